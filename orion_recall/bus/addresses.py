@@ -1,0 +1,44 @@
+"""Where a reply may go. Without this check a caller could write to any key of the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orion_recall.bus.commit import ReplyAddress
+from orion_recall.errors import RefusedMessage
+
+_LONGEST = 512
+
+
+class ReplyRules:
+    """Which reply addresses are allowed: exact names, or prefixes that end in `*`.
+
+    `shared` is where everything goes that names no address, or a refused one. `reserved` are streams of our own
+    that no rule, however wide, may open.
+    """
+
+    def __init__(
+        self, *, shared: str, streams: Iterable[str], channels: Iterable[str], reserved: Iterable[str]
+    ) -> None:
+        self.shared = ReplyAddress(mode="shared", name=shared)
+        self._streams, self._channels = tuple(streams), tuple(channels)
+        self._reserved = frozenset(reserved)
+
+    def resolve(self, reply_to: str | None) -> ReplyAddress:
+        """The address to reply to; RefusedMessage when it is not an allowed one."""
+        if reply_to is None or reply_to == self.shared.name:
+            return self.shared
+        if len(reply_to) <= _LONGEST and reply_to not in self._reserved:
+            if any(_matches(reply_to, pattern) for pattern in self._streams):
+                return ReplyAddress(mode="own", name=reply_to)
+            if any(_matches(reply_to, pattern) for pattern in self._channels):
+                return ReplyAddress(mode="channel", name=reply_to)
+        allowed = ", ".join((*self._streams, *self._channels))
+        shown = reply_to if len(reply_to) <= 80 else f"{reply_to[:77]}..."
+        raise RefusedMessage(f"reply_to {shown!r} is not an allowed address (allowed: {allowed})")
+
+
+def _matches(name: str, pattern: str) -> bool:
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1]) and len(name) >= len(pattern)
+    return name == pattern

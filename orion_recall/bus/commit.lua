@@ -1,0 +1,59 @@
+-- Reply, decision, dead letter and acknowledgement of one stream entry, as one step.
+--
+-- Lua does not roll back, so everything that can refuse is asked first: every key that is to be written must be
+-- absent or a stream. Then XACK is the fence: it returns 1 to exactly one caller, whoever claimed the entry.
+--
+-- KEYS  1 intake  2 reply stream  3 decision stream  4 dead-letter stream
+-- ARGV  1 group   2 entry id
+--       3 reply mode: "own" (a caller's stream: trimmed by length, expires), "shared" (trimmed by age),
+--         "channel" (published), "none"
+--       4 reply  5 reply length  6 reply life in seconds  7 channel
+--       8 decision or ""  9 decisions kept at most
+--      10 dead-letter reason or ""  11 correlation id
+-- Returns 1 committed, 0 fenced (somebody has answered), -1 the reply key is no stream,
+--        -2 a stream of our own has another type.
+local function writable(key)
+  local kind = redis.call('TYPE', key).ok
+  return kind == 'none' or kind == 'stream'
+end
+
+local mode, decision, reason = ARGV[3], ARGV[8], ARGV[10]
+if (mode == 'own' or mode == 'shared') and not writable(KEYS[2]) then return -1 end
+if decision ~= '' and not writable(KEYS[3]) then return -2 end
+if reason ~= '' and not writable(KEYS[4]) then return -2 end
+
+local entry = reason ~= '' and redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) or {}
+if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) ~= 1 then return 0 end
+
+if mode == 'own' then
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[5], '*', 'envelope', ARGV[4])
+  redis.call('EXPIRE', KEYS[2], ARGV[6])
+elseif mode == 'shared' then
+  local now = redis.call('TIME')
+  redis.call('XADD', KEYS[2], 'MINID', '~', (now[1] - ARGV[6]) * 1000, '*', 'envelope', ARGV[4])
+elseif mode == 'channel' then
+  redis.call('PUBLISH', ARGV[7], ARGV[4])
+end
+
+if decision ~= '' then
+  redis.call('XADD', KEYS[3], '*', 'envelope', decision)
+  local over = redis.call('XLEN', KEYS[3]) - ARGV[9]
+  if over > 0 then
+    -- Beyond the cap the oldest go, and how many went is counted beside the stream.
+    local trimmed = redis.call('XTRIM', KEYS[3], 'MAXLEN', '~', ARGV[9])
+    if trimmed > 0 then redis.call('INCRBY', KEYS[3] .. ':trimmed', trimmed) end
+  end
+end
+
+if reason ~= '' then
+  local fields = entry[1] and entry[1][2] or {}
+  local letter = {'entry_id', ARGV[2], 'reason', reason, 'correlation_id', ARGV[11]}
+  for i = 1, math.min(#fields, 100), 2 do
+    letter[#letter + 1] = 'field:' .. fields[i]
+    letter[#letter + 1] = fields[i + 1]
+  end
+  redis.call('XADD', KEYS[4], 'MAXLEN', '~', 10000, '*', unpack(letter))
+end
+
+redis.call('XDEL', KEYS[1], ARGV[2])
+return 1

@@ -1,0 +1,150 @@
+"""The fenced commit: reply, decision, dead letter and acknowledgement of one entry, once, as one server-side step.
+
+Commits that are ready at the same time travel in one pipeline. A commit outlives a lost connection: it is sent
+again until the server has said something, and the fence makes the second sending harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Literal, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError
+
+from orion_recall.bus.connect import BUS_AWAY
+
+log = logging.getLogger("orion_recall.bus")
+
+_SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
+_SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+_MOST_AT_ONCE = 64
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+
+Committed = Literal["committed", "fenced", "reply_is_no_stream", "stream_is_no_stream"]
+_RESULTS: dict[int, Committed] = {
+    1: "committed",
+    0: "fenced",
+    -1: "reply_is_no_stream",
+    -2: "stream_is_no_stream",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyAddress:
+    """Where a reply goes. `own` and `shared` are streams; `name` is a stream or a pub/sub channel."""
+
+    mode: Literal["own", "shared", "channel", "none"]
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much is kept: entries on a reply stream, its life in seconds, and decisions while no sink reads."""
+
+    reply_maxlen: int
+    reply_ttl_s: int
+    decisions_cap: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """All that ends one entry. An empty `decision` or `dead_reason` means none."""
+
+    entry_id: str
+    address: ReplyAddress
+    reply: bytes
+    decision: bytes = b""
+    dead_reason: str = ""
+    correlation_id: str = ""
+
+
+class Committer:
+    """Sends commits for one intake stream and group."""
+
+    def __init__(
+        self, redis: Redis, *, stream: str, group: str, decision_stream: str, dead_stream: str, limits: Limits
+    ) -> None:
+        self._redis = redis
+        self._stream, self._group = stream, group
+        self._decision_stream, self._dead_stream = decision_stream, dead_stream
+        self._limits = limits
+        self._waiting: deque[tuple[Commit, asyncio.Future[Committed]]] = deque()
+        self._sender: asyncio.Task[None] | None = None
+        self.fenced = 0
+
+    async def commit(self, commit: Commit) -> Committed:
+        """What the server said. Waits for as long as the server is away."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((commit, future))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send_all())
+        result: Committed = await future
+        if result == "fenced":
+            self.fenced += 1
+        return result
+
+    async def _send_all(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_AT_ONCE))]
+            batch = [(commit, future) for commit, future in batch if not future.done()]
+            try:
+                left = await self._send(batch)
+                pause_s = _FIRST_PAUSE_S
+            except BUS_AWAY as error:
+                log.warning("%d commits wait: the bus is away (%s)", len(batch), type(error).__name__)
+                left = batch
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            self._waiting.extendleft(reversed(left))
+
+    async def _send(
+        self, batch: list[tuple[Commit, asyncio.Future[Committed]]]
+    ) -> list[tuple[Commit, asyncio.Future[Committed]]]:
+        """Send one pipeline; gives back what must be sent again."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for commit, _ in batch:
+            pipeline.evalsha(_SHA, 4, *self._arguments(commit))
+        results = cast("list[int | Exception]", await pipeline.execute(raise_on_error=False))
+        again: list[tuple[Commit, asyncio.Future[Committed]]] = []
+        for (commit, future), result in zip(batch, results, strict=True):
+            if future.done():
+                continue
+            if isinstance(result, NoScriptError):
+                again.append((commit, future))
+            elif isinstance(result, BUS_AWAY):
+                raise result
+            elif isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(_RESULTS[int(result)])
+        if again:
+            await self._redis.script_load(_SCRIPT)
+        return again
+
+    def _arguments(self, commit: Commit) -> tuple[str | bytes | int, ...]:
+        address, limits = commit.address, self._limits
+        is_stream = address.mode in ("own", "shared")
+        return (
+            self._stream,
+            address.name if is_stream else self._decision_stream,
+            self._decision_stream,
+            self._dead_stream,
+            self._group,
+            commit.entry_id,
+            address.mode,
+            commit.reply,
+            limits.reply_maxlen,
+            limits.reply_ttl_s,
+            "" if is_stream else address.name,
+            commit.decision,
+            limits.decisions_cap,
+            commit.dead_reason,
+            commit.correlation_id.encode("utf-8", "replace"),
+        )

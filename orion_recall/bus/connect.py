@@ -1,0 +1,51 @@
+"""Connections to the bus, and what to do when the server says no.
+
+Three traps are closed here. A blocking read must not have a socket time-out near its block, nor a client that
+silently sends it again; FLUSHALL and a deleted group answer with different words for one thing; and a lost
+connection looks like four exceptions.
+"""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, ResponseError, TimeoutError
+
+# What a lost, starting or failing-over server raises: wait, then try again.
+BUS_AWAY: tuple[type[Exception], ...] = (
+    ConnectionError,
+    TimeoutError,
+    BusyLoadingError,
+    ReadOnlyError,
+    OSError,
+)
+
+_GROUP_GONE = ("NOGROUP", "UNBLOCKED", "no longer exists", "requires the key to exist")
+
+
+def connect(url: str, *, blocking: bool = False) -> Redis:
+    """A client for the address; nothing is sent yet. `blocking` is for the one connection that waits in reads.
+
+    There are no retries inside the client: a command that is sent twice behind our back is worse than an error.
+    """
+    return Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+        url,
+        decode_responses=False,
+        socket_timeout=None if blocking else 5.0,
+        socket_connect_timeout=5.0,
+        retry=Retry(NoBackoff(), 0),
+        health_check_interval=0,
+        protocol=2,
+    )
+
+
+def group_is_gone(error: Exception) -> bool:
+    """Whether the error means that the stream or its group has vanished (FLUSHALL, DEL, XGROUP DESTROY)."""
+    return isinstance(error, ResponseError) and any(sign in str(error) for sign in _GROUP_GONE)
+
+
+def without_secrets(url: str) -> str:
+    """An address that may be logged: user and password are left out."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -1,0 +1,205 @@
+"""Reading a stream as a member of a consumer group: new entries, entries of the dead, and staying alive.
+
+Every call here heals: a vanished stream or group is made again (at 0, so that nothing queued before is lost), a
+lost server is waited for. What was healed is counted, and nothing spins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from orion_recall.bus.connect import BUS_AWAY, group_is_gone
+
+log = logging.getLogger("orion_recall.bus")
+T = TypeVar("T")
+
+BLOCK_MS = 1000
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_IDLE_CONSUMER_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of a stream; `deliveries` counts how often it was handed out, this time included."""
+
+    id: str
+    fields: Mapping[bytes, bytes]
+    deliveries: int = 1
+
+    @property
+    def added_at(self) -> float:
+        """When the server took the entry in: epoch seconds by the server's clock."""
+        return int(self.id.partition("-")[0]) / 1000
+
+
+@dataclass(slots=True)
+class Healed:
+    """How often something had to be put right."""
+
+    groups: int = 0
+    connections: int = 0
+    errors: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class GroupReader:
+    """One consumer of one group of one stream."""
+
+    def __init__(self, redis: Redis, blocking: Redis, *, stream: str, group: str, consumer: str) -> None:
+        self.stream, self.group, self.consumer = stream, group, consumer
+        self.healed = Healed()
+        self._redis, self._blocking = redis, blocking
+        self._cursor = "0-0"
+        self._pause_s = _FIRST_PAUSE_S
+        self._clock_offset_s = 0.0
+
+    def server_time(self) -> float:
+        """Epoch seconds by the server's clock, as of the last refresh."""
+        return time.time() + self._clock_offset_s
+
+    async def create_group(self) -> None:
+        """Make the group, at the start of the stream, unless it is there."""
+        try:
+            await self._redis.xgroup_create(self.stream, self.group, id="0", mkstream=True)
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def read(self, count: int) -> list[Entry]:
+        """Up to `count` entries that nobody has seen; waits about a second for the first."""
+
+        async def once() -> list[Entry]:
+            found = cast(
+                "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]",
+                await self._blocking.xreadgroup(
+                    self.group, self.consumer, {self.stream: ">"}, count=count, block=BLOCK_MS
+                ),
+            )
+            return [_entry(*row) for _, rows in found or [] for row in rows]
+
+        return await self._healing(once, [])
+
+    async def claim(self, count: int, min_idle_ms: int) -> list[Entry]:
+        """Up to `count` entries whose consumer has been silent for `min_idle_ms`, with their delivery counts.
+
+        The cursor is kept between calls, so that a long list of pending entries is walked, not re-read.
+        """
+
+        async def once() -> list[Entry]:
+            reply = await self._redis.xautoclaim(
+                self.stream,
+                self.group,
+                self.consumer,
+                min_idle_time=min_idle_ms,
+                start_id=self._cursor,
+                count=count,
+            )
+            self._cursor = _text(reply[0])
+            # Before 7.0 an entry that was deleted from the stream comes back without its fields.
+            rows = [row for row in reply[1] if row and row[0] is not None]
+            gone = [row[0] for row in rows if row[1] is None]
+            if gone:
+                await self._redis.xack(self.stream, self.group, *gone)
+            entries = [_entry(*row) for row in rows if row[1] is not None]
+            deliveries = await self._deliveries(entries)
+            return [
+                Entry(id=entry.id, fields=entry.fields, deliveries=deliveries.get(entry.id, 1)) for entry in entries
+            ]
+
+        return await self._healing(once, [])
+
+    async def refresh(self, ids: Collection[str]) -> None:
+        """Say that the entries are being worked on, so that nobody claims them. Delivery counts stay."""
+
+        async def once() -> None:
+            seconds, micros = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
+            self._clock_offset_s = seconds + micros / 1e6 - time.time()
+            if ids:
+                await self._redis.xclaim(
+                    self.stream,
+                    self.group,
+                    self.consumer,
+                    min_idle_time=0,
+                    message_ids=list(ids),
+                    justid=True,
+                )
+
+        await self._healing(once, None)
+
+    async def forgive(self, entry_id: str) -> None:
+        """Count the entry as delivered once: it waits for something that is away, and is not what kills workers."""
+
+        async def once() -> None:
+            await self._redis.execute_command(  # pyright: ignore[reportUnknownMemberType]
+                "XCLAIM", self.stream, self.group, self.consumer, 0, entry_id, "RETRYCOUNT", 1, "JUSTID"
+            )
+
+        await self._healing(once, None)
+
+    async def leave(self) -> None:
+        """Take this consumer out of the group, unless it still holds entries; old idle ones go too."""
+        try:
+            for consumer in await self._redis.xinfo_consumers(self.stream, self.group):
+                ours = _text(consumer["name"]) == self.consumer
+                if consumer["pending"] == 0 and (ours or consumer["idle"] > _IDLE_CONSUMER_MS):
+                    await self._redis.xgroup_delconsumer(self.stream, self.group, consumer["name"])
+        except (*BUS_AWAY, ResponseError) as error:
+            log.debug("leaving group %s: %s", self.group, error)
+
+    async def _deliveries(self, entries: list[Entry]) -> dict[str, int]:
+        if not entries:
+            return {}
+        pipeline = self._redis.pipeline(transaction=False)
+        for entry in entries:
+            pipeline.xpending_range(self.stream, self.group, min=entry.id, max=entry.id, count=1)
+        rows = cast("list[list[dict[str, Any]]]", await pipeline.execute())
+        return {_text(row["message_id"]): int(row["times_delivered"]) for part in rows for row in part}
+
+    async def _healing(self, once: Callable[[], Awaitable[T]], otherwise: T) -> T:
+        try:
+            result = await once()
+        except BUS_AWAY as error:
+            self.healed.connections += 1
+            await self._wait(f"the bus is away ({type(error).__name__})")
+            return otherwise
+        except ResponseError as error:
+            if group_is_gone(error):
+                self.healed.groups += 1
+                await self._make_again()
+            else:
+                text = str(error).partition(" ")[0]
+                self.healed.errors[text] = self.healed.errors.get(text, 0) + 1
+                await self._wait(f"the bus refused ({error})")
+            return otherwise
+        self._pause_s = _FIRST_PAUSE_S
+        return result
+
+    async def _make_again(self) -> None:
+        self._cursor = "0-0"
+        try:
+            await self.create_group()
+            log.warning("group %s of %s had gone: made again", self.group, self.stream)
+        except (*BUS_AWAY, ResponseError) as error:
+            log.warning("group %s of %s cannot be made: %s", self.group, self.stream, error)
+        await self._wait(None)
+
+    async def _wait(self, why: str | None) -> None:
+        if why is not None and self._pause_s == _FIRST_PAUSE_S:
+            log.warning("%s: %s; trying again", self.stream, why)
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _entry(entry_id: bytes | str, fields: Mapping[bytes, bytes]) -> Entry:
+    return Entry(id=_text(entry_id), fields=fields)

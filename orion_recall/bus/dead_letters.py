@@ -1,0 +1,65 @@
+"""Dead letters: messages that could not be read or that killed their workers, kept with the reason.
+
+They are looked at, put back, or left to be trimmed; nothing here is deleted without being put back first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+_ORIGINAL = b"field:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One dead letter: why it died, and the fields of the entry it was."""
+
+    id: str
+    entry_id: str
+    reason: str
+    correlation_id: str
+    fields: Mapping[bytes, bytes]
+
+
+class DeadLetters:
+    """The dead letters of one intake stream."""
+
+    def __init__(self, redis: Redis, *, stream: str, dead_stream: str) -> None:
+        self._redis, self._stream, self._dead_stream = redis, stream, dead_stream
+
+    async def latest(self, limit: int = 50) -> list[DeadLetter]:
+        """The newest letters, newest first."""
+        rows = cast(
+            "list[tuple[bytes, dict[bytes, bytes]]]",
+            await self._redis.xrevrange(self._dead_stream, count=limit),
+        )
+        return [_letter(*row) for row in rows]
+
+    async def get(self, letter_id: str) -> DeadLetter | None:
+        """One letter by its own id, or by the id of the entry it was."""
+        rows = cast("list[tuple[bytes, dict[bytes, bytes]]]", await self._redis.xrange(self._dead_stream))
+        letters = (_letter(*row) for row in rows)
+        return next((letter for letter in letters if letter_id in (letter.id, letter.entry_id)), None)
+
+    async def requeue(self, letter: DeadLetter) -> str:
+        """Put the entry back at the end of its stream, in one transaction; its new entry id."""
+        fields: dict[Any, Any] = dict(letter.fields) or {b"envelope": b""}
+        async with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.xadd(self._stream, fields)
+            pipeline.xdel(self._dead_stream, letter.id)
+            added, _ = await pipeline.execute()
+        return cast("bytes", added).decode()
+
+
+def _letter(letter_id: bytes, fields: Mapping[bytes, bytes]) -> DeadLetter:
+    return DeadLetter(
+        id=letter_id.decode(),
+        entry_id=fields.get(b"entry_id", b"").decode("utf-8", "replace"),
+        reason=fields.get(b"reason", b"").decode("utf-8", "replace"),
+        correlation_id=fields.get(b"correlation_id", b"").decode("utf-8", "replace"),
+        fields={key.removeprefix(_ORIGINAL): value for key, value in fields.items() if key.startswith(_ORIGINAL)},
+    )

@@ -1,0 +1,156 @@
+"""The envelope on the wire: reading whatever arrives without ever failing, and writing ours.
+
+`decode` gives a `Received` for every entry. When something is wrong, `Received.error` says what, and everything
+that could still be read (correlation id, reply address, trace) is there, so that the sender can be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NoReturn, cast
+from uuid import uuid4
+
+from orion_recall.bus.consume import Entry
+from orion_recall.contracts import Envelope, count_unknown, read_message
+from orion_recall.errors import InvalidMessage
+from orion_recall.text import storable_json
+
+_FIELDS = (b"envelope", b"data")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One entry, read as far as it could be."""
+
+    entry: Entry
+    correlation_id: str
+    payload: Mapping[str, Any]
+    reply_to: str | None = None
+    message_id: str | None = None
+    ttl_ms: int | None = None
+    trace: Mapping[str, Any] | None = None
+    causality_chain: tuple[Any, ...] = ()
+    unknown_fields: int = 0
+    error: InvalidMessage | None = None
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the sender stops waiting, by the server's clock; None is never."""
+        return None if self.ttl_ms is None else self.entry.added_at + self.ttl_ms / 1000
+
+
+def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
+    """The message in an entry. Never raises: what is wrong is in `error`."""
+    try:
+        data = _json_object(entry, max_bytes)
+    except InvalidMessage as error:
+        return Received(entry=entry, correlation_id=entry.id, payload={}, error=error)
+    raw_correlation_id = _first_text(data, ("correlation_id", "corr_id", "id")) or entry.id
+    cleaned = cast("dict[str, Any]", storable_json(data))
+    payload = cast("dict[str, Any]", cleaned["payload"]) if isinstance(cleaned.get("payload"), dict) else {}
+    error: InvalidMessage | None = None
+    envelope: Envelope | None = None
+    try:
+        envelope = read_message(Envelope, cleaned, "envelope")
+        if envelope.kind not in (None, kind):
+            raise InvalidMessage(f"envelope.kind: expected {kind} on this stream (got {envelope.kind!r})")
+    except InvalidMessage as problem:
+        error = problem
+    return Received(
+        entry=entry,
+        correlation_id=raw_correlation_id,
+        payload=payload,
+        reply_to=_first_text(cleaned, ("reply_to",)) or _first_text(payload, ("reply_to",)),
+        message_id=_first_text(cleaned, ("id",)),
+        ttl_ms=envelope.ttl_ms if envelope else None,
+        trace=envelope.trace if envelope else None,
+        causality_chain=envelope.causality_chain if envelope else (),
+        unknown_fields=count_unknown(Envelope, cleaned),
+        error=error,
+    )
+
+
+def encode(
+    kind: str,
+    payload: bytes,
+    *,
+    correlation_id: str,
+    source: Mapping[str, str],
+    trace: Mapping[str, Any] | None = None,
+    causality_chain: Iterable[Any] = (),
+) -> bytes:
+    """An envelope with long names around a payload that is JSON already. The id is new, the time is now."""
+    head: dict[str, Any] = {
+        "schema": "orion.envelope",
+        "schema_version": "2.0.0",
+        "id": str(uuid4()),
+        "correlation_id": correlation_id,
+        "kind": kind,
+        "source": source,
+        "created_at": datetime.now(UTC).isoformat(),
+        "ttl_ms": None,
+        "reply_to": None,
+        "trace": trace,
+        "causality_chain": list(causality_chain),
+    }
+    # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
+    return json.dumps(head).encode()[:-1] + b', "payload": ' + payload + b"}"
+
+
+def encode_request(
+    kind: str,
+    payload: Mapping[str, Any],
+    *,
+    correlation_id: str,
+    source: Mapping[str, str],
+    reply_to: str | None,
+    ttl_ms: int | None,
+    trace: Mapping[str, Any] | None = None,
+) -> bytes:
+    """A request's envelope."""
+    return json.dumps(
+        {
+            "schema": "orion.envelope",
+            "schema_version": "2.0.0",
+            "id": str(uuid4()),
+            "correlation_id": correlation_id,
+            "kind": kind,
+            "source": source,
+            "created_at": datetime.now(UTC).isoformat(),
+            "ttl_ms": ttl_ms,
+            "reply_to": reply_to,
+            "trace": trace,
+            "causality_chain": [],
+            "payload": payload,
+        }
+    ).encode()
+
+
+def _json_object(entry: Entry, max_bytes: int) -> dict[str, Any]:
+    raw = next((entry.fields[name] for name in _FIELDS if name in entry.fields), None)
+    if raw is None:
+        raise InvalidMessage("the stream entry has no field `envelope` (or `data`)")
+    if len(raw) > max_bytes:
+        raise InvalidMessage(f"the message has {len(raw)} bytes; at most {max_bytes} are read")
+    try:
+        data = json.loads(raw, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessage(f"the message is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidMessage("the message is JSON but not an object")
+    return cast("dict[str, Any]", data)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _first_text(data: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    for name in names:
+        value = data.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None

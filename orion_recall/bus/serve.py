@@ -1,0 +1,110 @@
+"""Serving a stream: as many entries in hand as there are slots, none of them lost.
+
+Three loops run beside the entries in hand: one reads as many new entries as there are free slots, one claims what
+others have left lying, one says that what is in hand is being worked on, so that nobody claims it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from orion_recall.bus.consume import Entry
+
+log = logging.getLogger("orion_recall.bus")
+
+
+class Intake(Protocol):
+    """Where entries come from."""
+
+    async def create_group(self) -> None: ...
+    async def read(self, count: int) -> list[Entry]: ...
+    async def claim(self, count: int, min_idle_ms: int) -> list[Entry]: ...
+    async def refresh(self, ids: frozenset[str]) -> None: ...
+    async def leave(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How many at once, how often what is in hand is refreshed, and after what silence others' is claimed."""
+
+    concurrency: int
+    refresh_ms: int
+    claim_idle_ms: int
+
+
+class Server:
+    """Hands every entry of an intake to `handle`, which ends it (acknowledges it) or raises.
+
+    An entry whose handler raised stays pending, is claimed again by somebody, and so comes to be poison.
+    """
+
+    def __init__(self, intake: Intake, handle: Callable[[Entry], Awaitable[None]], pace: Pace) -> None:
+        self.claimed = 0
+        self._intake, self._handle, self._pace = intake, handle, pace
+        self._in_hand: dict[str, asyncio.Task[None]] = {}
+        self._slot_free = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    @property
+    def in_hand(self) -> int:
+        """Entries being worked on."""
+        return len(self._in_hand)
+
+    def stop(self) -> None:
+        """Take nothing more; `run` returns when what is in hand has ended."""
+        self._stopping.set()
+        self._slot_free.set()
+
+    async def run(self) -> None:
+        """Serve until `stop()`; then let the last read come back, and finish what is held."""
+        reading, claiming = asyncio.create_task(self._read()), asyncio.create_task(self._claim())
+        refreshing = asyncio.create_task(self._refresh())
+        try:
+            await reading
+        finally:
+            claiming.cancel()
+            await asyncio.gather(claiming, return_exceptions=True)
+            await asyncio.gather(*self._in_hand.values(), return_exceptions=True)
+            refreshing.cancel()
+            await asyncio.gather(refreshing, return_exceptions=True)
+            await self._intake.leave()
+
+    async def _read(self) -> None:
+        while not self._stopping.is_set():
+            free = self._pace.concurrency - len(self._in_hand)
+            if free > 0:
+                for entry in await self._intake.read(free):
+                    self._take(entry)
+            else:
+                self._slot_free.clear()
+                await self._slot_free.wait()
+
+    async def _claim(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.claim_idle_ms / 5000)
+            # One slot beyond the limit is open here, or a busy worker would never take over from a dead one.
+            free = max(1, self._pace.concurrency - len(self._in_hand))
+            for entry in await self._intake.claim(free, self._pace.claim_idle_ms):
+                if entry.id not in self._in_hand:
+                    self.claimed += 1
+                    self._take(entry)
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.refresh_ms / 1000)
+            await self._intake.refresh(frozenset(self._in_hand))
+
+    def _take(self, entry: Entry) -> None:
+        task = asyncio.ensure_future(self._handle(entry))
+        self._in_hand[entry.id] = task
+        task.add_done_callback(lambda done: self._let_go(entry.id, done))
+
+    def _let_go(self, entry_id: str, done: asyncio.Future[None]) -> None:
+        self._in_hand.pop(entry_id, None)
+        self._slot_free.set()
+        if not done.cancelled() and (error := done.exception()) is not None:
+            log.error("entry %s stays pending: %r", entry_id, error, exc_info=error)

@@ -1,0 +1,378 @@
+"""What crosses the bus. These models are the source of the JSON Schemas in contracts/.
+
+Input is read leniently where names go (short and long ones, unknown fields are ignored and counted) and
+strictly where types go: a wrong type in a known field is an error that names the field. Output always
+uses the long names. A reply to a query without `options` carries the founding document's fields only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.fields import FieldInfo
+
+from orion_recall.errors import InvalidMessage
+from orion_recall.values import Outcome, SourceName, SourceStatus
+
+M = TypeVar("M", bound=BaseModel)
+
+QUERY_KIND = "recall.query.v1"
+REPLY_KIND = "recall.reply.v1"
+DECISION_KIND = "recall.decision.v1"
+STORE_KIND = "memory.store.v1"
+RECEIPT_KIND = "memory.receipt.v1"
+
+MAX_MEMORIES_PER_STORE = 1000
+
+
+def _moment(value: object, *, naive_is_utc: bool) -> datetime:
+    if isinstance(value, bool) or value is None:
+        raise ValueError("expected a time: ISO 8601 or epoch seconds")
+    if isinstance(value, int | float):
+        seconds = value / 1000 if abs(value) >= 1e11 else value
+        try:
+            return datetime.fromtimestamp(seconds, UTC)
+        except (OverflowError, ValueError, OSError) as error:
+            raise ValueError("the epoch time is out of range") from error
+    moment = value
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise ValueError("not an ISO 8601 time, such as 2026-03-01T09:30:00Z") from error
+    if not isinstance(moment, datetime):
+        raise ValueError("expected a time: ISO 8601 or epoch seconds")  # noqa: TRY004 (pydantic wants ValueError)
+    if moment.tzinfo is None:
+        if not naive_is_utc:
+            raise ValueError("the time has no zone: append Z or an offset such as +02:00")
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("the time is out of range") from error
+
+
+def zoned_moment(value: object) -> datetime:
+    """A time with a zone, as UTC. Epoch numbers from 1e11 on are read as milliseconds."""
+    return _moment(value, naive_is_utc=False)
+
+
+def envelope_moment(value: object) -> datetime:
+    """A time of an envelope: a naive one is read as UTC."""
+    return _moment(value, naive_is_utc=True)
+
+
+def _source_object(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+Moment = Annotated[datetime, BeforeValidator(zoned_moment)]
+EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment)]
+Identifier = Annotated[str, Field(min_length=1, max_length=512)]
+Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
+MemoryKind = Literal["world", "experience", "opinion", "observation", "procedure", "plan", "task"]
+ScopeName = Literal["session", "user", "global"]
+BudgetName = Literal["low", "mid", "high"]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)
+
+
+class EnvelopeSource(_Message):
+    """Who sent a message."""
+
+    name: str
+    node: str | None = None
+    version: str | None = None
+    instance: str | None = None
+
+
+class Envelope(_Message):
+    """The Titanium envelope. Short names (`corr_id`, `event`, `service`, `ts`) are accepted on input."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", strict=True, populate_by_name=True, serialize_by_alias=True
+    )
+
+    schema_name: str = Field(default="orion.envelope", alias="schema")
+    schema_version: str = "2.0.0"
+    id: str | None = None
+    correlation_id: str | None = Field(
+        default=None, min_length=1, validation_alias=AliasChoices("correlation_id", "corr_id")
+    )
+    kind: str | None = Field(default=None, validation_alias=AliasChoices("kind", "event"))
+    source: Annotated[EnvelopeSource, BeforeValidator(_source_object)] | None = Field(
+        default=None, validation_alias=AliasChoices("source", "service")
+    )
+    created_at: EnvelopeMoment | None = Field(default=None, validation_alias=AliasChoices("created_at", "ts"))
+    ttl_ms: int | None = Field(default=None, ge=0, description="milliseconds from the stream entry's own id")
+    reply_to: str | None = None
+    trace: dict[str, JsonValue] | None = Field(default=None, description="W3C traceparent and tracestate")
+    causality_chain: Annotated[tuple[JsonValue, ...], Field(strict=False)] = ()
+    payload: dict[str, JsonValue]
+
+
+class Include(_Message):
+    """Further parts of a reply, each on request."""
+
+    trace: bool = False
+    entities: bool = False
+    chunks: bool = False
+
+
+class RecallOptionsV1(_Message):
+    """What a caller may change for one query. Anything absent is the profile's."""
+
+    tenant: Identifier | None = None
+    scope: ScopeName | None = None
+    user: Identifier | None = None
+    k: int | None = Field(default=None, ge=1, le=1000, description="items at most")
+    budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    min_score: float | None = Field(default=None, ge=0, le=1)
+    kinds: Annotated[tuple[MemoryKind, ...], Field(strict=False)] = ()
+    tags: Strings = ()
+    since: Moment | None = None
+    until: Moment | None = None
+    as_of: Moment | None = Field(default=None, description='"now" for this query')
+    exclude: Strings = Field(default=(), description="ids of memories to leave out")
+    include: Include | None = None
+
+
+class RecallQueryV1(_Message):
+    """One question to memory. Only `fragment` is required."""
+
+    fragment: str = Field(min_length=1)
+    verb: str | None = Field(default=None, max_length=512, description="metadata; never searched for")
+    intent: str | None = Field(default=None, max_length=4096, description="its words join the search")
+    session_id: Identifier | None = None
+    node_id: Identifier | None = None
+    profile: str | None = Field(default=None, max_length=128)
+    reply_to: str | None = None
+    options: RecallOptionsV1 | None = None
+
+
+class ErrorInfo(_Message):
+    """Why there is no answer; `type` is the decision's outcome."""
+
+    type: Literal["invalid", "expired", "refused", "failed"]
+    message: str
+
+
+class MemoryItemV1(_Message):
+    """One recalled memory. The fields after `tags` are there only when the query carried `options`."""
+
+    id: str
+    source: SourceName
+    source_ref: str | None
+    uri: str | None
+    score: float
+    ts: float | None = Field(description="epoch seconds, or null when undated")
+    title: str | None
+    snippet: str
+    tags: list[str]
+    kind: str | None = None
+    speaker: str | None = None
+    session_id: str | None = None
+    score_parts: dict[str, float] | None = None
+    ranks: dict[str, int] | None = None
+    entities: list[str] | None = None
+    chunk: str | None = Field(default=None, description="the whole text of the memory")
+
+
+class SourceStats(_Message):
+    """How one source did in one recall."""
+
+    status: SourceStatus
+    count: int
+    ms: float
+    error: str | None = None
+
+
+class BundleStats(_Message):
+    """What the recall cost and where its hits came from; the last six only when the query had `options`."""
+
+    backend_counts: dict[str, int]
+    latency_ms: float
+    profile: str
+    outcome: Outcome | None = None
+    decision_id: str | None = None
+    tokens: int | None = None
+    dropped: dict[str, int] | None = None
+    sources: dict[str, SourceStats] | None = None
+    trace: dict[str, JsonValue] | None = None
+
+
+class MemoryBundleV1(_Message):
+    """Prompt-ready memory: `rendered` is a list of one-line bullets, "" when nothing was found."""
+
+    rendered: str
+    items: list[MemoryItemV1]
+    stats: BundleStats
+
+
+class RecallReplyV1(_Message):
+    """The answer to one query; `error` is there only when there is no answer to give."""
+
+    bundle: MemoryBundleV1
+    error: ErrorInfo | None = None
+
+
+class SelectedV1(_Message):
+    """One selected item as the decision log keeps it."""
+
+    id: str
+    source: SourceName
+    score: float
+    parts: dict[str, float]
+    ranks: dict[str, int]
+
+
+class RecallDecisionV1(_Message):
+    """What was found, kept and dropped, why, by which source, in how many ms, under which profile."""
+
+    id: str
+    corr_id: str
+    session_id: str | None = None
+    node_id: str | None = None
+    verb: str | None = None
+    profile: str
+    query: str
+    selected_ids: list[str]
+    backend_counts: dict[str, int]
+    latency_ms: float
+    dropped: dict[str, int]
+    created_at: EnvelopeMoment
+    outcome: Outcome
+    error: str | None = None
+    tenant: str | None = None
+    scope: str | None = None
+    user_id: str | None = None
+    intent: str | None = None
+    profile_requested: str | None = None
+    profile_hash: str | None = None
+    profile_fallback: bool = False
+    sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
+    selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
+    stage_ms: dict[str, float] = Field(default_factory=dict[str, float])
+    tokens: int = 0
+    query_chars: int = 0
+    unknown_fields: int = 0
+    deliveries: int = 1
+    entry_id: str | None = None
+    reply_to: str | None = None
+    trace_id: str | None = None
+    worker: str | None = None
+
+
+class MemoryV1(_Message):
+    """One memory to store; `id` is unique in its tenant. Stored twice with equal content, nothing changes."""
+
+    id: Identifier
+    text: str = Field(min_length=1, max_length=100_000)
+    tenant: Identifier | None = None
+    user_id: Identifier | None = None
+    agent_id: Identifier | None = None
+    run_id: Identifier | None = None
+    session_id: Identifier | None = None
+    node_id: Identifier | None = None
+    kind: MemoryKind = "experience"
+    speaker: Annotated[str, Field(max_length=256)] | None = None
+    title: Annotated[str, Field(max_length=2048)] | None = None
+    occurred_at: Moment | None = None
+    occurred_until: Moment | None = None
+    mentioned_at: Moment | None = None
+    tags: Strings = ()
+    entities: Strings = ()
+    source: Annotated[str, Field(max_length=512)] | None = None
+    uri: Annotated[str, Field(max_length=4096)] | None = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+
+class MemoryStoreV1(_Message):
+    """A batch of memories. Each is judged alone: one bad memory does not hold up the others."""
+
+    memories: Annotated[
+        tuple[dict[str, JsonValue], ...],
+        Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE),
+    ]
+    reply_to: str | None = None
+
+
+class MemoryVerdictV1(_Message):
+    """What became of one memory of a batch."""
+
+    id: str | None
+    status: Literal["stored", "unchanged", "conflict", "rejected"]
+    reason: str | None = None
+
+
+class MemoryReceiptV1(_Message):
+    """The answer to `memory.store.v1`. `position` is the outbox position at which all of it is projected."""
+
+    stored: int
+    unchanged: int
+    conflict: int
+    rejected: int
+    position: int | None = None
+    results: list[MemoryVerdictV1]
+    error: ErrorInfo | None = None
+
+
+def read_message(model: type[M], data: object, where: str) -> M:
+    """The validated message; else InvalidMessage that names every offending field under `where`."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InvalidMessage(describe(error, where)) from error
+
+
+def describe(error: ValidationError, where: str = "") -> str:
+    """A validation error as one line: `payload.verb: Input should be a valid string (got 7)`."""
+    parts: list[str] = []
+    for problem in error.errors(include_url=False)[:8]:
+        path = ".".join(str(step) for step in (where, *problem["loc"]) if step != "")
+        given = "" if problem["type"] == "missing" else f" (got {_short(problem['input'])})"
+        parts.append(f"{path}: {problem['msg'].removeprefix('Value error, ')}{given}")
+    return "; ".join(parts)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
+    """How many fields of `data`, nested models included, the contract does not know."""
+    known: dict[str, FieldInfo] = {}
+    for name, info in model.model_fields.items():
+        for alias in _input_names(name, info):
+            known[alias] = info
+    unknown = 0
+    for key, value in data.items():
+        info = known.get(key)
+        if info is None:
+            unknown += 1
+        elif isinstance(value, dict) and (nested := _nested_model(info)) is not None:
+            unknown += count_unknown(nested, cast("dict[str, object]", value))
+    return unknown
+
+
+def _input_names(name: str, info: FieldInfo) -> list[str]:
+    if isinstance(info.validation_alias, AliasChoices):
+        return [str(choice) for choice in info.validation_alias.choices]
+    return [info.alias or name]
+
+
+def _nested_model(info: FieldInfo) -> type[BaseModel] | None:
+    stack: list[Any] = [info.annotation]
+    while stack:
+        annotation = stack.pop()
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return annotation
+        stack.extend(get_args(annotation))
+    return None

@@ -1,0 +1,205 @@
+"""From the bus into Postgres: decisions are read in batches, written once by id, acknowledged, then trimmed.
+
+Nothing is acknowledged before it is committed. While Postgres is away the sink keeps the batch it holds and
+reads no further, so what is queued stays on the stream; a row that Postgres refuses is set aside alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from redis.asyncio import Redis
+
+from orion_recall.bus.consume import Entry
+from orion_recall.decisions.stream import DecisionStream, wait_for_stop
+from orion_recall.postgres import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
+from orion_recall.settings import Settings
+
+log = logging.getLogger("orion_recall.decisions")
+
+BATCH_ROWS = 500
+BATCH_BYTES = 8 * 1024 * 1024
+# After a batch that was not full the sink rests: a quiet bus costs ten statements a second, not one a decision.
+_REST_S = 0.1
+_CHORES_EVERY_S = 5.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+_GRACE_S = 5.0
+# 21 cardinality, 22 data, 23 integrity, 54 too large or too deep: it is the row, and later will not be better.
+_REFUSED_CLASSES = ("21", "22", "23", "54")
+_INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
+
+
+@dataclass(slots=True, kw_only=True)
+class SinkCounts:
+    """What became of entries: rows written, rows that were there already, entries set aside or trimmed."""
+
+    persisted: int = 0
+    repeated: int = 0
+    set_aside: int = 0
+    trimmed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    entry_id: str
+    envelope: bytes
+
+
+class DecisionSink:
+    """One consumer of the decision stream: `run()` it until cancelled. Several may run, here and elsewhere.
+
+    `blocking` is the client for reads that wait; by default `redis`, whose socket time-out must then be
+    above the block of one second. The pool may have been opened while Postgres was away.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        pool: Pool,
+        settings: Settings,
+        *,
+        consumer: str | None = None,
+        blocking: Redis | None = None,
+    ) -> None:
+        self.counts = SinkCounts()
+        self._pool = pool
+        self._stop = asyncio.Event()
+        self._stream = DecisionStream(
+            redis, blocking or redis, settings, consumer=consumer or settings.instance, stop=self._stop
+        )
+        self._next_chores = 0.0
+        self._away = False
+        self._lag: int | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Decisions not in Postgres yet, as of a few seconds ago; None when nobody knows."""
+        return self._lag
+
+    @property
+    def postgres_is_away(self) -> bool:
+        """Whether the sink is waiting for Postgres now."""
+        return self._away
+
+    async def run(self) -> None:
+        """Move decisions until cancelled; the batch in hand is finished first, within 5 s."""
+        self._stop.clear()
+        try:
+            await self._finish_own_pending()
+            while True:
+                began = time.monotonic()
+                entries = await self._claim_and_trim() or await self._stream.read(BATCH_ROWS)
+                await self._finish(entries)
+                if len(entries) < BATCH_ROWS:
+                    await asyncio.sleep(max(0.0, began + _REST_S - time.monotonic()))
+        finally:
+            await self._stream.leave()
+
+    async def _finish_own_pending(self) -> None:
+        after = "0-0"
+        while entries := await self._stream.own_pending(after, BATCH_ROWS):
+            await self._finish(entries)
+            after = entries[-1].id
+
+    async def _claim_and_trim(self) -> list[Entry]:
+        """Every few seconds: what a dead sink left behind, after trimming and a look at the lag."""
+        if time.monotonic() < self._next_chores:
+            return []
+        self.counts.trimmed += await self._stream.trim()
+        self._lag = await self._stream.lag()
+        claimed = await self._stream.claim(BATCH_ROWS)
+        if not claimed:  # else there may be more: look again next time
+            self._next_chores = time.monotonic() + _CHORES_EVERY_S
+        return claimed
+
+    async def _finish(self, entries: Sequence[Entry]) -> None:
+        """Persist the entries, also when cancelled meanwhile."""
+        if not entries:
+            return
+        work = asyncio.create_task(self._persist(entries))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._stop.set()
+            await asyncio.wait({work}, timeout=_GRACE_S)
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            raise
+
+    async def _persist(self, entries: Sequence[Entry]) -> None:
+        """Write, set aside what is refused, acknowledge. When stopping, the rest stays pending."""
+        rows: list[_Row] = []
+        for entry in entries:
+            envelope = entry.fields.get(b"envelope", entry.fields.get(b"data"))
+            if envelope is not None:
+                rows.append(_Row(entry_id=entry.id, envelope=envelope))
+            elif entry.fields:
+                await self._set_aside(entry.id, b"", "the entry has no field envelope")
+            else:  # pending here, but trimmed from the stream
+                await self._stream.acknowledge([entry.id])
+        for batch in _batches(rows):
+            if not await self._write(batch):
+                return
+            await self._stream.acknowledge([row.entry_id for row in batch])
+
+    async def _write(self, rows: Sequence[_Row]) -> bool:
+        """Write the rows, halving what is refused. False: stopped before Postgres took them."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+                    status = await connection.execute(_INSERT, [row.envelope for row in rows])
+            except POSTGRES_ERRORS as error:
+                if (sqlstate(error) or "")[:2] in _REFUSED_CLASSES:
+                    return await self._halve(rows, error)
+                if self._stop.is_set():
+                    return False
+                await self._wait_for_postgres(error, pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                self._note_written(len(rows), int(status.rpartition(" ")[2]))
+                return True
+
+    async def _halve(self, rows: Sequence[_Row], error: Exception) -> bool:
+        if len(rows) > 1:
+            middle = len(rows) // 2
+            return await self._write(rows[:middle]) and await self._write(rows[middle:])
+        log.warning("decision entry %s is set aside: %s", rows[0].entry_id, reason(error))
+        why = str(error).partition("\n")[0][:500]
+        await self._set_aside(rows[0].entry_id, rows[0].envelope, f"{sqlstate(error)} {why}")
+        return True
+
+    async def _set_aside(self, entry_id: str, envelope: bytes, why: str) -> None:
+        self.counts.set_aside += 1
+        await self._stream.set_aside(entry_id, envelope, why)
+
+    async def _wait_for_postgres(self, error: Exception, pause_s: float) -> None:
+        if not self._away:
+            log.warning("decisions wait on the bus: %s", reason(error))
+        self._away = True
+        self._lag = await self._stream.lag()
+        await wait_for_stop(self._stop, pause_s)
+
+    def _note_written(self, sent: int, inserted: int) -> None:
+        if self._away:
+            log.warning("Postgres takes decisions again")
+        self._away = False
+        self.counts.persisted += inserted
+        self.counts.repeated += sent - inserted
+
+
+def _batches(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    """The rows in order, in statements of a bounded size."""
+    start = size = 0
+    for index, row in enumerate(rows):
+        if index > start and size + len(row.envelope) > BATCH_BYTES:
+            yield rows[start:index]
+            start, size = index, 0
+        size += len(row.envelope)
+    if start < len(rows):
+        yield rows[start:]

@@ -1,0 +1,170 @@
+"""The decision stream as its sink sees it: batches to persist, acknowledgements, dead letters, trimming, lag."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from orion_recall.bus.connect import BUS_AWAY, group_is_gone
+from orion_recall.bus.consume import Entry, GroupReader
+from orion_recall.settings import DECISIONS_GROUP, Settings
+
+log = logging.getLogger("orion_recall.decisions")
+
+DEAD_MAXLEN = 10_000
+CLAIM_IDLE_MS = 30_000
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+# XTRIM with ~ takes 10,000 entries at most at a time.
+_TRIM_ROUNDS = 200
+
+
+class DecisionStream:
+    """One consumer of the decision stream. What must be said to the bus is said again until `stop` is set."""
+
+    def __init__(
+        self, redis: Redis, blocking: Redis, settings: Settings, *, consumer: str, stop: asyncio.Event
+    ) -> None:
+        self.name = settings.decision_stream
+        self.dead_name = f"{settings.decision_stream}:dead"
+        self._redis, self._stop = redis, stop
+        self._keep_ms = settings.decisions_keep_s * 1000
+        self._reader = GroupReader(redis, blocking, stream=self.name, group=DECISIONS_GROUP, consumer=consumer)
+
+    async def read(self, count: int) -> list[Entry]:
+        """Decisions that nobody has seen; waits about a second for the first."""
+        return await self._reader.read(count)
+
+    async def claim(self, count: int) -> list[Entry]:
+        """Decisions whose sink has been silent for half a minute."""
+        return await self._reader.claim(count, CLAIM_IDLE_MS)
+
+    async def own_pending(self, after: str, count: int) -> list[Entry]:
+        """What a consumer of this name held when it was killed, from the id `after` on.
+
+        Empty when the bus does not say: the entries stay pending, and are claimed when they have been idle.
+        """
+        try:
+            await self._reader.create_group()
+            found = cast(
+                "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]",
+                await self._redis.xreadgroup(
+                    DECISIONS_GROUP, self._reader.consumer, {self.name: after}, count=count
+                ),
+            )
+        except (*BUS_AWAY, ResponseError) as error:
+            log.warning("pending decisions are left for later: %s", error)
+            return []
+        return [
+            Entry(id=entry_id.decode(), fields=fields or {}) for _, rows in found or [] for entry_id, fields in rows
+        ]
+
+    async def acknowledge(self, ids: Sequence[str]) -> None:
+        """Say that the entries are persisted, or set aside."""
+        if ids:
+            await self._insist("acknowledging", lambda: self._redis.xack(self.name, DECISIONS_GROUP, *ids))
+
+    async def set_aside(self, entry_id: str, envelope: bytes, why: str) -> None:
+        """Put an entry that cannot be persisted on the dead stream, with the reason, and acknowledge it."""
+        letter: dict[Any, Any] = {"entry_id": entry_id, "reason": why, "envelope": envelope}
+        await self._insist(
+            f"setting {entry_id} aside",
+            lambda: self._redis.xadd(self.dead_name, letter, maxlen=DEAD_MAXLEN, approximate=True),
+        )
+        await self.acknowledge([entry_id])
+
+    async def lag(self) -> int | None:
+        """Decisions on the bus that are not acknowledged; None when the server does not know."""
+        try:
+            groups = await self._groups()
+        except (*BUS_AWAY, ResponseError):
+            return None
+        for group in groups:
+            unread = group.get("lag")
+            return None if unread is None else int(unread) + int(group["pending"])
+        return None
+
+    async def trim(self) -> int:
+        """Drop what is persisted and older than the settings keep; never what is not acknowledged."""
+        try:
+            bound = await self._persisted_up_to()
+            if bound is None:
+                return 0
+            seconds, _ = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
+            oldest_kept = (int(seconds) * 1000 - self._keep_ms, 0)
+            milliseconds, sequence = min(bound, oldest_kept)
+            if milliseconds <= 0:
+                return 0
+            return await self._trim_before(f"{milliseconds}-{sequence}")
+        except (*BUS_AWAY, ResponseError) as error:
+            log.debug("trimming %s: %s", self.name, error)
+            return 0
+
+    async def leave(self) -> None:
+        """Take this consumer out of the group, unless it still holds entries."""
+        await self._reader.leave()
+
+    async def _trim_before(self, minimum: str) -> int:
+        trimmed = 0
+        for _ in range(_TRIM_ROUNDS):
+            gone = int(await self._redis.xtrim(self.name, minid=minimum, approximate=True))
+            trimmed += gone
+            if gone == 0:
+                break
+        return trimmed
+
+    async def _persisted_up_to(self) -> tuple[int, int] | None:
+        """The first entry id that is not acknowledged yet, or None without a group."""
+        for group in await self._groups():
+            delivered = _id_parts(group["last-delivered-id"])
+            if not int(group["pending"]):
+                return delivered[0], delivered[1] + 1
+            summary = await self._redis.xpending(self.name, DECISIONS_GROUP)
+            oldest = summary["min"]
+            return min(delivered, _id_parts(oldest)) if oldest is not None else delivered
+        return None
+
+    async def _groups(self) -> list[dict[str, Any]]:
+        """Our group, as the only element, or nothing."""
+        groups = await self._redis.xinfo_groups(self.name)
+        return [group for group in groups if _text(group["name"]) == DECISIONS_GROUP]
+
+    async def _insist(self, doing: str, once: Callable[[], Awaitable[Any]]) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await once()
+            except BUS_AWAY as error:
+                if self._stop.is_set():
+                    log.warning("%s: the bus is away (%s)", doing, type(error).__name__)
+                    return
+                await wait_for_stop(self._stop, pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            except ResponseError as error:
+                if not group_is_gone(error):
+                    log.error("%s: the bus refused: %s", doing, error)  # noqa: TRY400 (no fault of the program)
+                return
+            else:
+                return
+
+
+async def wait_for_stop(stop: asyncio.Event, longest_s: float) -> None:
+    """Returns when `stop` is set, or after `longest_s`."""
+    try:
+        async with asyncio.timeout(longest_s):
+            await stop.wait()
+    except TimeoutError:
+        return
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _id_parts(entry_id: bytes | str) -> tuple[int, int]:
+    milliseconds, _, sequence = _text(entry_id).partition("-")
+    return int(milliseconds), int(sequence or 0)

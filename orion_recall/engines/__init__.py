@@ -1,0 +1,1 @@
+"""The embedded servers (Valkey, Postgres) as supervised child processes, and the lock on a folder."""

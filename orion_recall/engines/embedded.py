@@ -1,0 +1,138 @@
+"""All embedded engines of one data folder: started together, found by others, kept alive, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from orion_recall.engines.addresses import Addresses, process_birth, remove_addresses, write_addresses
+from orion_recall.engines.engine import Engine
+from orion_recall.engines.lock import FolderLock
+from orion_recall.engines.postgres import UNPRIVILEGED_ID, PostgresServer
+from orion_recall.engines.valkey import ValkeyServer
+from orion_recall.errors import EngineError
+
+logger = logging.getLogger("orion_recall.engines")
+
+_HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL and ORION_POSTGRES_DSN"
+
+
+class EmbeddedEngines:
+    """Running engines. `async with EmbeddedEngines.start(data_dir) as engines:` is the way to get them."""
+
+    def __init__(self, data_dir: Path, engines: Mapping[str, Engine]) -> None:
+        self.data_dir = data_dir
+        self._engines = dict(engines)
+        self._watches: list[asyncio.Task[None]] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def start(
+        cls, data_dir: Path, *, valkey: bool = True, postgres: bool = True
+    ) -> AsyncGenerator[EmbeddedEngines, None]:
+        """Starts the engines side by side and stops them at the end of the block.
+
+        The event loop's thread must outlive the block: the engines die with the thread that started them.
+        EngineError when another process runs on the folder or an engine does not start.
+        """
+        folder = data_dir.resolve()
+        _make_data_folder(folder)
+        with FolderLock.acquire(folder, "the data folder", _HINT):
+            servers = (
+                *((ValkeyServer(folder),) if valkey else ()),
+                *((PostgresServer(folder),) if postgres else ()),
+            )
+            engines = cls(folder, {server.name: Engine(server) for server in servers})
+            try:
+                await engines._start_all()
+                engines._publish()
+                yield engines
+            finally:
+                await engines._stop_all()
+
+    @property
+    def valkey(self) -> Engine:
+        """The bus, to stop and start."""
+        return self._engine("valkey")
+
+    @property
+    def postgres(self) -> Engine:
+        """The record, to stop and start."""
+        return self._engine("postgres")
+
+    @property
+    def redis_url(self) -> str:
+        """The bus's URL for redis-py's `from_url`."""
+        return self.valkey.address
+
+    @property
+    def postgres_dsn(self) -> str:
+        """The record's DSN for asyncpg: the database `orion`, which exists."""
+        return self.postgres.address
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process id of each engine that runs, by name."""
+        return {name: pid for name, engine in self._engines.items() if (pid := engine.pid) is not None}
+
+    def supervise(self) -> None:
+        """From now on to the end of the block, restarts an engine that dies; called twice it does no more."""
+        if not self._watches:
+            self._watches = [
+                asyncio.create_task(engine.keep_alive(self._publish), name=f"keep {name} alive")
+                for name, engine in self._engines.items()
+            ]
+
+    def _engine(self, name: str) -> Engine:
+        try:
+            return self._engines[name]
+        except KeyError:
+            raise EngineError(f"{name} was not asked for when the engines were started") from None
+
+    async def _start_all(self) -> None:
+        starts = [engine.start() for engine in self._engines.values()]
+        problems = [outcome for outcome in await asyncio.gather(*starts, return_exceptions=True) if outcome]
+        for problem in problems[1:]:
+            logger.error("another engine failed too: %s", problem)
+        if problems:
+            raise problems[0]
+
+    def _publish(self) -> None:
+        addresses = {name: engine.address for name, engine in self._engines.items()}
+        note = Addresses(
+            owner_pid=os.getpid(),
+            owner_birth=process_birth(os.getpid()) or "",
+            redis_url=addresses.get("valkey"),
+            postgres_dsn=addresses.get("postgres"),
+            pids=self.pids,
+        )
+        write_addresses(self.data_dir, note)
+
+    async def _stop_all(self) -> None:
+        remove_addresses(self.data_dir)  # first: nobody should find what is about to end
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        await asyncio.gather(*(engine.stop() for engine in self._engines.values()))
+
+
+def _make_data_folder(folder: Path) -> None:
+    """Makes the data folder when it is absent: closed to all but its user.
+
+    As root it is opened to the group that Postgres runs as, for passing through; a folder that exists is
+    left as it is.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            os.chown(folder, 0, UNPRIVILEGED_ID, follow_symlinks=False)
+            folder.chmod(0o710)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise EngineError(f"cannot make the data folder {folder}: {error.strerror} ({error.filename})") from error

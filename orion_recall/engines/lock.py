@@ -1,0 +1,98 @@
+"""One owner for a folder: an flock on `<folder>/.lock` that dies with the process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+from orion_recall.errors import EngineError
+
+LOCK_NAME = ".lock"
+
+
+class FolderLock:
+    """A held lock. Build it with `acquire`; it ends with `release`, with the block, or with the process."""
+
+    __slots__ = ("_fd", "folder")
+
+    def __init__(self, folder: Path, fd: int) -> None:
+        self.folder = folder
+        self._fd = fd
+
+    @classmethod
+    def acquire(cls, folder: Path, what: str, hint: str) -> FolderLock:
+        """The lock on the folder, which is made (mode 700) when it is absent.
+
+        `what` names the folder's role at the start of the error's sentence ("the index folder") and `hint`
+        says at its end what else can be done ("or set ORION_QDRANT_URL"). Raises EngineError when the folder
+        is held, by another process or by this one, or cannot be written.
+        """
+        lock = cls.try_acquire(folder)
+        if lock is not None:
+            return lock
+        pid = holder(folder)
+        if pid == os.getpid():
+            raise EngineError(f"{what} {folder} is already open in this process; close it first, {hint}")
+        by = f"process {pid}" if pid else "another process"
+        raise EngineError(f"{what} {folder} is used by {by}; stop it, {hint}")
+
+    @classmethod
+    def try_acquire(cls, folder: Path) -> FolderLock | None:
+        """The lock, or None when it is held. EngineError when the folder cannot be written."""
+        # O_NOFOLLOW: the folder may belong to a less trusted user than this process.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(folder / LOCK_NAME, flags, 0o600)
+        except OSError as error:
+            raise EngineError(f"cannot use the folder {folder}: {error.strerror} ({error.filename})") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except OSError as error:
+            os.close(fd)
+            raise EngineError(f"the file system of {folder} cannot lock files: {error.strerror}") from error
+        write_holder(fd, os.getpid())
+        return cls(folder, fd)
+
+    def fileno(self) -> int:
+        """The descriptor that carries the lock: a child that inherits it holds the lock as well."""
+        if self._fd < 0:
+            raise ValueError(f"the lock on {self.folder} is released")
+        return self._fd
+
+    def release(self) -> None:
+        """Gives this process's share up; twice does no harm.
+
+        Closing, not LOCK_UN (which would take the lock from a child that inherited it), and the file stays:
+        unlinking it would let two processes lock two files of one name.
+        """
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def write_holder(fd: int, pid: int) -> None:
+    """Puts the pid into the lock file behind the descriptor."""
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{pid}\n".encode(), 0)
+
+
+def holder(folder: Path) -> int | None:
+    """The pid in the lock file: of the holder, or of the last one. None when it cannot be read."""
+    try:
+        return int((folder / LOCK_NAME).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None

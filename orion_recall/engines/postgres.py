@@ -1,0 +1,202 @@
+"""The embedded record: a real Postgres on a Unix socket. As root it runs as uid 65534, which it insists on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Protocol, cast
+from urllib.parse import quote
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+from orion_recall.engines.child import Command, logger, run_to_end
+from orion_recall.engines.postgres_binaries import (
+    CACHE_DIR,
+    PostgresBinaries,
+    closed_folder,
+    find_binaries,
+    runnable_by,
+)
+from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
+from orion_recall.errors import EngineError
+
+UNPRIVILEGED_ID = 65534
+_PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
+_PROBE_TIMEOUT_S = 5
+_INITDB_TIMEOUT_S = 120.0
+_BUILTIN_LOCALES_SINCE = 17
+
+_OPTIONS = {
+    "listen_addresses": "",
+    "port": str(_PORT),
+    "unix_socket_permissions": "0700",
+    "max_connections": "40",
+    "shared_buffers": "32MB",
+    "max_wal_size": "256MB",
+    "fsync": "on",
+    "synchronous_commit": "on",  # it is the record: what was acknowledged stays
+    "jit": "off",  # small queries only: compiling them costs more than it saves
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    "log_min_messages": "log",  # starts, stops and crashes; an error's text may quote a memory: not logged
+    "cluster_name": "orion-recall",
+}
+
+
+class _Session(Protocol):
+    """What is used of an asyncpg connection, which has no types of its own."""
+
+    async def fetchval(self, query: str) -> object: ...
+    async def execute(self, query: str) -> object: ...
+    async def close(self) -> None: ...
+
+
+class PostgresServer:
+    """How to run Postgres in `data_dir/postgres`."""
+
+    name = "postgres"
+    stop_signal = signal.SIGINT  # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover
+
+    def __init__(self, data_dir: Path, *, cache_dir: Path = CACHE_DIR) -> None:
+        self.folder = data_dir / "postgres"
+        self._cluster = self.folder / "cluster"
+        self._log_path = data_dir / "postgres.log"
+        self._cache_dir = cache_dir
+        self._uid = UNPRIVILEGED_ID if os.geteuid() == 0 else None
+        self._owner = os.geteuid() if self._uid is None else self._uid
+        self._sockets = socket_folder(data_dir, self._owner)
+
+    @property
+    def address(self) -> str:
+        """A DSN for asyncpg; what the environment (PGPORT, PGSSLMODE) would change is stated in it."""
+        host = quote(str(self._sockets))
+        return f"postgresql://orion@/orion?host={host}&port={_PORT}&sslmode=disable"
+
+    async def prepare(self, lock_fd: int) -> Command:
+        """The command, after making the database folder when there is none."""
+        self._check_folder()
+        make_socket_folder(self._sockets, self._owner)
+        binaries = await asyncio.to_thread(self._find_binaries)
+        await asyncio.to_thread(self._clear_leftovers)
+        if not self._cluster.exists():
+            await self._make_cluster(binaries, lock_fd)
+        options = {"unix_socket_directories": str(self._sockets), **_OPTIONS}
+        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        return self._command(
+            [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments], self.stop_signal, lock_fd
+        )
+
+    async def ready(self) -> bool:
+        """Whether a session can be opened; the first one makes the database `orion`."""
+        try:
+            connection = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+                dsn=self.address, database="postgres", timeout=_PROBE_TIMEOUT_S
+            )
+        except (OSError, TimeoutError, asyncpg.CannotConnectNowError):
+            return False
+        session = cast("_Session", connection)
+        try:
+            if not await session.fetchval("SELECT true FROM pg_database WHERE datname = 'orion'"):
+                await session.execute("CREATE DATABASE orion")
+        finally:
+            await session.close()
+        return True
+
+    def tidy(self) -> None:
+        """Removes the socket, and its folder when nothing else is in it."""
+        for name in (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock"):
+            (self._sockets / name).unlink(missing_ok=True)
+        remove_socket_folder(self._sockets)
+
+    def _command(self, argv: list[str], stop_signal: signal.Signals, lock_fd: int) -> Command:
+        return Command(
+            name=Path(argv[0]).name,
+            argv=tuple(argv),
+            log_path=self._log_path,
+            stop_signal=stop_signal,
+            uid=self._uid,
+            lock_fd=lock_fd,
+        )
+
+    def _find_binaries(self) -> PostgresBinaries:
+        version = self._cluster / "PG_VERSION"
+        made_by = int(version.read_text(encoding="ascii")) if version.exists() else None
+        binaries = find_binaries(made_by)
+        if self._uid is None:
+            return binaries
+        return runnable_by(binaries, self._uid, self._uid, self._cache_dir)
+
+    def _check_folder(self) -> None:
+        """As root: hands the folder to the unprivileged user, who must be able to come to it."""
+        if self._uid is None:
+            return
+        owner = self.folder.stat().st_uid
+        if owner == 0:
+            os.chown(self.folder, self._uid, self._uid, follow_symlinks=False)
+        elif owner != self._uid:
+            raise EngineError(
+                f"{self.folder} belongs to uid {owner}: run as that user, or give another data folder "
+                "(--data), or set ORION_POSTGRES_DSN"
+            )
+        closed = closed_folder(self.folder / "cluster", self._uid, self._uid)
+        if closed is not None:
+            raise EngineError(
+                f"uid {self._uid}, which runs Postgres because root may not, cannot enter {closed}: give a "
+                "data folder outside it (--data /var/lib/orion-recall), or run as another user than root, "
+                "or set ORION_POSTGRES_DSN"
+            )
+
+    def _clear_leftovers(self) -> None:
+        """Removes half-made databases and a dead server's pid file; the folder's lock is held.
+
+        Postgres believes a pid file when any process has that pid, and after a restart of a container some
+        process does. A server that really works in this folder has it as its working directory.
+        """
+        for unfinished in self.folder.glob("new-*"):
+            shutil.rmtree(unfinished)
+        if not Path("/proc/self").exists():  # then it is left to Postgres
+            return
+        pid_file = self._cluster / "postmaster.pid"
+        with contextlib.suppress(FileNotFoundError, ValueError, IndexError):
+            pid = abs(int(pid_file.read_text(encoding="utf-8").split()[0]))  # negative: single-user mode
+            if Path(f"/proc/{pid}/cwd").resolve() == self._cluster.resolve():
+                raise EngineError(f"Postgres already runs on {self._cluster} (process {pid}); stop it")
+        pid_file.unlink(missing_ok=True)
+        (self._sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
+
+    async def _make_cluster(self, binaries: PostgresBinaries, lock_fd: int) -> None:
+        """Makes the database folder beside its place and moves it there: complete or not there at all.
+
+        Trust is enough because only the folder's mode decides who reaches the socket: 700, its owner and
+        root. (Peer maps would need a name for every uid, and a container's uid may have none.)
+        """
+        work = self.folder / f"new-{os.getpid()}"
+        fixed = ("-U", "orion", "-E", "UTF8", "--auth=trust", "--data-checksums", "--no-instructions")
+        for locale in _locales(binaries.major):
+            argv = [str(binaries.bin_dir / "initdb"), "-D", str(work), *fixed, *locale]
+            try:
+                await run_to_end(self._command(argv, signal.SIGTERM, lock_fd), _INITDB_TIMEOUT_S)
+                break
+            except EngineError as error:
+                if locale == _locales(binaries.major)[-1]:
+                    raise
+                logger.warning("initdb with %s failed: %s", " ".join(locale), error)
+                await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+        work.rename(self._cluster)
+
+
+def _locales(major: int) -> tuple[tuple[str, ...], ...]:
+    """The options to try, best first: UTF-8 character classes, code point order, no dependence on the system.
+
+    The last one is for a C library without C.UTF-8: there lower-casing knows ASCII only, but for the builtin
+    provider.
+    """
+    if major >= _BUILTIN_LOCALES_SINCE:
+        builtin = "--locale-provider=builtin"
+        return (builtin, "--locale=C.UTF-8"), (builtin, "--builtin-locale=C.UTF-8", "--locale=C")
+    return ("--locale=C.UTF-8",), ("--locale=C",)

@@ -1,0 +1,128 @@
+"""Every error orion-recall raises on purpose; the class says what happens next.
+
+OrionError
+├── MessageError        a message cannot be served: reply, decide, and (for `InvalidMessage`) dead-letter
+│   ├── InvalidMessage      malformed or wrong type in a known field     -> outcome "invalid"
+│   ├── ExpiredMessage      its ttl has run out                          -> outcome "expired"
+│   └── RefusedMessage      not allowed: tenant or reply address         -> outcome "refused"
+├── ProfileError        a broken profile: refuse to start, or keep the last good one
+├── SettingsError       a broken setting: refuse to start, with what to do
+├── SourceError         a source could not answer: record it and go on without its hits
+│   └── TransientSourceError    worth another try inside the deadline
+├── EngineError         an embedded engine could not start or is held by another process
+├── ModelError          weights are missing or are not what they should be
+├── RecordError         the record (Postgres) is away: stop reading, lose nothing
+├── ImportFileError     a line of an import file cannot be read: file, line and reason
+└── ClientError         what a caller of `RecallClient` sees
+    ├── ReplyTimeout        no reply in time
+    └── BusUnavailable      the bus cannot be reached
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class OrionError(Exception):
+    """The base of all errors raised on purpose. `str()` is a sentence for the person who reads it."""
+
+
+class MessageError(OrionError):
+    """A message that cannot be served. `outcome` is the decision's outcome."""
+
+    outcome = "failed"
+
+
+class InvalidMessage(MessageError):
+    """Malformed, or a wrong type in a known field; the text names the field."""
+
+    outcome = "invalid"
+
+
+class ExpiredMessage(MessageError):
+    """The time to live ran out before the search began."""
+
+    outcome = "expired"
+
+
+class RefusedMessage(MessageError):
+    """Well-formed but not allowed here."""
+
+    outcome = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileProblem:
+    """One thing wrong in a profile file: where it is, what it is, and what to write instead.
+
+    `line` and `column` count from 1 and are None when the file could not be read at all.
+    `key` is dotted ("fusion.k") and empty when the problem is no key's.
+    """
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+    key: str = ""
+    message: str
+    hint: str = ""
+    source_line: str = ""
+
+    def __str__(self) -> str:
+        """`file:line:column: key: what; hint`, then the source line with a caret under the place."""
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        key = f"`{self.key}`: " if self.key else ""
+        head = f"{place}: {key}{self.message}" + (f"; {self.hint}" if self.hint else "")
+        if self.line is None or self.column is None or not self.source_line:
+            return head
+        start = max(0, self.column - 61)  # a long line is shown around the place
+        shown = "".join(c if c.isprintable() else " " for c in self.source_line[start : start + 100])
+        margin = f"{self.line:>5} | "
+        return f"{head}\n{margin}{shown}\n{' ' * (len(margin) - 2)}| {' ' * (self.column - 1 - start)}^"
+
+
+class ProfileError(OrionError):
+    """A profile file that cannot be used; the text carries file, line, key and suggestion."""
+
+    def __init__(self, message: str, problems: tuple[ProfileProblem, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+class SettingsError(OrionError):
+    """A setting that cannot be used; the text names the variable and what to put there."""
+
+
+class SourceError(OrionError):
+    """A source could not answer. The query goes on without its hits."""
+
+
+class TransientSourceError(SourceError):
+    """A source could not answer now, and may in a moment."""
+
+
+class EngineError(OrionError):
+    """An embedded engine could not start, or its folder belongs to another process."""
+
+
+class ModelError(OrionError):
+    """A model could not be loaded, or its weights are not the expected ones."""
+
+
+class RecordError(OrionError):
+    """The record is not reachable now. What is queued stays queued."""
+
+
+class ImportFileError(OrionError):
+    """A line of an import file that cannot be used; the text carries file, line and reason."""
+
+
+class ClientError(OrionError):
+    """What a caller of the client sees when there is no reply to give."""
+
+
+class ReplyTimeout(ClientError):
+    """No reply came in time."""
+
+
+class BusUnavailable(ClientError):
+    """The bus cannot be reached."""

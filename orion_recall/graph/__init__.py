@@ -1,0 +1,1 @@
+"""The graph's words and the walks over it."""

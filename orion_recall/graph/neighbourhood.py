@@ -1,0 +1,41 @@
+"""The bounded neighbourhood of a few entities: fixed patterns of one or two hops, each with its own limit.
+
+Property paths with + or * are not used: the engine computes the whole closure first. Limits stand inside every
+sub-select, so that a name mentioned a hundred thousand times costs no more than one mentioned ten times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rdflib import URIRef
+
+from orion_recall.graph.vocabulary import ORION
+
+
+def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, hops: int, max_statements: int) -> str:
+    """SPARQL for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
+
+    `seed` is the entity's place in `entities`. IRIs enter through rdflib's own n3().
+    """
+    each = max(4, max_statements // max(1, len(entities)))
+    parts: list[str] = []
+    for place, entity in enumerate(entities):
+        seed = entity.n3()
+        about, text, from_ = ORION.about.n3(), ORION.text.n3(), ORION["from"].n3()
+        parts.append(
+            f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory ?text WHERE '
+            f"{{ ?s {about} {seed} ; {text} ?text ; {from_} ?memory }} LIMIT {each} }}"
+        )
+        parts.append(
+            f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory WHERE '
+            f"{{ ?memory {ORION.mentions.n3()} {seed} }} LIMIT {each} }}"
+        )
+        if hops >= 2:
+            parts.append(
+                f'{{ SELECT ("{place}" AS ?seed) ("2" AS ?hop) ?memory ?text WHERE '
+                f"{{ {{ SELECT DISTINCT ?other WHERE {{ ?a {about} {seed} ; {about} ?other "
+                f"FILTER(?other != {seed}) }} LIMIT {each} }} "
+                f"?s {about} ?other ; {text} ?text ; {from_} ?memory }} LIMIT {each} }}"
+            )
+    return f"SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"

@@ -1,0 +1,112 @@
+"""The words of the memory graph, and memories as triples.
+
+Every tenant has a named graph of its own, so that no query can see another's. In it:
+
+    memory  --mentions-->  entity          memory  --spokenBy-->  entity
+    memory  --next-->      memory          (turns of one session, in time)
+    statement --about--> entity (subject and object), --subject / relation / object--, --text-->, --from--> memory
+
+Memory IRIs are `urn:uuid:` of the key that the index uses too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+from uuid import UUID, uuid5
+
+from rdflib import Literal, Namespace, URIRef
+from rdflib.namespace import RDF, RDFS
+
+from orion_recall.text import memory_key, words
+from orion_recall.values import Change, Memory, Statement
+
+ORION = Namespace("urn:orion:vocabulary:")
+PROJECTION = URIRef("urn:orion:projection")
+
+Triple = tuple[URIRef, URIRef, URIRef | Literal]
+
+
+def tenant_graph(tenant: str) -> URIRef:
+    """The name of the tenant's own graph."""
+    return URIRef(f"urn:orion:tenant:{quote(tenant, safe='')}")
+
+
+def entity_iri(label: str) -> URIRef:
+    """An entity by its name, folded: case and punctuation do not make another entity."""
+    return URIRef(f"urn:orion:entity:{quote('_'.join(words(label)) or label.casefold(), safe='')}")
+
+
+def memory_iri(key: UUID) -> URIRef:
+    """A memory by its key."""
+    return URIRef(f"urn:uuid:{key}")
+
+
+def key_of(iri: str) -> UUID:
+    """The key in a memory's IRI."""
+    return UUID(iri.removeprefix("urn:uuid:"))
+
+
+def sentence(statement: Statement) -> str:
+    """A statement as people say it."""
+    return f"{statement.subject} {statement.relation} {statement.object}"
+
+
+def triples(change: Change) -> Iterator[Triple]:
+    """Everything the graph says of one memory."""
+    memory = change.memory
+    iri = memory_iri(memory_key(memory.tenant, memory.id))
+    yield iri, RDF.type, ORION.Memory
+    yield iri, ORION.id, Literal(memory.id)
+    if memory.session_id is not None:
+        yield iri, ORION.session, Literal(memory.session_id)
+    speaker = entity_iri(memory.speaker) if memory.speaker else None
+    if memory.speaker and speaker is not None:
+        yield iri, ORION.spokenBy, speaker
+        yield speaker, RDFS.label, Literal(memory.speaker)
+    for entity in memory.entities:
+        entity_node = entity_iri(entity)
+        if entity_node != speaker:
+            yield iri, ORION.mentions, entity_node
+            yield entity_node, RDFS.label, Literal(entity)
+    for statement in memory.statements:
+        yield from _statement_triples(iri, statement)
+    yield from _turn_triples(change, iri)
+
+
+def outdated(change: Change) -> Triple | None:
+    """The edge that a memory told late has cut in two: the one from its previous to its following turn."""
+    if change.previous is None or change.following is None:
+        return None
+    tenant = change.memory.tenant
+    previous, following = (memory_iri(memory_key(tenant, turn.id)) for turn in (change.previous, change.following))
+    return previous, ORION.next, following
+
+
+def _turn_triples(change: Change, iri: URIRef) -> Iterator[Triple]:
+    tenant = change.memory.tenant
+    if change.previous is not None:
+        yield memory_iri(memory_key(tenant, change.previous.id)), ORION.next, iri
+    if change.following is not None:
+        yield iri, ORION.next, memory_iri(memory_key(tenant, change.following.id))
+
+
+def _statement_triples(memory: URIRef, statement: Statement) -> Iterator[Triple]:
+    text = sentence(statement)
+    node = URIRef(f"urn:uuid:{uuid5(key_of(memory), text)}")
+    subject, obj = entity_iri(statement.subject), entity_iri(statement.object)
+    yield node, RDF.type, ORION.Statement
+    yield node, ORION.subject, subject
+    yield node, ORION.relation, Literal(statement.relation)
+    yield node, ORION.object, obj
+    yield node, ORION.text, Literal(text)
+    yield node, ORION["from"], memory
+    for entity, label in ((subject, statement.subject), (obj, statement.object)):
+        yield node, ORION.about, entity
+        yield entity, RDFS.label, Literal(label)
+
+
+def all_entities(memory: Memory) -> frozenset[str]:
+    """Every name the memory gives, its speaker's and its statements' too."""
+    ends = (end for statement in memory.statements for end in (statement.subject, statement.object))
+    return frozenset((*memory.entities, *ends, *((memory.speaker,) if memory.speaker else ())))

@@ -1,0 +1,96 @@
+"""A memory as the record keeps it, made of a memory as it was sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import cast
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.errors import InvalidMessage
+from orion_recall.memory.extract import extract
+from orion_recall.text import simhash, storable, storable_json, text_hash
+from orion_recall.values import JsonValue, Memory
+
+# Fractions of the last second of the year 9999 do not survive as a float.
+_LAST_SECOND = 253_402_300_799.0
+# A longer title is a sentence, and no name of anything.
+_MAX_TITLE_WORDS = 8
+
+
+def compose(message: MemoryV1, default_tenant: str) -> Memory:
+    """The memory with its hashes, signature, entities and statements; every text in it can be stored.
+
+    InvalidMessage: a number in `metadata` is not finite.
+    """
+    metadata = cast("dict[str, JsonValue]", storable_json(message.metadata))
+    if not _is_finite(metadata):
+        raise InvalidMessage("metadata: NaN and infinity are no JSON numbers")
+    text = storable(message.text)
+    title = _text(message.title)
+    speaker = _text(message.speaker)
+    given = _unique(map(storable, message.entities))
+    known = [*given, title] if title is not None and len(title.split()) <= _MAX_TITLE_WORDS else given
+    found = extract(text, speaker, known)
+    return Memory(
+        tenant=storable(message.tenant or default_tenant),
+        id=storable(message.id),
+        text=text,
+        kind=message.kind,
+        text_hash=text_hash(text),
+        simhash=simhash(text),
+        content_hash=content_hash(message),
+        title=title,
+        speaker=speaker,
+        session_id=_text(message.session_id),
+        node_id=_text(message.node_id),
+        user_id=_text(message.user_id),
+        agent_id=_text(message.agent_id),
+        run_id=_text(message.run_id),
+        occurred_at=_seconds(message.occurred_at),
+        occurred_until=_seconds(message.occurred_until),
+        mentioned_at=_seconds(message.mentioned_at),
+        tags=_unique(map(storable, message.tags)),
+        entities=_unique([*found.entities, *given]),
+        statements=found.statements,
+        source=_text(message.source),
+        uri=_text(message.uri),
+        metadata=metadata,
+    )
+
+
+def content_hash(message: MemoryV1) -> str:
+    """SHA-256 over all that the sender gave but id and tenant, in one canonical form.
+
+    What is left out counts as its default, and a time as its moment in UTC, so that the same memory sent in
+    another spelling is the same.
+    """
+    content = message.model_dump(mode="json", exclude={"id", "tenant"})
+    canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else storable(value)
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else min(moment.timestamp(), _LAST_SECOND)
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    """The names without repetitions that differ in case only, and without empty ones."""
+    return tuple({name.casefold(): name for name in reversed([*names]) if name.strip()}.values())[::-1]
+
+
+def _is_finite(value: JsonValue) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(_is_finite(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return all(_is_finite(part) for part in cast("list[JsonValue]", value))
+    return True

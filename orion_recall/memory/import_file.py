@@ -1,0 +1,177 @@
+"""An import file, JSON lines, read in batches that can be taken up again where the last one was acknowledged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, cast
+
+from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
+from orion_recall.errors import ImportFileError, InvalidMessage
+from orion_recall.memory.import_mapping import ImportMapping, map_record
+from orion_recall.text import storable_json
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+MAX_BATCH_BYTES = 2 * 1024 * 1024
+_KEPT_PROBLEMS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPosition:
+    """How far a file has been read: bytes and lines, whole lines only."""
+
+    offset: int = 0
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineProblem:
+    """A line that could not be used, and why."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportBatch:
+    """Memories in the contract's form, each with its line; `end` is where the next batch begins."""
+
+    memories: tuple[dict[str, Any], ...]
+    lines: tuple[int, ...]
+    problems: tuple[LineProblem, ...]
+    end: ImportPosition
+
+
+@dataclass(slots=True, kw_only=True)
+class ImportSummary:
+    """What became of a file, batch by batch; of the problems the first hundred are kept."""
+
+    file: str
+    read: int = 0
+    stored: int = 0
+    unchanged: int = 0
+    conflict: int = 0
+    rejected: int = 0
+    problems: list[LineProblem] = field(default_factory=list[LineProblem])
+
+    def add(self, batch: ImportBatch, receipt: MemoryReceiptV1 | None) -> None:
+        """Counts a batch with its receipt; None for a batch without memories."""
+        self.read += len(batch.memories) + len(batch.problems)
+        self.rejected += len(batch.problems)
+        self._keep(*batch.problems)
+        if receipt is None:
+            return
+        self.stored += receipt.stored
+        self.unchanged += receipt.unchanged
+        self.conflict += receipt.conflict
+        self.rejected += receipt.rejected
+        for line, verdict in zip(batch.lines, receipt.results, strict=False):
+            if verdict.status in ("conflict", "rejected"):
+                why = f"{verdict.status} {verdict.id!r}: {verdict.reason or 'no reason was given'}"
+                self._keep(LineProblem(file=self.file, line=line, reason=why))
+
+    def describe(self) -> str:
+        """One line for the person who imports."""
+        return (
+            f"{self.file}: {self.read} lines read, {self.stored} stored, {self.unchanged} unchanged, "
+            f"{self.conflict} in conflict, {self.rejected} rejected"
+        )
+
+    def _keep(self, *problems: LineProblem) -> None:
+        self.problems.extend(problems[: max(0, _KEPT_PROBLEMS - len(self.problems))])
+
+
+def read_batches(
+    path: Path, mapping: ImportMapping, *, start: ImportPosition | None = None, batch_size: int = 200
+) -> Iterator[ImportBatch]:
+    """The file from `start` on, in batches of at most `batch_size` memories and about 2 MiB.
+
+    A bad line becomes a problem of its batch, and the others go on. ImportFileError: the file cannot be
+    read, or holds a naive time while no zone was given.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from _read(file, path, mapping, start or ImportPosition(), batch_size)
+    except OSError as error:
+        raise ImportFileError(f"{path}: {error.strerror or type(error).__name__}") from error
+
+
+def _read(
+    file: BinaryIO, path: Path, mapping: ImportMapping, start: ImportPosition, batch_size: int
+) -> Iterator[ImportBatch]:
+    file.seek(start.offset)
+    number = start.line
+    memories: list[dict[str, Any]] = []
+    lines: list[int] = []
+    problems: list[LineProblem] = []
+    began = start.offset
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        try:
+            memory = _memory(_whole(file, line), mapping, first=number == 1)
+        except InvalidMessage as error:
+            problems.append(LineProblem(file=str(path), line=number, reason=str(error)))
+        except ImportFileError as error:
+            raise ImportFileError(f"{path}:{number}: {error}") from error
+        else:
+            if memory is not None:
+                memories.append(memory)
+                lines.append(number)
+        full = max(len(memories), len(problems)) >= batch_size or file.tell() - began >= MAX_BATCH_BYTES
+        if full and (memories or problems):
+            yield _batch(memories, lines, problems, ImportPosition(offset=file.tell(), line=number))
+            memories, lines, problems, began = [], [], [], file.tell()
+    if memories or problems:
+        yield _batch(memories, lines, problems, ImportPosition(offset=file.tell(), line=number))
+
+
+def _batch(
+    memories: list[dict[str, Any]], lines: list[int], problems: list[LineProblem], end: ImportPosition
+) -> ImportBatch:
+    return ImportBatch(memories=tuple(memories), lines=tuple(lines), problems=tuple(problems), end=end)
+
+
+def _whole(file: BinaryIO, line: bytes) -> bytes:
+    """The line, when it is not too long; else the rest of it is passed over."""
+    if len(line) <= MAX_LINE_BYTES:
+        return line
+    part = line
+    while part and not part.endswith(b"\n"):
+        part = file.readline(MAX_LINE_BYTES)
+    raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
+
+
+def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, Any] | None:
+    """The memory of one line, checked against the contract; None for a blank line."""
+    try:
+        text = line.decode("utf-8-sig" if first else "utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidMessage(f"not UTF-8 at byte {error.start} of the line") from error
+    if not text:
+        return None
+    try:
+        record: object = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise InvalidMessage(f"not JSON: {error.msg} at column {error.colno}") from error
+    except RecursionError as error:
+        raise InvalidMessage("the JSON is nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InvalidMessage(f"not JSON that can be read: {error}") from error
+    if not isinstance(record, dict):
+        raise InvalidMessage("expected one JSON object a line")
+    try:
+        memory = map_record(storable_json(cast("dict[str, Any]", record)), mapping)
+    except RecursionError as error:
+        raise InvalidMessage("the JSON is nested too deeply") from error
+    read_message(MemoryV1, memory, "")
+    return memory
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidMessage(f"{name} is no JSON number")

@@ -1,0 +1,66 @@
+"""`memory.store.v1`: each memory judged alone, the good ones stored in one batch, one receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from orion_recall.contracts import MemoryReceiptV1, MemoryStoreV1, MemoryV1, MemoryVerdictV1, read_message
+from orion_recall.errors import MessageError, RefusedMessage
+from orion_recall.memory.compose import compose
+from orion_recall.memory.record import StoreResult
+from orion_recall.settings import Settings
+from orion_recall.text import storable_json
+from orion_recall.values import Memory
+
+
+class Store(Protocol):
+    """What keeps memories: the record."""
+
+    async def store(self, memories: Sequence[Memory]) -> StoreResult: ...
+
+
+async def receive(payload: MemoryStoreV1, record: Store, settings: Settings) -> MemoryReceiptV1:
+    """The receipt for a batch; its results are in the order of the memories.
+
+    RecordError passes through: nothing was stored, and the message is to be kept for later.
+    """
+    # Hashing and extraction of a large batch take a while: not on the loop.
+    composed = await asyncio.to_thread(_compose_all, payload.memories, settings)
+    result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
+    verdicts = iter(result.verdicts)
+    results: list[MemoryVerdictV1] = []
+    for one in composed:
+        if isinstance(one, Memory):
+            verdict = next(verdicts)
+            results.append(MemoryVerdictV1(id=verdict.id, status=verdict.status, reason=verdict.reason))
+        else:
+            results.append(one)
+    counts = Counter(verdict.status for verdict in results)
+    return MemoryReceiptV1(
+        stored=counts["stored"],
+        unchanged=counts["unchanged"],
+        conflict=counts["conflict"],
+        rejected=counts["rejected"],
+        position=result.position,
+        results=results,
+    )
+
+
+def _compose_all(memories: Sequence[Mapping[str, Any]], settings: Settings) -> list[Memory | MemoryVerdictV1]:
+    return [_compose_one(raw, f"memories.{index}", settings) for index, raw in enumerate(memories)]
+
+
+def _compose_one(raw: Mapping[str, Any], where: str, settings: Settings) -> Memory | MemoryVerdictV1:
+    # Cleaned first: pydantic refuses texts with lone surrogates outright.
+    clean: dict[str, Any] = storable_json(dict(raw))
+    try:
+        memory = compose(read_message(MemoryV1, clean, where), settings.default_tenant)
+        if not settings.serves(memory.tenant):
+            raise RefusedMessage(f"{where}.tenant: this worker does not serve {memory.tenant!r}")
+    except MessageError as error:
+        name = clean.get("id")
+        return MemoryVerdictV1(id=name if isinstance(name, str) else None, status="rejected", reason=str(error))
+    return memory

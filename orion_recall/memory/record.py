@@ -1,0 +1,185 @@
+"""The record: the memories in Postgres, and the outbox that tells index and graph what to project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orion_recall.memory import record_sql as sql
+from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, reason, sqlstate
+from orion_recall.values import Change, Memory
+
+Status = Literal["stored", "unchanged", "conflict", "rejected"]
+_Key = tuple[str, str]
+
+# Data that Postgres refuses: values (22), constraints (23), limits such as an index row's size (54).
+_REFUSED_CLASSES = ("22", "23", "54")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of one memory; `reason` only when it was rejected or is a conflict."""
+
+    id: str
+    status: Status
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreResult:
+    """The verdicts in the order of the memories.
+
+    `position` is the outbox position at which all of them that are stored or unchanged are projected;
+    None when there is none of these.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    position: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPosition:
+    """How far a copy of index or graph has come; `updated_at` in epoch seconds."""
+
+    copy: str
+    kind: str
+    position: int
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    content_hash: str
+    position: int
+
+
+class Record:
+    """The memories of all tenants. Every method raises RecordError while Postgres is away."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def store(self, memories: Sequence[Memory]) -> StoreResult:
+        """Stores a batch in one transaction; what has the same id and content already is unchanged.
+
+        A memory that Postgres refuses is rejected alone. The turns right beside a new one go to the outbox
+        again, after it: what is projected of them names their neighbours.
+        """
+        if not memories:
+            return StoreResult(verdicts=(), position=None)
+        refused: dict[int, str] = {}
+        async with borrow(self._pool, "storing memories") as connection, connection.transaction():
+            # Held until the commit is visible: positions never become visible out of order.
+            await connection.execute(sql.LOCK_OUTBOX)
+            stored = await _insert(connection, memories, 0, refused)
+            kept = [memory for index, memory in enumerate(memories) if index not in refused]
+            held = await _held(connection, kept)
+        return _judge(memories, stored, held, refused)
+
+    async def changes(self, after: int, limit: int) -> list[Change]:
+        """The outbox behind a position, in order, each with the turns beside it as they are now.
+
+        A memory may come more than once: its neighbours have changed.
+        """
+        async with borrow(self._pool, "reading changes") as connection:
+            rows = await connection.fetch(sql.CHANGES, after, limit)
+        return [
+            Change(
+                position=row["position"],
+                memory=sql.to_memory(row),
+                previous=sql.to_neighbour(row, "previous"),
+                following=sql.to_neighbour(row, "following"),
+            )
+            for row in rows
+        ]
+
+    async def head(self) -> int:
+        """The last position of the outbox; 0 when nothing was ever stored."""
+        async with borrow(self._pool, "reading the outbox") as connection:
+            return int(await connection.fetchval(sql.HEAD))
+
+    async def report(self, copy: str, kind: str, position: int) -> None:
+        """Keeps how far a copy has come; a copy that is built again reports from 0."""
+        async with borrow(self._pool, "reporting a position") as connection:
+            await connection.execute(sql.REPORT, copy, kind, position)
+
+    async def copies(self) -> list[CopyPosition]:
+        """Every copy that has reported, by copy and kind."""
+        async with borrow(self._pool, "reading positions") as connection:
+            rows = await connection.fetch(sql.COPIES)
+        return [
+            CopyPosition(copy=row["copy"], kind=row["kind"], position=row["position"], updated_at=row["updated_at"])
+            for row in rows
+        ]
+
+    async def touch(self, tenant: str, ids: Sequence[str]) -> None:
+        """Counts one access of each of the ids, and one more for each time an id is repeated."""
+        async with borrow(self._pool, "counting accesses") as connection:
+            await connection.execute(sql.TOUCH, tenant, list(ids))
+
+    async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories by id; ids that the record does not hold are left out."""
+        async with borrow(self._pool, "reading memories") as connection:
+            rows = await connection.fetch(sql.GET, tenant, list(ids))
+        return {row["id"]: sql.to_memory(row) for row in rows}
+
+
+async def _insert(
+    connection: Connection, memories: Sequence[Memory], first: int, refused: dict[int, str]
+) -> set[_Key]:
+    """The keys that are new. A batch that is refused is halved until the bad ones stand alone.
+
+    `first` is the index of the first of these memories; indices of refused ones go to `refused`.
+    """
+    try:
+        async with connection.transaction():
+            rows = await connection.fetch(sql.STORE, [sql.to_row(memory) for memory in memories])
+    except POSTGRES_ERRORS as error:
+        if not _is_refusal(error):
+            raise
+        if len(memories) == 1:
+            refused[first] = reason(error)
+            return set()
+    else:
+        return {(row["tenant"], row["id"]) for row in rows}
+    middle = len(memories) // 2
+    stored = await _insert(connection, memories[:middle], first, refused)
+    return stored | await _insert(connection, memories[middle:], first + middle, refused)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether the data is to blame: the server says so, or the driver cannot encode it."""
+    state = sqlstate(error)
+    return isinstance(error, ValueError) if state is None else state[:2] in _REFUSED_CLASSES
+
+
+async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, _Held]:
+    keys = list(dict.fromkeys((memory.tenant, memory.id) for memory in memories))
+    rows = await connection.fetch(sql.HELD, [tenant for tenant, _ in keys], [name for _, name in keys])
+    return {
+        (row["tenant"], row["id"]): _Held(content_hash=row["content_hash"], position=row["position"])
+        for row in rows
+    }
+
+
+def _judge(
+    memories: Sequence[Memory], stored: set[_Key], held: dict[_Key, _Held], refused: dict[int, str]
+) -> StoreResult:
+    """Of equal ids in one batch the first one is stored, and the others are judged against it."""
+    verdicts: list[Verdict] = []
+    positions: list[int] = []
+    unclaimed = set(stored)
+    for index, memory in enumerate(memories):
+        key = (memory.tenant, memory.id)
+        if index in refused:
+            verdicts.append(Verdict(id=memory.id, status="rejected", reason=refused[index]))
+            continue
+        if held[key].content_hash != memory.content_hash:
+            why = "the id holds other content: a changed memory needs an id of its own"
+            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
+            continue
+        verdicts.append(Verdict(id=memory.id, status="stored" if key in unclaimed else "unchanged"))
+        unclaimed.discard(key)
+        positions.append(held[key].position)
+    return StoreResult(verdicts=tuple(verdicts), position=max(positions, default=None))

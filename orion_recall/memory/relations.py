@@ -1,0 +1,264 @@
+"""Statements that a sentence makes in plain words: subject, relation, object, from closed lists.
+
+Nothing is guessed: a subject is a name or the speaker ("I", "we"), the words between it and the relation
+are auxiliaries, and negations, questions and conditions state nothing. Pronouns of the third person are
+not resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from orion_recall.memory.units import Sentence, Unit
+from orion_recall.memory.word_lists import (
+    AFTER_LIST,
+    BARE_FORMS,
+    BE,
+    DETERMINERS,
+    FILLERS,
+    FIRST_PERSON,
+    FIRST_PERSON_OBJECT,
+    FIRST_PERSON_OWNER,
+    HYPOTHETICAL,
+    KIN,
+    KIN_ADJECTIVES,
+    NAMED,
+    RELATIONS,
+    ROLE_PREPOSITIONS,
+    TRADE_NOUNS,
+)
+from orion_recall.text import STOP_WORDS
+from orion_recall.values import Statement
+
+_MAX_OBJECTS = 4
+_MAX_ROLE_WORDS = 3
+_MAX_WORDS_BEFORE_NAMED = 3
+
+
+def find_statements(sentence: Sentence, speaker: str | None) -> Iterator[Statement]:
+    """The statements of one sentence in reading order; may repeat itself."""
+    if sentence.question or any(unit.folded in HYPOTHETICAL for unit in sentence.units):
+        return
+    reader = _Reader(sentence.units, speaker)
+    while reader.at < len(reader.units):
+        yield from reader.step()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Relative:
+    """`my older sister`: whose, which relative, and where the words end."""
+
+    owner: str
+    kin: str
+    end: int
+
+
+class _Reader:
+    """Walks one sentence with the subject that is in force; every step looks a bounded way ahead."""
+
+    def __init__(self, units: tuple[Unit, ...], speaker: str | None) -> None:
+        self.units = units
+        self.speaker = speaker
+        self.at = 0
+        self.subject: str | None = None
+        self.stated = False
+
+    def step(self) -> Iterator[Statement]:
+        """What is stated from here; moves on."""
+        found = self._kin() or self._relation() or self._role()
+        if found:
+            statements, self.at = found
+            self.stated = True
+            yield from statements
+        else:
+            self._follow(self.units[self.at])
+            self.at += 1
+
+    def _follow(self, unit: Unit) -> None:
+        """Keeps, takes or drops the subject."""
+        if unit.folded in FIRST_PERSON:
+            self.subject, self.stated = self.speaker, False
+        elif unit.kind == "name" and not unit.quoted:
+            self.subject, self.stated = unit.text, False
+        elif unit.folded == "who":
+            self.subject = self._name_before()
+        elif unit.folded in FILLERS:
+            return
+        elif not (self.stated and unit.folded in ("and", ",")):
+            self.subject = None
+
+    def _name_before(self) -> str | None:
+        for unit in reversed(self.units[max(0, self.at - 2) : self.at]):
+            if unit.kind == "name":
+                return unit.text
+            if unit.folded != ",":
+                return None
+        return None
+
+    def _unit(self, at: int) -> Unit | None:
+        return self.units[at] if 0 <= at < len(self.units) else None
+
+    def _is(self, at: int, words: frozenset[str]) -> bool:
+        unit = self._unit(at)
+        return unit is not None and unit.folded in words
+
+    def _name(self, at: int) -> str | None:
+        unit = self._unit(at)
+        return unit.text if unit is not None and unit.kind == "name" else None
+
+    # -- Ana's sister Mira; my sister is Mira; Mira is my sister
+
+    def _kin(self) -> tuple[list[Statement], int] | None:
+        relative = self._relative(self.at)
+        if relative is None:
+            return None
+        relation = f"{relative.kin} of"
+        named, end = self._named_after(relative.end)
+        if named is None and not self._name(relative.end):
+            named, end = self._named_before(), relative.end
+        if named is None or named == relative.owner:
+            return None
+        self.subject = named
+        return [Statement(subject=named, relation=relation, object=relative.owner)], end
+
+    def _relative(self, at: int) -> _Relative | None:
+        first = self.units[at]
+        if first.folded in FIRST_PERSON_OWNER:
+            owner = self.speaker
+        else:
+            owner = first.text if first.kind == "name" and first.possessive else None
+        if owner is None:
+            return None
+        at += 1
+        while self._is(at, KIN_ADJECTIVES) and at - self.at <= 2:
+            at += 1
+        unit = self._unit(at)
+        if unit is None:
+            return None
+        kin = unit.folded
+        if kin.endswith("'s") and self._is(at + 1, frozenset(["name"])):
+            kin, at = kin.removesuffix("'s"), at + 1
+        return _Relative(owner=owner, kin=kin, end=at + 1) if kin in KIN else None
+
+    def _named_after(self, at: int) -> tuple[str | None, int]:
+        """The name after `my sister`, with `,`, `is` or `named` between or nothing."""
+        comma = self._is(at, frozenset([","]))
+        for _ in range(2):
+            if self._is(at, NAMED | BE | {","}):
+                at += 1
+        unit = self._unit(at)
+        if unit is None or unit.kind != "name" or unit.possessive:
+            return None, at
+        if comma and not (self._unit(at + 1) is None or self._is(at + 1, frozenset([",", "and"]))):
+            return None, at
+        return unit.text, at + 1
+
+    def _named_before(self) -> str | None:
+        if self._is(self.at - 1, frozenset([","])):
+            return self._name(self.at - 2)
+        return self.subject if self._is(self.at - 1, BE) else None
+
+    # -- Ana works at Fjord Labs
+
+    def _relation(self) -> tuple[list[Statement], int] | None:
+        if self.subject is None or not self._is_verb_here():
+            return None
+        for words, relation in RELATIONS.get(self.units[self.at].folded, ()):
+            end = self.at + len(words)
+            if tuple(unit.folded for unit in self.units[self.at : end]) != words:
+                continue
+            objects, end = self._objects(end)
+            if objects:
+                return self._stated(relation, objects), end
+        return None
+
+    def _is_verb_here(self) -> bool:
+        folded = self.units[self.at].folded
+        before = self._unit(self.at - 1)
+        if folded not in BARE_FORMS or before is None:
+            return True
+        if folded == "from":
+            return before.folded in BE or before.possessive
+        return before.folded in FIRST_PERSON or before.folded in FILLERS or before.folded == "and"
+
+    def _stated(self, relation: str, objects: list[str]) -> list[Statement]:
+        subject = self.subject
+        if subject is None:
+            return []
+        return [Statement(subject=subject, relation=relation, object=name) for name in objects if name != subject]
+
+    def _objects(self, at: int) -> tuple[list[str], int]:
+        """The names that begin here: one, or a list joined by commas and `and`."""
+        at = self._skip_to_name(at)
+        unit = self._unit(at)
+        if unit is not None and unit.folded in FIRST_PERSON_OBJECT and self.speaker is not None:
+            return [self.speaker], at + 1
+        if unit is None or unit.kind != "name" or unit.possessive:
+            return [], at
+        at = self._past_attribute(at)
+        name = self._name(at)
+        if name is None:
+            return [], at
+        objects = [name]
+        at += 1
+        while len(objects) < _MAX_OBJECTS:
+            after = at
+            while self._is(after, frozenset([",", "and"])) and after - at < 2:
+                after += 1
+            name = self._name(after)
+            following = self._unit(after + 1)
+            ends = following is None or following.kind == "mark" or following.folded in AFTER_LIST
+            if after == at or name is None or self.units[after].possessive or not ends:
+                break
+            objects.append(name)
+            at = after + 1
+        return objects, at
+
+    def _past_attribute(self, at: int) -> int:
+        """From `German` to `Hans Fallada` in "German author Hans Fallada"; else stays."""
+        for ahead in range(at + 1, at + 2 + _MAX_ROLE_WORDS):
+            unit = self._unit(ahead)
+            if unit is None or unit.kind != "word" or unit.folded in STOP_WORDS:
+                return at
+            if unit.folded in TRADE_NOUNS:
+                return ahead + 1
+        return at
+
+    def _skip_to_name(self, at: int) -> int:
+        """Past determiners, or past `a small dog named`."""
+        start = at
+        while self._is(at, DETERMINERS) and at - start < 2:
+            at += 1
+        for ahead in range(at, at + _MAX_WORDS_BEFORE_NAMED + 1):
+            unit = self._unit(ahead)
+            if unit is None or unit.kind != "word":
+                break
+            if unit.folded in NAMED:
+                return ahead + 1
+        return at
+
+    # -- Oslo is the capital of Norway
+
+    def _role(self) -> tuple[list[Statement], int] | None:
+        opening = self.units[self.at]
+        if self.subject is None and opening.folded != "i'm":
+            return None
+        if opening.folded == "i'm":
+            self.subject, self.stated = self.speaker, False
+        if opening.folded not in BE or not self._is(self.at + 1, DETERMINERS):
+            return None
+        role: list[str] = []
+        for at in range(self.at + 2, self.at + 3 + _MAX_ROLE_WORDS):
+            unit = self._unit(at)
+            if unit is None or unit.kind != "word":
+                return None
+            if role and unit.folded in ROLE_PREPOSITIONS:
+                objects, end = self._objects(at + 1)
+                relation = f"{' '.join(role)} {unit.folded}"
+                return (self._stated(relation, objects), end) if objects else None
+            if unit.folded in STOP_WORDS:
+                return None
+            if not unit.folded.isdigit():
+                role.append(unit.folded)
+        return None

@@ -1,0 +1,1 @@
+"""Models that run in this process: loaded once, warm, and never on the event loop."""

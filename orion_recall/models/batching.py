@@ -1,0 +1,178 @@
+"""Queries that wait together are embedded together, in the order in which they came."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from orion_recall.errors import ModelError
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Request:
+    """One text and everyone who waits for its vector."""
+
+    text: str
+    waiters: list[asyncio.Future[Vector]]
+
+    @property
+    def abandoned(self) -> bool:
+        return all(waiter.done() for waiter in self.waiters)
+
+
+class QueryBatcher:
+    """Vectors of queries from one worker thread, by a cache and in FIFO batches.
+
+    A query that finds the thread idle starts at once; those that arrive while it works make the next batch. Equal
+    texts that wait at the same time are embedded once. A text whose callers have all been cancelled is left out.
+    Serves one event loop at a time.
+    """
+
+    def __init__(
+        self, encode: Callable[[list[str]], Vector], *, max_batch: int = 8, cache_size: int = 2048
+    ) -> None:
+        self.cache_hits = 0
+        """Queries answered by the cache or by a text that was already waiting."""
+        self.cache_misses = 0
+        """Queries that had to be embedded."""
+        self._encode = encode
+        self._max_batch = max_batch
+        self._cache_size = cache_size
+        self._cache: OrderedDict[str, Vector] = OrderedDict()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
+        # Guards what loop and worker share: the four below.
+        self._lock = threading.Lock()
+        self._queue: deque[_Request] = deque()
+        self._pending: dict[str, _Request] = {}
+        self._draining = False
+        self._closed = False
+        self._batch: list[_Request] = []
+
+    async def embed(self, text: str) -> Vector:
+        """The text's vector, shape (dimension,), read-only. Raises `ModelError`."""
+        cached = self._cache.get(text)
+        if cached is not None:
+            self._cache.move_to_end(text)
+            self.cache_hits += 1
+            return cached
+        waiter: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+        self._enqueue(text, waiter)
+        return await waiter
+
+    async def idle(self, *, timeout_ms: float) -> None:
+        """Return when no query waits or runs, at the latest after `timeout_ms`."""
+        with self._lock:
+            if self._closed or not self._draining:
+                return
+            # One thread, so this runs when the queue is empty.
+            turn = self._thread.submit(bool)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(turn), timeout_ms / 1000)
+
+    async def close(self) -> None:
+        """Let the running batch finish, fail what waits behind it, end the thread."""
+        with self._lock:
+            self._closed = True
+            waiting = list(self._queue)
+            self._queue.clear()
+        self._fail(waiting, "the embedder was closed", None)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def _enqueue(self, text: str, waiter: asyncio.Future[Vector]) -> None:
+        with self._lock:
+            if self._closed:
+                raise ModelError("the embedder is closed")
+            request = self._pending.get(text)
+            if request is not None:
+                self.cache_hits += 1
+                request.waiters.append(waiter)
+                return
+            self.cache_misses += 1
+            request = _Request(text=text, waiters=[waiter])
+            self._pending[text] = request
+            self._queue.append(request)
+            if not self._draining:
+                self._start()
+
+    def _start(self) -> None:
+        """Set the worker to the queue. The lock is held."""
+        self._draining = True
+        self._thread.submit(self._drain).add_done_callback(self._drained)
+
+    def _drain(self) -> None:
+        """Embed until nothing waits. In the worker, so that batches follow each other without a loop's turn."""
+        while batch := self._take():
+            vectors = self._encode([request.text for request in batch])
+            self._on_loop(batch, partial(self._deliver, batch, vectors))
+
+    def _take(self) -> list[_Request]:
+        batch: list[_Request] = []
+        with self._lock:
+            while self._queue and len(batch) < self._max_batch:
+                request = self._queue.popleft()
+                if request.abandoned:
+                    del self._pending[request.text]
+                else:
+                    batch.append(request)
+            self._batch = batch
+            self._draining = bool(batch)
+        return batch
+
+    def _drained(self, job: Future[None]) -> None:
+        error = job.exception()
+        if error is None:
+            return
+        batch = self._batch
+        self._on_loop(batch, partial(self._fail, batch, f"the query could not be embedded: {error}", error))
+        with self._lock:
+            self._draining = False
+            if self._queue:
+                self._start()
+
+    def _on_loop(self, batch: list[_Request], action: Callable[[], None]) -> None:
+        """Run an action where the batch's callers wait."""
+        try:
+            batch[0].waiters[0].get_loop().call_soon_threadsafe(action)
+        except RuntimeError:
+            # The loop is closed, and nobody waits any more.
+            self._forget(batch)
+
+    def _deliver(self, batch: list[_Request], vectors: Vector) -> None:
+        self._forget(batch)
+        for request, row in zip(batch, vectors, strict=True):
+            vector = row.copy()
+            vector.flags.writeable = False
+            self._remember(request.text, vector)
+            for waiter in request.waiters:
+                if not waiter.done():
+                    waiter.set_result(vector)
+
+    def _fail(self, batch: list[_Request], reason: str, cause: BaseException | None) -> None:
+        self._forget(batch)
+        for request in batch:
+            for waiter in request.waiters:
+                if not waiter.done():
+                    error = ModelError(reason)
+                    error.__cause__ = cause
+                    waiter.set_exception(error)
+
+    def _forget(self, batch: list[_Request]) -> None:
+        with self._lock:
+            for request in batch:
+                self._pending.pop(request.text, None)
+
+    def _remember(self, text: str, vector: Vector) -> None:
+        self._cache[text] = vector
+        if len(self._cache) > self._cache_size:
+            self._cache.popitem(last=False)

@@ -1,0 +1,153 @@
+"""Vectors of queries and documents, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from orion_recall.errors import ModelError
+from orion_recall.models.batching import QueryBatcher, Vector
+from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
+from orion_recall.models.weights import DEFAULT_MODEL, Weights, find_weights, short_name
+
+_DOCUMENT_BATCH = 32
+# Texts times the longest one's characters: about 1,000 tokens, beyond which a batch costs memory and gains nothing.
+_DOCUMENT_BATCH_CHARS = 4_096
+_GIVE_WAY_MS = 100.0
+
+
+class Embedder(Protocol):
+    """What gives texts a place in the vector space. Index and query must have the same weights' hash."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def weights_sha256(self) -> str: ...
+
+    async def embed_query(self, text: str) -> Vector:
+        """A unit vector, float32, shape (dimension,)."""
+        ...
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
+        ...
+
+
+class OnnxEmbedder:
+    """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
+
+    Queries and documents have a thread each. A batch of documents gives way to waiting queries, for 100 ms at most,
+    so that neither starves. Texts are seen up to 256 tokens and 2,000 characters.
+    """
+
+    def __init__(
+        self,
+        name: str = DEFAULT_MODEL,
+        *,
+        path: Path | None = None,
+        allow_download: bool = False,
+        max_batch: int = 8,
+        cache_size: int = 2048,
+    ) -> None:
+        self._name = short_name(name)
+        self._path = path
+        self._allow_download = allow_download
+        self._loading = asyncio.Lock()
+        self._loaded: tuple[Weights, OnnxEncoder] | None = None
+        self._queries = QueryBatcher(self._encode, max_batch=max_batch, cache_size=cache_size)
+        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document")
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        return self._ready()[1].dimension
+
+    @property
+    def weights_sha256(self) -> str:
+        return self._ready()[0].sha256
+
+    @property
+    def cache_hits(self) -> int:
+        return self._queries.cache_hits
+
+    @property
+    def cache_misses(self) -> int:
+        return self._queries.cache_misses
+
+    async def load(self) -> None:
+        """Find, check, load and warm the model in a thread; a second call does nothing. Raises `ModelError`."""
+        async with self._loading:
+            if self._loaded:
+                return
+            # Without this, a batch of queries would start a thread pool inside the tokenizer.
+            os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+            job = asyncio.get_running_loop().run_in_executor(self._documents, self._load)
+            await asyncio.wait([job])
+            error = job.exception()
+            if error is None:
+                self._loaded = job.result()
+            elif isinstance(error, ModelError):
+                raise error
+            else:
+                # Both libraries raise bare exceptions for a file they cannot read.
+                raise ModelError(f"the model {self._name} could not be loaded: {error}") from error
+
+    async def embed_query(self, text: str) -> Vector:
+        """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
+        return await self._queries.embed(prepared(text))
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
+        loop = asyncio.get_running_loop()
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for rows in await loop.run_in_executor(self._documents, _document_batches, texts):
+            await self._queries.idle(timeout_ms=_GIVE_WAY_MS)
+            batch = [texts[row] for row in rows]
+            vectors[rows] = await loop.run_in_executor(self._documents, self._encode_documents, batch)
+        return vectors
+
+    async def close(self) -> None:
+        """End both threads after what they are running; queries that still wait fail with `ModelError`."""
+        await self._queries.close()
+        await asyncio.to_thread(self._documents.shutdown, cancel_futures=True)
+
+    def _ready(self) -> tuple[Weights, OnnxEncoder]:
+        if self._loaded is None:
+            raise ModelError(f"the model {self._name} is not loaded yet")
+        return self._loaded
+
+    def _load(self) -> tuple[Weights, OnnxEncoder]:
+        weights = find_weights(self._name, path=self._path, allow_download=self._allow_download)
+        encoder = OnnxEncoder(weights)
+        encoder.encode(["the first run allocates"])
+        return weights, encoder
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        return self._ready()[1].encode(texts)
+
+    def _encode_documents(self, texts: list[str]) -> Vectors:
+        return self._encode([prepared(text) for text in texts])
+
+
+def _document_batches(texts: Sequence[str]) -> list[list[int]]:
+    """The texts' positions in batches of similar length, so that little is spent on padding."""
+    lengths = [min(len(text), MAX_CHARS) for text in texts]
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        room = min(_DOCUMENT_BATCH, _DOCUMENT_BATCH_CHARS // max(1, lengths[row]))
+        if batches and len(batches[-1]) < room:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches

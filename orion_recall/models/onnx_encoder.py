@@ -1,0 +1,147 @@
+"""Texts to vectors with ONNX Runtime: the blocking part of the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
+from tokenizers import Tokenizer
+
+from orion_recall.errors import ModelError
+from orion_recall.models.weights import Weights
+from orion_recall.text import storable
+
+MAX_TOKENS = 256
+# 256 tokens are about 1,200 characters of prose; what is cut here would be truncated after tokenizing.
+MAX_CHARS = 2_000
+# What starting a run of the model costs, in tokens: padding a row by more than this is dearer than another run.
+_RUN_COST_TOKENS = 8
+
+Vectors = npt.NDArray[np.float32]
+_Ints = npt.NDArray[np.int64]
+
+_runtime: Any = onnxruntime
+_failures = _runtime.capi.onnxruntime_pybind11_state
+_RUN_FAILURES: tuple[type[Exception], ...] = (
+    _failures.Fail,
+    _failures.InvalidArgument,
+    _failures.RuntimeException,
+)
+_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+
+
+class _Node(Protocol):
+    name: str
+    shape: list[int | str | None]
+
+
+class _Session(Protocol):
+    """The part of `onnxruntime.InferenceSession`, which ships no types, that is used here."""
+
+    def get_inputs(self) -> list[_Node]: ...
+    def get_outputs(self) -> list[_Node]: ...
+    def run(self, output_names: list[str], input_feed: dict[str, _Ints]) -> list[Vectors]: ...
+
+
+def prepared(text: str) -> str:
+    """The part of a text that the model can see, without NULs and lone surrogates, which tokenizers refuse."""
+    return storable(text[:MAX_CHARS])
+
+
+class OnnxEncoder:
+    """A sentence-transformer with mean pooling. Safe to call from several threads at a time."""
+
+    def __init__(self, weights: Weights) -> None:
+        tokenizer = Tokenizer.from_file(str(weights.tokenizer_path))
+        # The files as shipped pad every text to 128 tokens and truncate there; rows are padded below instead.
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(MAX_TOKENS)  # pyright: ignore[reportUnknownMemberType]
+        self._tokenizer = tokenizer
+        self._session = _session(weights)
+        self._inputs = {node.name for node in self._session.get_inputs()}
+        output = self._session.get_outputs()[0]
+        if not {"input_ids", "attention_mask"} <= self._inputs <= _INPUTS:
+            raise ModelError(f"{weights.model_path} takes {sorted(self._inputs)}, expected {sorted(_INPUTS)}")
+        if len(output.shape) != 3 or not isinstance(output.shape[-1], int):
+            raise ModelError(
+                f"{weights.model_path} gives {output.name} {output.shape}, expected token vectors "
+                "(batch, tokens, dimension)"
+            )
+        self.dimension = output.shape[-1]
+        self._outputs = [output.name]
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
+        rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
+        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
+        for places in _runs([len(row) for row in rows]):
+            vectors[places] = self._run([rows[place] for place in places])
+        return vectors
+
+    def _run(self, rows: list[list[int]]) -> Vectors:
+        ids, mask = _padded(rows)
+        feed = {"input_ids": ids, "attention_mask": mask}
+        if "token_type_ids" in self._inputs:
+            feed["token_type_ids"] = np.zeros_like(ids)
+        try:
+            hidden = self._session.run(self._outputs, feed)[0]
+        except _RUN_FAILURES as error:
+            raise ModelError(f"{len(rows)} texts could not be embedded: {error}") from error
+        return _pooled(hidden, mask)
+
+
+def _runs(lengths: list[int]) -> list[list[int]]:
+    """The rows' places in groups of similar length, so that one long text does not pad all others to its own."""
+    runs: list[list[int]] = []
+    longest = 0
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if not runs or longest - lengths[place] > _RUN_COST_TOKENS:
+            runs.append([])
+            longest = lengths[place]
+        runs[-1].append(place)
+    return runs
+
+
+def _session(weights: Weights) -> _Session:
+    options = _runtime.SessionOptions()
+    # One thread a session: queries gain nothing from more, and idle threads that spin take whole cores.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    # Arena and memory patterns keep the largest batch's memory for ever, and gain nothing measurable here.
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    session = _runtime.InferenceSession(
+        str(weights.model_path), sess_options=options, providers=["CPUExecutionProvider"]
+    )
+    return cast(_Session, session)
+
+
+def _padded(rows: list[list[int]]) -> tuple[_Ints, _Ints]:
+    """Token ids and attention mask, both (rows, longest row)."""
+    lengths = [len(row) for row in rows]
+    longest = max(1, *lengths)
+    if min(lengths) == longest:
+        ids = np.array(rows, dtype=np.int64)
+        return ids, np.ones_like(ids)
+    ids = np.zeros((len(rows), longest), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for position, row in enumerate(rows):
+        ids[position, : len(row)] = row
+        mask[position, : len(row)] = 1
+    return ids, mask
+
+
+def _pooled(hidden: Vectors, mask: _Ints) -> Vectors:
+    """The mean of the token vectors under the mask, at unit length."""
+    # Not by matmul: BLAS would wake its own threads for a few microseconds of work.
+    pooled = np.einsum("bt,btd->bd", mask.astype(np.float32), hidden)
+    norms = np.sqrt(np.einsum("bd,bd->b", pooled, pooled))
+    # The mean is the sum over a number that the norm cancels; texts without a token stay zero.
+    pooled /= np.maximum(norms, 1e-12)[:, None]
+    return pooled

@@ -1,0 +1,58 @@
+"""Keyword vectors: BM25 terms as Qdrant computes them, so that embedded index and server agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orion_recall.errors import ModelError
+from orion_recall.text import storable
+
+if TYPE_CHECKING:
+    from qdrant_edge import SparseVector
+
+_MAX_QUERY_CHARS = 4_000
+_MAX_DOCUMENT_CHARS = 32_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseTerms:
+    """A sparse vector: hashed terms in ascending order, and the weight of each."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+class SparseEncoder:
+    """BM25 term weights; the index multiplies idf in (Qdrant's IDF modifier). Thread-safe.
+
+    Words are lower-cased, stemmed and cleared of stop words by the language; digits and accents stay. `k1` and
+    `b` as in Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009; `average_length` is the
+    expected number of terms of a document. Documents under different values must not share an index.
+    """
+
+    def __init__(
+        self, *, k1: float = 1.5, b: float = 0.75, average_length: float = 32.0, language: str = "english"
+    ) -> None:
+        try:
+            from qdrant_edge import Bm25, Bm25Config
+        except ImportError as error:
+            raise ModelError(
+                "keyword vectors need the wheel qdrant-edge-py: install orion-recall[embedded]"
+            ) from error
+        try:
+            self._bm25 = Bm25(Bm25Config(k=k1, b=b, avg_len=average_length, language=language))
+        except ValueError as error:
+            raise ModelError(f"keyword vectors cannot be made with these parameters: {error}") from error
+
+    def encode_document(self, text: str) -> SparseTerms:
+        """Saturated term frequencies of the first 32,000 characters; empty if nothing but stop words is there."""
+        return _terms(self._bm25.embed_document(storable(text[:_MAX_DOCUMENT_CHARS])))
+
+    def encode_query(self, text: str) -> SparseTerms:
+        """Weight 1 for each term of the first 4,000 characters; empty if nothing but stop words is there."""
+        return _terms(self._bm25.embed_query(storable(text[:_MAX_QUERY_CHARS])))
+
+
+def _terms(vector: SparseVector) -> SparseTerms:
+    return SparseTerms(indices=tuple(vector.indices), values=tuple(vector.values))

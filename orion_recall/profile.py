@@ -1,0 +1,290 @@
+"""How to recall: one profile, its bounds, its hash, its JSON Schema. Reading the YAML is `profile_yaml`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from orion_recall.values import SourceName
+
+Scope = Literal["session", "user", "global"]
+Budget = Literal["low", "mid", "high"]
+KeyPath = tuple[str, ...]
+"""A key's place in the file: ("fusion", "weights", "rdf"); () is the file itself."""
+
+Weight = Annotated[float, Field(ge=0, le=100)]
+Share = Annotated[float, Field(ge=0, le=1)]
+TopK = Annotated[int, Field(ge=0, le=1000)]
+
+CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
+MIN_RELEVANCE_SHARE = 0.8
+"""The share of the ranking weights that fusion and similarity keep (the README's decision 2)."""
+
+
+def _name_itself(name: str, _field: object) -> str:
+    return name
+
+
+# Strict: no text becomes a number; a whole number is still taken where a fraction is wanted.
+_CONFIG = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, field_title_generator=_name_itself
+)
+
+
+class FusionWeights(BaseModel):
+    """How much each source's list counts when the lists are fused."""
+
+    model_config = _CONFIG
+
+    vector: Weight = Field(default=1.0, description="Weight of the vector source's list (no unit).")
+    lexical: Weight = Field(default=1.0, description="Weight of the keyword source's list (no unit).")
+    rdf: Weight = Field(default=0.5, description="Weight of the graph source's list (no unit).")
+    sql_timeline: Weight = Field(default=0.5, description="Weight of the SQL timeline's list (no unit).")
+
+
+class Fusion(BaseModel):
+    """How the lists of the sources become one list."""
+
+    model_config = _CONFIG
+
+    method: Literal["rrf", "min_max"] = Field(
+        default="rrf",
+        description="`rrf` adds weight/(k + rank) of each list; `min_max` adds weighted scores in 0..1.",
+    )
+    k: int = Field(
+        default=60,
+        ge=1,
+        le=10_000,
+        description="The constant of `rrf`, in ranks: the smaller, the more the first ranks count.",
+    )
+    weights: FusionWeights = Field(
+        default=FusionWeights(), description="How much each source's list counts in the fusion."
+    )
+
+
+class RankingWeights(BaseModel):
+    """Weights of the final score's named parts; they are renormalised over the parts an item has."""
+
+    model_config = _CONFIG
+
+    fusion: Weight = Field(default=0.7, description="Weight of the fused score, a relevance part (no unit).")
+    similarity: Weight = Field(
+        default=0.2, description="Weight of the cosine similarity, a relevance part (no unit)."
+    )
+    recency: Weight = Field(
+        default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
+    )
+    speaker: Weight = Field(default=0.0, description="Weight of 'the query names this memory's speaker' (no unit).")
+
+    @model_validator(mode="after")
+    def _relevance_is_not_outvoted(self) -> Self:
+        relevance = self.fusion + self.similarity
+        total = relevance + self.recency + self.speaker
+        if relevance <= 0:
+            raise PydanticCustomError(
+                "relevance", "`fusion` or `similarity` needs a weight above 0", {"key": "fusion"}
+            )
+        if relevance / total < MIN_RELEVANCE_SHARE - 1e-9:  # 0.7 + 0.1 is not quite 0.8 in floats
+            raise PydanticCustomError(
+                "outvoted",
+                "`fusion` + `similarity` are {share} of the weights and must be at least {least}: "
+                "recency and speaker must not outvote relevance",
+                {
+                    "share": f"{relevance / total:.4g}",
+                    "least": f"{MIN_RELEVANCE_SHARE}",
+                    "key": "recency" if self.recency >= self.speaker else "speaker",
+                },
+            )
+        return self
+
+
+class GraphWalk(BaseModel):
+    """How far the graph source walks from the entities of the query."""
+
+    model_config = _CONFIG
+
+    hops: int = Field(default=1, ge=1, le=2, description="How many links away from a query's entity the walk goes.")
+    max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
+    max_statements: int = Field(
+        default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
+    )
+
+
+class Profile(BaseModel):
+    """How one kind of recall is done: which sources, how deep, how ranked, how much is rendered."""
+
+    model_config = _CONFIG | ConfigDict(title="orion-recall profile")
+
+    profile: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
+        description="The profile's name and version, such as reflect.v1; the file has the same name.",
+    )
+    description: str = Field(
+        default="", max_length=1000, description="What the profile is for, in a sentence or two."
+    )
+    scope: Scope = Field(
+        default="global",
+        description="Whose memories are searched unless the query says: its session's, its user's, or all.",
+    )
+    budget: Budget = Field(
+        default="mid", description="How deep each source searches: low 100, mid 300 or high 1000 candidates."
+    )
+    vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
+    lexical_top_k: TopK | None = Field(
+        default=None,
+        description="Hits the keyword source may bring to selection; 0 is off, null is as vector_top_k.",
+    )
+    rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
+    enable_sql_timeline: bool = Field(
+        default=False, description="Whether the SQL timeline (recent rows of a table) is searched."
+    )
+    sql_top_k: TopK = Field(
+        default=8, description="Hits the SQL timeline may bring to selection; 0 switches it off."
+    )
+    sql_since_minutes: int = Field(
+        default=180,
+        ge=1,
+        le=5_256_000,
+        description="How far back from the query's now the SQL timeline looks, in minutes.",
+    )
+    max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
+    max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
+    time_decay_half_life_hours: float = Field(
+        default=72.0,
+        gt=0,
+        le=1_000_000,
+        description="The age at which a memory's recency has halved, in hours.",
+    )
+    recency_floor: Share = Field(
+        default=0.05, description="The recency an old memory keeps, from 0 to 1 (no unit)."
+    )
+    render_budget_tokens: int = Field(
+        ge=1, le=1_000_000, description="The length of the rendered text, at most, in cl100k_base tokens."
+    )
+    enable_query_expansion: bool = Field(
+        default=True, description="Whether terms, entities and aliases are added to the search."
+    )
+    over_budget: Literal["skip", "stop"] = Field(
+        default="skip",
+        description="When an item does not fit the token budget: `skip` tries the next, `stop` ends there.",
+    )
+    snippet_tokens: int = Field(
+        default=48, ge=8, le=512, description="The window of a memory shown around the best match, in tokens."
+    )
+    min_similarity: Share = Field(
+        default=0.0, description="The cosine similarity under which the vector source drops a hit (0 to 1)."
+    )
+    min_score: Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
+    rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")
+    near_duplicate_similarity: Share = Field(
+        default=0.9,
+        description="The share of common tokens (Jaccard, 0 to 1) from which two memories count as the same.",
+    )
+    source_timeout_ms: int = Field(
+        default=800, ge=10, le=60_000, description="How long one source may take, in milliseconds."
+    )
+    source_retries: int = Field(
+        default=1,
+        ge=0,
+        le=5,
+        description="Further tries after a transient error of a source, inside its time.",
+    )
+    fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
+    ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
+    graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
+
+    @model_validator(mode="after")
+    def _something_can_be_found(self) -> Self:
+        if not self.sources_on:
+            raise PydanticCustomError(
+                "no_source",
+                "no source is on: set one of vector_top_k, lexical_top_k and rdf_top_k above 0, "
+                "or enable_sql_timeline to true",
+                {"key": "vector_top_k"},
+            )
+        if not any(getattr(self.fusion.weights, name) for name in self.sources_on):
+            raise PydanticCustomError(
+                "no_weight",
+                "every source that is on ({sources}) has the fusion weight 0",
+                {"sources": ", ".join(self.sources_on), "key": "fusion.weights"},
+            )
+        return self
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates each source searches for."""
+        return CANDIDATES[self.budget]
+
+    @property
+    def effective_lexical_top_k(self) -> int:
+        """`lexical_top_k`, or `vector_top_k` where that is not set."""
+        return self.vector_top_k if self.lexical_top_k is None else self.lexical_top_k
+
+    @property
+    def sources_on(self) -> tuple[SourceName, ...]:
+        """The sources that this profile searches."""
+        top_k: dict[SourceName, int] = {
+            "vector": self.vector_top_k,
+            "lexical": self.effective_lexical_top_k,
+            "rdf": self.rdf_top_k,
+            "sql_timeline": self.sql_top_k if self.enable_sql_timeline else 0,
+        }
+        return tuple(name for name, k in top_k.items() if k > 0)
+
+    @property
+    def content_hash(self) -> str:
+        """16 hex digits of the values: comments, order and defaults written out do not change it.
+
+        Computed on each call: a cached one would go stale in `model_copy(update=...)`.
+        """
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+ProfileValue = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileDifference:
+    """One key whose value differs between two profiles."""
+
+    key: str
+    left: ProfileValue
+    right: ProfileValue
+
+
+def diff_profiles(a: Profile, b: Profile) -> list[ProfileDifference]:
+    """The values that differ, by dotted key, in the model's order; the name is one of them."""
+    left, right = _flat(a.model_dump()), _flat(b.model_dump())
+    return [ProfileDifference(key=k, left=left[k], right=right[k]) for k in left if left[k] != right[k]]
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, ProfileValue]:
+    flat: dict[str, ProfileValue] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(cast("dict[str, Any]", value), f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def profile_json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that editors check and complete a profile's YAML with."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Profile.model_json_schema()}
+
+
+def profile_fields(model: type[BaseModel] = Profile, path: KeyPath = ()) -> dict[KeyPath, FieldInfo]:
+    """Every key that a profile may hold, by its path, parents before children."""
+    fields: dict[KeyPath, FieldInfo] = {}
+    for name, field in model.model_fields.items():
+        fields[*path, name] = field
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            fields.update(profile_fields(field.annotation, (*path, name)))
+    return fields

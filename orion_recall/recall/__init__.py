@@ -1,0 +1,1 @@
+"""The path of one query. Read `pipeline.py` from top to bottom; every stage is a file beside it."""

@@ -1,0 +1,106 @@
+"""What the decision log is told about one query, whatever became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.reply import backend_counts, source_stats
+from orion_recall.values import Outcome
+
+_QUERY_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is known of a query before it is answered; `query` is None when it could not be read."""
+
+    decision_id: str
+    corr_id: str
+    entry_id: str | None = None
+    query: RecallQueryV1 | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tenant: str | None = None
+    profile: str = ""
+    profile_requested: str | None = None
+    profile_hash: str | None = None
+    profile_fallback: bool = False
+    unknown_fields: int = 0
+    deliveries: int = 1
+    reply_to: str | None = None
+    trace_id: str | None = None
+    worker: str | None = None
+
+
+def decision(
+    asked: Asked, *, outcome: Outcome, latency_ms: float, recalled: Recalled | None = None, error: str | None = None
+) -> RecallDecisionV1:
+    """One decision. What an unreadable query said is kept as far as it was text."""
+    query, text = asked.query, _fragment(asked)
+    fields: dict[str, Any] = {
+        "id": asked.decision_id,
+        "corr_id": asked.corr_id,
+        "session_id": query.session_id if query else _raw_text(asked, "session_id"),
+        "node_id": query.node_id if query else _raw_text(asked, "node_id"),
+        "verb": query.verb if query else _raw_text(asked, "verb"),
+        "intent": query.intent if query else None,
+        "query": text[:_QUERY_CHARS],
+        "query_chars": len(text),
+        "profile": asked.profile,
+        "profile_requested": asked.profile_requested,
+        "profile_hash": asked.profile_hash,
+        "profile_fallback": asked.profile_fallback,
+        "tenant": asked.tenant,
+        "user_id": query.options.user if query and query.options else None,
+        "latency_ms": latency_ms,
+        "created_at": datetime.now(UTC),
+        "outcome": outcome,
+        "error": error,
+        "unknown_fields": asked.unknown_fields,
+        "deliveries": asked.deliveries,
+        "entry_id": asked.entry_id,
+        "reply_to": asked.reply_to,
+        "trace_id": asked.trace_id,
+        "worker": asked.worker,
+    }
+    return RecallDecisionV1(**fields, **(_found(recalled) if recalled else _NOTHING))
+
+
+_NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
+
+
+def _found(recalled: Recalled) -> Mapping[str, Any]:
+    scope = recalled.scope
+    items = recalled.selection.items
+    return {
+        "scope": "session" if scope.session_id else "user" if scope.user_id else "global",
+        "selected_ids": [item.scored.memory.id for item in items],
+        "selected": [
+            SelectedV1(
+                id=item.scored.memory.id,
+                source=item.scored.candidate.best_source,
+                score=item.scored.score,
+                parts={name: round(value, 6) for name, value in item.scored.parts.items()},
+                ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
+            )
+            for item in items
+        ],
+        "backend_counts": backend_counts(recalled.reports),
+        "sources": source_stats(recalled.reports),
+        "dropped": dict(recalled.selection.dropped),
+        "stage_ms": dict(recalled.stage_ms),
+        "tokens": recalled.selection.tokens,
+    }
+
+
+def _fragment(asked: Asked) -> str:
+    return asked.query.fragment if asked.query else _raw_text(asked, "fragment") or ""
+
+
+def _raw_text(asked: Asked, name: str) -> str | None:
+    value = asked.raw.get(name)
+    return value if isinstance(value, str) else None

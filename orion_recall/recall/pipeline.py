@@ -1,0 +1,275 @@
+"""The path of one query, from top to bottom.
+
+understand -> search every source at once -> fuse -> fetch -> filter -> score -> reduce near-duplicates
+-> caps and token budget -> bundle
+
+`recall()` is the whole service as a plain call; the bus is one door to it, not the house.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
+from orion_recall.errors import InvalidMessage, SourceError
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.recall.fuse import fuse
+from orion_recall.recall.rank import near_duplicates, score_candidates
+from orion_recall.recall.search import Breaker, search_all
+from orion_recall.recall.select import Caps, select
+from orion_recall.recall.understand import understand
+from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
+from orion_recall.values import (
+    SOURCE_NAMES,
+    Candidate,
+    DropReason,
+    MemoryView,
+    Outcome,
+    Question,
+    Scope,
+    ScoredCandidate,
+    SearchRequest,
+    Selection,
+    SourceName,
+    SourceReport,
+)
+
+OWN_TURN_S = 120.0
+_NO_OPTIONS = RecallOptionsV1()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What a recall searches and reads: the arms by name, and what they stand on."""
+
+    arms: Mapping[SourceName, Source]
+    tokens: TokenCounter
+    reader: MemoryReader | None = None
+    lexicon: Lexicon | None = None
+    breakers: Mapping[SourceName, Breaker] = field(
+        default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept."""
+
+    outcome: Outcome
+    scope: Scope
+    reports: tuple[SourceReport, ...]
+    ranked: tuple[ScoredCandidate, ...]
+    selection: Selection
+    stage_ms: Mapping[str, float]
+
+    @property
+    def rendered(self) -> str:
+        """The bundle as prompt text: one bullet a line, "" when there is nothing."""
+        return "\n".join(item.line for item in self.selection.items)
+
+
+async def recall(
+    query: RecallQueryV1,
+    profile: Profile,
+    sources: Sources,
+    *,
+    tenant: str = "default",
+    now: float | None = None,
+    timeout_s: float = 2.0,
+) -> Recalled:
+    """Everything remembered about the query, ranked, and the part of it that fits.
+
+    `now` (epoch seconds) is the query's clock; `options.as_of` wins over it. The same data, profile and clock give
+    the same result. Raises InvalidMessage for a scope without its id; a source that fails costs its own hits only.
+    """
+    stages = _Stages()
+    options = query.options or _NO_OPTIONS
+    clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
+    scope = scope_of(query, profile, tenant)
+    understood = understand(query, profile, now=clock, speakers=_speakers(sources, tenant))
+    requests = _requests(understood.question, scope, profile, options)
+    stages.done("understand")
+
+    reports = await search_all(
+        sources.arms,
+        requests,
+        sources.breakers,
+        timeout_s=min(timeout_s, profile.source_timeout_ms / 1000),
+        retries=profile.source_retries,
+    )
+    stages.done("search")
+
+    weights: dict[SourceName, float] = profile.fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
+    candidates = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights)
+    pool = candidates[: max(profile.rank_pool, _caps(profile, options).max_total_items)]
+    stages.done("fuse")
+
+    memories = await _fetch(pool, sources.reader)
+    stages.done("fetch")
+
+    dropped: Counter[DropReason] = Counter()
+    kept = _filtered(pool, memories, scope, understood.question, options, dropped)
+    scored = score_candidates(kept, profile, now=clock, named_speaker=understood.named_speaker)
+    ranked = _reduced(scored, profile, options, dropped)
+    stages.done("rank")
+
+    selection = select(ranked, understood.question.terms, _caps(profile, options), sources.tokens)
+    dropped.update(selection.dropped)
+    dropped["rank_pool"] += len(candidates) - len(pool)
+    stages.done("select")
+    return Recalled(
+        outcome=_outcome(reports, selection),
+        scope=scope,
+        reports=tuple(reports),
+        ranked=tuple(ranked),
+        selection=Selection(items=selection.items, tokens=selection.tokens, dropped=dict(+dropped)),
+        stage_ms=stages.ms,
+    )
+
+
+def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
+    """What the query may see. InvalidMessage for scope session or user without its id."""
+    options = query.options or _NO_OPTIONS
+    name = options.scope or profile.scope
+    if name == "session" and query.session_id is None:
+        raise InvalidMessage("payload.options.scope: session needs payload.session_id")
+    if name == "user" and options.user is None:
+        raise InvalidMessage("payload.options.scope: user needs payload.options.user")
+    return Scope(
+        tenant=tenant,
+        session_id=query.session_id if name == "session" else None,
+        user_id=options.user if name == "user" else None,
+        kinds=options.kinds,
+        tags=options.tags,
+        since=options.since.timestamp() if options.since else None,
+        until=options.until.timestamp() if options.until else None,
+    )
+
+
+def _speakers(sources: Sources, tenant: str) -> frozenset[str]:
+    try:
+        return sources.lexicon.speakers(tenant) if sources.lexicon else frozenset()
+    except SourceError:
+        return frozenset()  # the index is away, and its own arms will say so
+
+
+def _requests(
+    question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1
+) -> dict[SourceName, SearchRequest]:
+    """One request for every source that the profile has switched on."""
+    limit = CANDIDATES[options.budget or profile.budget]
+    return {
+        name: SearchRequest(
+            question=question,
+            scope=scope,
+            limit=limit,
+            min_score=profile.min_similarity,
+            window_minutes=profile.sql_since_minutes,
+            hops=profile.graph.hops,
+            max_entities=profile.graph.max_entities,
+            max_statements=profile.graph.max_statements,
+        )
+        for name in profile.sources_on
+    }
+
+
+async def _fetch(pool: Sequence[Candidate], reader: MemoryReader | None) -> Mapping[UUID, MemoryView]:
+    if reader is None:
+        return {}
+    try:
+        return await reader.fetch([candidate.key for candidate in pool])
+    except SourceError:
+        return {}  # what a source has read itself is still there; the rest is counted as missing
+
+
+def _filtered(
+    pool: Sequence[Candidate],
+    memories: Mapping[UUID, MemoryView],
+    scope: Scope,
+    question: Question,
+    options: RecallOptionsV1,
+    dropped: Counter[DropReason],
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates that may be shown. Sources filter already; this is the last door, and it fails closed."""
+    kept: list[tuple[Candidate, MemoryView]] = []
+    excluded = frozenset(options.exclude)
+    for candidate in pool:
+        memory = memories.get(candidate.key) or candidate.memory
+        if memory is None:
+            dropped["missing"] += 1
+        elif not in_scope(memory, scope):
+            dropped["filtered"] += 1
+        elif memory.id in excluded:
+            dropped["excluded"] += 1
+        elif _is_own_turn(memory, question):
+            dropped["own_turn"] += 1
+        else:
+            kept.append((candidate, memory))
+    return kept
+
+
+def _is_own_turn(memory: MemoryView, question: Question) -> bool:
+    return (
+        memory.text_hash == question.text_hash
+        and memory.session_id is not None
+        and memory.session_id == question.session_id
+        and memory.ts is not None
+        and abs(question.now - memory.ts) <= OWN_TURN_S
+    )
+
+
+def _reduced(
+    scored: Sequence[ScoredCandidate], profile: Profile, options: RecallOptionsV1, dropped: Counter[DropReason]
+) -> list[ScoredCandidate]:
+    min_score = profile.min_score if options.min_score is None else options.min_score
+    high_enough = [item for item in scored if item.score >= min_score]
+    repeated = near_duplicates(high_enough, profile.near_duplicate_similarity)
+    dropped["below_min_score"] += len(scored) - len(high_enough)
+    dropped["near_duplicate"] += len(repeated)
+    return [item for place, item in enumerate(high_enough) if place not in repeated]
+
+
+def _caps(profile: Profile, options: RecallOptionsV1) -> Caps:
+    return Caps(
+        source_top_k={
+            "vector": profile.vector_top_k,
+            "lexical": profile.effective_lexical_top_k,
+            "rdf": profile.rdf_top_k,
+            "sql_timeline": profile.sql_top_k,
+        },
+        max_per_source=profile.max_per_source,
+        max_total_items=options.k or profile.max_total_items,
+        budget_tokens=options.max_tokens or profile.render_budget_tokens,
+        snippet_tokens=profile.snippet_tokens,
+        over_budget=profile.over_budget,
+    )
+
+
+def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:
+    asked = [report for report in reports if report.status != "off"]
+    silent = [report for report in asked if report.status in ("failed", "late")]
+    if len(silent) == len(asked):
+        return "failed"
+    if silent:
+        return "degraded"
+    return "ok" if selection.items else "empty"
+
+
+class _Stages:
+    """Milliseconds of every stage, in order."""
+
+    __slots__ = ("_last", "ms")
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.ms: dict[str, float] = {}
+
+    def done(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.ms[stage] = round((now - self._last) * 1000, 3)
+        self._last = now

@@ -1,0 +1,100 @@
+"""The score: named parts in [0, 1], weighted by the profile, and the near-duplicates reduced to their best.
+
+score = sum(weight * part) / sum(weight) over the parts that are present. The seed's weighted sum with a
+cross-encoder is this with another set of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from orion_recall.profile import Profile
+from orion_recall.text import words
+from orion_recall.values import Candidate, MemoryView, ScoredCandidate
+
+UNDATED_RECENCY = 0.5
+# Texts that share nine tenths of their words and pairs differ in far fewer of the 64 bits; what passes is compared
+# word by word.
+_NEAR_BITS = 16
+
+
+def score_candidates(
+    candidates: Sequence[tuple[Candidate, MemoryView]],
+    profile: Profile,
+    *,
+    now: float,
+    named_speaker: str | None,
+) -> list[ScoredCandidate]:
+    """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id."""
+    weights = profile.ranking
+    # A memory that the dense search did not reach is no closer than the last one that it did.
+    reached = [candidate.scores["vector"] for candidate, _ in candidates if "vector" in candidate.scores]
+    farthest = min(reached) if reached else None
+    best_fused = max((candidate.fused for candidate, _ in candidates), default=0.0) or 1.0
+    scored: list[ScoredCandidate] = []
+    for candidate, memory in candidates:
+        parts = {"fusion": candidate.fused / best_fused if weights.fusion else 0.0}
+        similarity = candidate.scores.get("vector", farthest)
+        if similarity is not None:
+            parts["similarity"] = min(1.0, max(0.0, similarity))
+        parts["recency"] = recency(
+            memory.ts, now, half_life_hours=profile.time_decay_half_life_hours, floor=profile.recency_floor
+        )
+        if named_speaker is not None:
+            parts["speaker"] = 1.0 if memory.speaker == named_speaker else 0.0
+        total = combine(parts, weights.model_dump())
+        scored.append(ScoredCandidate(candidate=candidate, memory=memory, score=total, parts=parts))
+    scored.sort(key=lambda item: (-item.score, -(item.memory.ts or float("-inf")), item.memory.id))
+    return scored
+
+
+def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """The weighted mean of the parts that are present, rounded to 1e-6; 0 when none of them weighs anything."""
+    weight = sum(weights[name] for name in parts)
+    if weight <= 0:
+        return 0.0
+    return round(sum(weights[name] * value for name, value in parts.items()) / weight, 6)
+
+
+def recency(ts: float | None, now: float, *, half_life_hours: float, floor: float) -> float:
+    """0.5 ^ (age / half-life), never below the floor; 0.5 when undated, 1 for what lies ahead."""
+    if ts is None:
+        return UNDATED_RECENCY
+    age_hours = max(0.0, now - ts) / 3600
+    return max(floor, 0.5 ** (age_hours / half_life_hours))
+
+
+def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> set[int]:
+    """The places of those that repeat one placed before them that is itself kept.
+
+    Two memories are the same when their normal forms are equal, or when their signatures are near and their
+    words overlap (Jaccard) by `similarity` at least.
+    """
+    repeated: set[int] = set()
+    first: dict[str, int] = {}
+    for place, item in enumerate(scored):
+        if first.setdefault(item.memory.text_hash, place) != place:
+            repeated.add(place)
+    for earlier, later in _near_pairs(scored):
+        if earlier in repeated or later in repeated:
+            continue
+        if jaccard(words(scored[earlier].memory.text), words(scored[later].memory.text)) >= similarity:
+            repeated.add(later)
+    return repeated
+
+
+def jaccard(a: Sequence[str], b: Sequence[str]) -> float:
+    """The share of words that two texts have in common; 1 for two empty ones."""
+    one, other = set(a), set(b)
+    return len(one & other) / len(one | other) if one or other else 1.0
+
+
+def _near_pairs(scored: Sequence[ScoredCandidate]) -> list[tuple[int, int]]:
+    """Pairs of places whose signatures differ in few bits, in the order in which the loop must see them."""
+    places = [place for place, item in enumerate(scored) if item.memory.simhash is not None]
+    signatures = np.array([scored[place].memory.simhash for place in places], dtype=np.int64).view(np.uint64)
+    differing = np.bitwise_count(signatures[:, None] ^ signatures[None, :])
+    rows, columns = np.nonzero(np.triu(differing <= _NEAR_BITS, k=1))
+    return [(places[row], places[column]) for row, column in zip(rows.tolist(), columns.tolist(), strict=True)]

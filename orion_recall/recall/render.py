@@ -1,0 +1,38 @@
+"""A selected memory as one prompt-ready line: date, source and reference, then what it says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from orion_recall.text import one_line
+from orion_recall.values import ScoredCandidate
+
+_LONGEST_REFERENCE = 80
+
+
+def head(scored: ScoredCandidate) -> str:
+    """`- [2026-03-01 vector mem-17]`. Text cannot imitate it: brackets in memory text are shown round."""
+    reference = one_line(scored.memory.id)[:_LONGEST_REFERENCE]
+    return f"- [{_day(scored.memory.ts)} {scored.candidate.best_source} {reference}]"
+
+
+def body(scored: ScoredCandidate) -> str:
+    """Everything there is to say of the memory on one line, to be cut to its heart."""
+    memory = scored.memory
+    text = one_line(memory.text)
+    if memory.speaker:
+        text = f"{one_line(memory.speaker)}: {text}"
+    if memory.title:
+        text = f"{one_line(memory.title)}: {text}"
+    if scored.candidate.best_source == "rdf" and scored.candidate.statements:
+        return f"{'; '.join(one_line(said) for said in scored.candidate.statements)} ({text})"
+    return text
+
+
+def _day(ts: float | None) -> str:
+    if ts is None:
+        return "undated"
+    try:
+        return f"{datetime.fromtimestamp(ts, UTC):%Y-%m-%d}"
+    except (OverflowError, ValueError, OSError):
+        return "undated"

@@ -1,0 +1,120 @@
+"""A recall as the reply that its caller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from orion_recall.contracts import (
+    BundleStats,
+    ErrorInfo,
+    Include,
+    MemoryBundleV1,
+    MemoryItemV1,
+    RecallQueryV1,
+    RecallReplyV1,
+    SourceStats,
+)
+from orion_recall.recall.pipeline import Recalled
+from orion_recall.values import SelectedItem, SourceReport
+
+_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "timeline"}
+
+
+def reply(
+    query: RecallQueryV1, recalled: Recalled, *, latency_ms: float, profile: str, decision_id: str
+) -> RecallReplyV1:
+    """The bundle; with the further fields only when the query carried options."""
+    extended = query.options is not None
+    include = (query.options.include if query.options else None) or Include()
+    items = [_item(item, extended=extended, include=include) for item in recalled.selection.items]
+    stats: dict[str, Any] = {
+        "backend_counts": backend_counts(recalled.reports),
+        "latency_ms": latency_ms,
+        "profile": profile,
+    }
+    if extended:
+        stats |= {
+            "outcome": recalled.outcome,
+            "decision_id": decision_id,
+            "tokens": recalled.selection.tokens,
+            "dropped": dict(recalled.selection.dropped),
+            "sources": source_stats(recalled.reports),
+        }
+        if include.trace:
+            stats["trace"] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
+    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
+    if recalled.outcome == "failed":
+        return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
+    return RecallReplyV1(bundle=bundle)
+
+
+def error_reply(
+    kind: Literal["invalid", "expired", "refused", "failed"], message: str, *, latency_ms: float, profile: str
+) -> RecallReplyV1:
+    """An empty bundle and the reason."""
+    stats = BundleStats(backend_counts={}, latency_ms=latency_ms, profile=profile)
+    return RecallReplyV1(
+        bundle=MemoryBundleV1(rendered="", items=[], stats=stats), error=ErrorInfo(type=kind, message=message)
+    )
+
+
+def reply_json(answer: RecallReplyV1) -> bytes:
+    """The reply as JSON, holding the fields that were set and no others."""
+    return answer.model_dump_json(exclude_unset=True).encode()
+
+
+def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
+    """Hits of every source that was asked."""
+    return {report.source: len(report.hits) for report in reports if report.status != "off"}
+
+
+def source_stats(reports: tuple[SourceReport, ...]) -> dict[str, SourceStats]:
+    """Status, hits and milliseconds of every source."""
+    return {
+        report.source: SourceStats(
+            status=report.status, count=len(report.hits), ms=round(report.ms, 3), error=report.error
+        )
+        for report in reports
+    }
+
+
+def why_failed(reports: tuple[SourceReport, ...]) -> str:
+    """What every source said when none of them answered."""
+    said = [f"{report.source}: {report.error or report.status}" for report in reports if report.status != "off"]
+    return "no source answered (" + ("; ".join(said) or "none of the profile's sources is configured") + ")"
+
+
+def _item(item: SelectedItem, *, extended: bool, include: Include) -> MemoryItemV1:
+    scored = item.scored
+    memory, candidate = scored.memory, scored.candidate
+    fields: dict[str, Any] = {
+        "id": memory.id,
+        "source": candidate.best_source,
+        "source_ref": memory.source_ref or _SOURCE_REFS[candidate.best_source],
+        "uri": memory.uri,
+        "score": scored.score,
+        "ts": memory.ts,
+        "title": memory.title,
+        "snippet": item.snippet,
+        "tags": list(memory.tags),
+    }
+    if extended:
+        fields |= _further(item, include)
+    return MemoryItemV1(**fields)
+
+
+def _further(item: SelectedItem, include: Include) -> Mapping[str, Any]:
+    memory, candidate = item.scored.memory, item.scored.candidate
+    fields: dict[str, Any] = {
+        "kind": memory.kind,
+        "speaker": memory.speaker,
+        "session_id": memory.session_id,
+        "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
+        "ranks": dict(candidate.ranks),
+    }
+    if include.entities:
+        fields["entities"] = list(memory.entities)
+    if include.chunks:
+        fields["chunk"] = memory.text
+    return fields

@@ -1,0 +1,107 @@
+"""All sources at once, each with its own deadline, retries inside it, and a status.
+
+What goes wrong in a source costs that source's hits, never the answer. A source that keeps failing is left alone
+for a while, so that a dead server costs a query nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orion_recall.errors import ModelError, SourceError, TransientSourceError
+from orion_recall.sources.source import Source
+from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
+
+_RETRY_PAUSE_S = 0.02
+_FAILURES_TO_OPEN = 3
+_LEFT_ALONE_S = 2.0
+
+
+@dataclass(slots=True)
+class Breaker:
+    """How a source has done lately. After three failures in a row it is tried once every two seconds."""
+
+    failures: int = 0
+    closed_until: float = 0.0
+    last_error: str = ""
+
+    def lets_through(self, now: float) -> bool:
+        """Whether the source may be asked now; the one that is let through holds the others back."""
+        if self.failures < _FAILURES_TO_OPEN:
+            return True
+        if now < self.closed_until:
+            return False
+        self.closed_until = now + _LEFT_ALONE_S
+        return True
+
+    def record(self, error: str | None, now: float) -> None:
+        """Note how it went."""
+        if error is None:
+            self.failures = 0
+            return
+        self.failures += 1
+        self.last_error = error
+        if self.failures >= _FAILURES_TO_OPEN:
+            self.closed_until = now + _LEFT_ALONE_S
+
+
+async def search_all(
+    sources: Mapping[SourceName, Source],
+    requests: Mapping[SourceName, SearchRequest],
+    breakers: Mapping[SourceName, Breaker],
+    *,
+    timeout_s: float,
+    retries: int,
+) -> list[SourceReport]:
+    """One report for every source there is; those without a request, or not configured, are `off`."""
+    searches: dict[SourceName, asyncio.Task[SourceReport]] = {}
+    for name, request in requests.items():
+        if (source := sources.get(name)) is not None:
+            search = _search(source, request, breakers[name], timeout_s=timeout_s, retries=retries)
+            searches[name] = asyncio.create_task(search)
+    try:
+        await asyncio.gather(*searches.values())
+    finally:
+        for task in searches.values():
+            task.cancel()
+    off = {name: SourceReport(source=name, status="off") for name in SOURCE_NAMES}
+    return [searches[name].result() if name in searches else off[name] for name in SOURCE_NAMES]
+
+
+async def _search(
+    source: Source, request: SearchRequest, breaker: Breaker, *, timeout_s: float, retries: int
+) -> SourceReport:
+    started = time.perf_counter()
+
+    def report(error: str | None, *, late: bool = False, hits: Sequence[Hit] = ()) -> SourceReport:
+        breaker.record(error, time.monotonic())
+        ms = (time.perf_counter() - started) * 1000
+        if error is not None:
+            return SourceReport(source=source.name, status="late" if late else "failed", ms=ms, error=error)
+        return SourceReport(source=source.name, status="ok" if hits else "empty", hits=tuple(hits), ms=ms)
+
+    if not breaker.lets_through(time.monotonic()):
+        return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
+    if timeout_s <= 0:
+        return SourceReport(source=source.name, status="late", error="no time was left")
+    try:
+        async with asyncio.timeout(timeout_s):
+            return report(None, hits=await _with_retries(source, request, retries))
+    except TimeoutError:
+        return report(f"no answer within {timeout_s * 1000:.0f} ms", late=True)
+    except (SourceError, ModelError) as error:
+        return report(str(error))
+
+
+async def _with_retries(source: Source, request: SearchRequest, retries: int) -> Sequence[Hit]:
+    for attempt in range(retries + 1):
+        try:
+            return await source.search(request)
+        except TransientSourceError:
+            if attempt == retries:
+                raise
+            await asyncio.sleep(_RETRY_PAUSE_S * 2**attempt)
+    raise AssertionError("unreachable")  # pragma: no cover

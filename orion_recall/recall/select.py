@@ -1,0 +1,75 @@
+"""From a ranking to a bundle: caps per source and in total, then the token budget. What falls out is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.render import body, head
+from orion_recall.recall.snippet import snippet
+from orion_recall.values import DropReason, ScoredCandidate, SelectedItem, Selection, SourceName
+
+# A snippet cut to fewer tokens than this says nothing: the memory is left out instead.
+_SHORTEST_SNIPPET = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How much a bundle may hold."""
+
+    source_top_k: Mapping[SourceName, int]
+    max_per_source: int
+    max_total_items: int
+    budget_tokens: int
+    snippet_tokens: int
+    over_budget: Literal["skip", "stop"]
+
+
+def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps, tokens: TokenCounter) -> Selection:
+    """The bundle's items in rank order. The rendered lines, newlines included, never exceed the budget."""
+    dropped: Counter[DropReason] = Counter()
+    per_source: Counter[SourceName] = Counter()
+    seen: Counter[SourceName] = Counter()
+    items: list[SelectedItem] = []
+    left = caps.budget_tokens
+    for place, scored in enumerate(ranked):
+        source = scored.candidate.best_source
+        seen[source] += 1
+        if seen[source] > caps.source_top_k[source]:
+            dropped["source_top_k"] += 1
+        elif per_source[source] >= caps.max_per_source:
+            dropped["max_per_source"] += 1
+        elif len(items) >= caps.max_total_items:
+            dropped["max_total_items"] += 1
+        elif (item := _fitted(scored, terms, caps.snippet_tokens, left, tokens)) is None:
+            dropped["token_budget"] += 1
+            if caps.over_budget == "stop":
+                dropped["token_budget"] += len(ranked) - place - 1
+                break
+        else:
+            items.append(item)
+            per_source[source] += 1
+            left -= item.tokens
+    return Selection(items=tuple(items), tokens=sum(item.tokens for item in items), dropped=dict(dropped))
+
+
+def _fitted(
+    scored: ScoredCandidate, terms: frozenset[str], snippet_tokens: int, left: int, tokens: TokenCounter
+) -> SelectedItem | None:
+    """The item with as much of its heart as fits, or None when too little would be left of it."""
+    prefix, text = head(scored), body(scored)
+    allowed = snippet_tokens
+    while True:
+        heart = snippet(text, terms, allowed, tokens)
+        line = f"{prefix} {heart}"
+        # The newline is counted with its line: cl100k never joins what stands on both sides of one.
+        used = tokens.count(f"{line}\n")
+        if used <= left:
+            return SelectedItem(scored=scored, snippet=heart, line=line, tokens=used)
+        smaller = min(allowed, tokens.count(heart)) - (used - left)
+        if smaller < _SHORTEST_SNIPPET:
+            return None
+        allowed = smaller

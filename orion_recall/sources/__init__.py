@@ -1,0 +1,1 @@
+"""Memory sources, one backend a file, behind the Protocols of `source.py`."""

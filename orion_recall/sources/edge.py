@@ -1,0 +1,270 @@
+"""The embedded index: Qdrant Edge in this process, holding dense and keyword vectors of every memory.
+
+One folder is one shard and belongs to one process. The folder's `index.json` names the embedding model, its
+dimension and its weights, and how far the index has come in the outbox; an index made by another model is
+refused. Points are keyed by `text.memory_key`, so that a rebuilt index is the same index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+import qdrant_edge as qe
+
+from orion_recall.engines.lock import FolderLock
+from orion_recall.errors import EngineError, SourceError, TransientSourceError
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.edge_points import KEYWORD_FIELDS, entity_points, memory_points, memory_view, scope_filter
+from orion_recall.values import Change, MemoryView, Scope
+
+log = logging.getLogger("orion_recall.sources")
+T = TypeVar("T")
+
+_FORMAT = 1
+_OPTIMISE_AFTER = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexCard:
+    """What an index says of itself, kept beside it."""
+
+    format: int
+    model: str
+    dimension: int
+    weights_sha256: str
+    position: int
+
+
+class EdgeIndex:
+    """The shard, its lock and its threads. Searches run beside writes."""
+
+    kind = "index"
+
+    def __init__(self, folder: Path, embedder: Embedder, sparse: SparseEncoder) -> None:
+        self.folder = folder
+        self.embedder, self.sparse = embedder, sparse
+        self._card_file = folder / "index.json"
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="index-read")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="index-write")
+        self._speakers: dict[str, frozenset[str]] = {}
+        self._since_optimised = 0
+        self._optimising: asyncio.Future[None] | None = None
+        self._lock: FolderLock | None = None
+        self._shard: qe.EdgeShard | None = None
+        self._card = IndexCard(
+            format=_FORMAT,
+            model=embedder.name,
+            dimension=embedder.dimension,
+            weights_sha256=embedder.weights_sha256,
+            position=0,
+        )
+
+    async def open(self) -> None:
+        """Lock the folder, then load the shard or make it.
+
+        Raises EngineError when another process has the folder, SourceError when the shard cannot be used.
+        """
+        # The lock comes first: a second load, even a failed one, breaks the owner's next flush.
+        self._lock = FolderLock.acquire(
+            self.folder,
+            what="the index",
+            hint="give each worker its own ORION_DATA_DIR",
+        )
+        try:
+            await self._run(self._writer, self._load)
+        except SourceError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Flush what was written and let the folder go."""
+        if self._optimising is not None:
+            await asyncio.gather(self._optimising, return_exceptions=True)
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            with contextlib.suppress(SourceError):
+                await self._run(self._writer, shard.close)
+        self._readers.shutdown(wait=True)
+        self._writer.shutdown(wait=True)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def position(self) -> int:
+        """How far this copy has come in the outbox."""
+        return self._card.position
+
+    @property
+    def count(self) -> int:
+        """Points in the shard: memories and entities."""
+        return self._open_shard().info().points_count
+
+    async def search_dense(
+        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[UUID, float]]:
+        """Nearest by cosine, best first; scores below `min_score` are left out."""
+        return await self._query(
+            qe.Query.Nearest(list(vector), using="dense"), scope_filter(scope), limit, min_score
+        )
+
+    async def search_sparse(
+        self, terms: SparseTerms, scope: Scope, limit: int, *, using: str = "text"
+    ) -> list[tuple[UUID, float]]:
+        """BM25 above zero, best first. `using` is text, or context for a turn with its neighbours."""
+        if not terms.indices:
+            return []
+        query = qe.Query.Nearest(qe.SparseVector(list(terms.indices), list(terms.values)), using=using)
+        return [hit for hit in await self._query(query, scope_filter(scope), limit, None) if hit[1] > 0]
+
+    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """Entities whose names share words with the text: (label, score), best first."""
+        terms = self.sparse.encode_query(text)
+        if not terms.indices:
+            return []
+        query = qe.Query.Nearest(qe.SparseVector(list(terms.indices), list(terms.values)), using="entity")
+        shard = self._open_shard()
+        request = qe.QueryRequest(
+            query=query, limit=limit, filter=scope_filter(Scope(tenant=tenant)), with_payload=["label"]
+        )
+        points = await self._run(self._readers, lambda: shard.query(request))
+        return [(str((point.payload or {})["label"]), point.score) for point in points]
+
+    async def fetch(self, keys: Sequence[UUID]) -> Mapping[UUID, MemoryView]:
+        """Whole memories by key. Keys that are not there are left out."""
+        if not keys:
+            return {}
+        shard = self._open_shard()
+        records = await self._run(self._readers, lambda: shard.retrieve(list(keys), True, False))
+        return {cast("UUID", record.id): memory_view(cast("dict[str, Any]", record.payload)) for record in records}
+
+    def speakers(self, tenant: str) -> frozenset[str]:
+        """Who speaks in the tenant's memories, as written."""
+        known = self._speakers.get(tenant)
+        if known is None:
+            request = qe.FacetRequest("speaker", 1000, True, scope_filter(Scope(tenant=tenant)))
+            known = frozenset(str(hit.value) for hit in self._open_shard().facet(request).hits)
+            self._speakers[tenant] = known
+        return known
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Put changes into the index, in order, and move the position. Again is harmless."""
+        if not changes:
+            return
+        points = [
+            *await memory_points(changes, self.embedder, self.sparse),
+            *entity_points(changes, self.sparse),
+        ]
+        await self._run(self._writer, lambda: self._write(points, changes[-1].position))
+        for change in changes:
+            speaker, tenant = change.memory.speaker, change.memory.tenant
+            if speaker and tenant in self._speakers:
+                self._speakers[tenant] |= {speaker}
+        self._since_optimised += len(points)
+        if self._since_optimised >= _OPTIMISE_AFTER:
+            self._optimise_beside()
+
+    async def optimise(self) -> None:
+        """Build the search structures for what was written. Searches are right before it, only slower."""
+        self._since_optimised = 0
+        shard = self._open_shard()
+        await self._run(self._writer, lambda: cast("None", shard.optimize()))
+
+    def _optimise_beside(self) -> None:
+        if self._optimising is None or self._optimising.done():
+            self._optimising = asyncio.ensure_future(self.optimise())
+            self._optimising.add_done_callback(_log_failure)
+
+    def _load(self) -> None:
+        if self._card_file.exists():
+            self._card = self._checked_card()
+            self._shard = qe.EdgeShard.load(str(self.folder / "shard"))
+            return
+        vectors = {"dense": qe.EdgeVectorParams(size=self.embedder.dimension, distance=qe.Distance.Cosine)}
+        sparse = {
+            name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in ("text", "context", "entity")
+        }
+        path = self.folder / "shard"
+        if path.exists():
+            raise SourceError(f"{path} has no index.json beside it: delete the folder and it will be rebuilt")
+        self._shard = qe.EdgeShard.create(str(path), qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse))
+        for name in KEYWORD_FIELDS:
+            self._shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
+        self._shard.update(qe.UpdateOperation.create_field_index("ts", qe.PayloadSchemaType.Float))
+        self._shard.flush()
+        self._write_card(0)
+
+    def _checked_card(self) -> IndexCard:
+        try:
+            card = IndexCard(**json.loads(self._card_file.read_text("utf-8")))
+        except (ValueError, TypeError, OSError) as error:
+            raise SourceError(
+                f"{self._card_file} cannot be read ({error}): delete {self.folder} and it will be rebuilt"
+            ) from error
+        mine = self._card
+        if (card.model, card.dimension, card.weights_sha256) != (mine.model, mine.dimension, mine.weights_sha256):
+            raise SourceError(
+                f"the index in {self.folder} was made with {card.model} ({card.dimension} floats, weights "
+                f"{card.weights_sha256[:12]}), queries are embedded with {mine.model} ({mine.dimension} floats, "
+                f"weights {mine.weights_sha256[:12]}): configure that model, or delete the folder to rebuild it"
+            )
+        if card.format != _FORMAT:
+            raise SourceError(f"the index in {self.folder} has format {card.format}: delete it to rebuild it")
+        return card
+
+    def _write(self, points: list[qe.Point], position: int) -> None:
+        shard = self._open_shard()
+        shard.update(qe.UpdateOperation.upsert_points(points))
+        # First the data, then the claim that it is there: a crash between the two writes it again.
+        shard.flush()
+        self._write_card(position)
+
+    def _write_card(self, position: int) -> None:
+        card = replace(self._card, position=position)
+        temporary = self._card_file.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(card)), "utf-8")
+        temporary.replace(self._card_file)
+        self._card = card
+
+    async def _query(
+        self, query: Any, conditions: qe.Filter, limit: int, min_score: float | None
+    ) -> list[tuple[UUID, float]]:
+        shard = self._open_shard()
+        request = qe.QueryRequest(query=query, limit=limit, filter=conditions, score_threshold=min_score)
+        points = await self._run(self._readers, lambda: shard.query(request))
+        return [(cast("UUID", point.id), point.score) for point in points]
+
+    def _open_shard(self) -> qe.EdgeShard:
+        if self._shard is None:
+            raise SourceError(f"the index in {self.folder} is not open")
+        return self._shard
+
+    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, _translated, work)
+        except RuntimeError as error:
+            raise TransientSourceError(f"the index is closing: {error}") from error
+
+
+def _translated(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except (SourceError, EngineError):
+        raise
+    except BaseException as error:  # a panic inside the engine is a BaseException of its own
+        raise SourceError(f"the index failed: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _log_failure(task: asyncio.Future[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("optimising the index failed: %s", error)

@@ -1,0 +1,46 @@
+"""What of a memory is embedded and what is indexed by keyword.
+
+Date and speaker belong in both: "what did Ana say in May?" is asked of them as much as of the text. A turn is
+often only understood with the one before it ("Yes, on Friday!"), so a second keyword form holds both.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from orion_recall.values import Change, Memory
+
+
+def dense_form(memory: Memory) -> str:
+    """The text that is embedded."""
+    head = ", ".join(part for part in (memory.speaker, _day(memory)) if part)
+    body = f"{memory.title}: {memory.text}" if memory.title else memory.text
+    return f"{head}: {body}" if head else body
+
+
+def keyword_form(memory: Memory) -> str:
+    """The text whose words are indexed."""
+    parts = (memory.title, memory.speaker, _day(memory), memory.text, " ".join(memory.tags))
+    return " ".join(part for part in parts if part)
+
+
+def context_form(change: Change) -> str:
+    """The words of a turn together with those of the turns beside it."""
+    beside = [turn.text for turn in (change.previous, change.following) if turn is not None]
+    return " ".join((keyword_form(change.memory), *beside))
+
+
+def event_time(memory: Memory) -> float | None:
+    """When it happened, else when it was mentioned: epoch seconds."""
+    return memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+
+
+def _day(memory: Memory) -> str | None:
+    moment = event_time(memory)
+    if moment is None:
+        return None
+    try:
+        when = datetime.fromtimestamp(moment, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return f"{when.day} {when:%B} {when.year}"

@@ -1,0 +1,61 @@
+"""The `vector` and `lexical` arms: two searches of one index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+from uuid import UUID
+
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.values import Hit, Scope, SearchRequest, SourceName
+
+_CONTEXT_WEIGHT = 0.5
+
+
+class VectorIndex(Protocol):
+    """What the arms need of an index, wherever it is."""
+
+    async def search_dense(
+        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[UUID, float]]: ...
+
+    async def search_sparse(
+        self, terms: SparseTerms, scope: Scope, limit: int, *, using: str = "text"
+    ) -> list[tuple[UUID, float]]: ...
+
+
+class VectorSource:
+    """Nearest by meaning: cosine of one embedding per query."""
+
+    name: SourceName = "vector"
+
+    def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
+        self._index, self._embedder = index, embedder
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories at or above the threshold, best first."""
+        vector = await self._embedder.embed_query(request.question.dense_text)
+        found = await self._index.search_dense(vector.tolist(), request.scope, request.limit, request.min_score)
+        return [Hit(key=key, score=score) for key, score in found]
+
+
+class LexicalSource:
+    """Nearest by words: BM25 of the memory's own words, and of its words with those of its neighbours."""
+
+    name: SourceName = "lexical"
+
+    def __init__(self, index: VectorIndex, sparse: SparseEncoder) -> None:
+        self._index, self._sparse = index, sparse
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories that share words with the question, best first."""
+        terms = self._sparse.encode_query(request.question.keyword_text)
+        own = await self._index.search_sparse(terms, request.scope, request.limit)
+        beside = await self._index.search_sparse(terms, request.scope, request.limit, using="context")
+        scores = dict(own)
+        for key, score in beside:
+            scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
+        hits = [Hit(key=key, score=score) for key, score in scores.items()]
+        hits.sort(key=lambda hit: (-hit.score, hit.key.int))
+        return hits[: request.limit]

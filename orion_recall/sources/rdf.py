@@ -1,0 +1,216 @@
+"""The graph source: rdflib over a persistent Oxigraph, one folder for one process.
+
+The entities a query names are found by the keyword index; when that is away, by looking the query's own word
+runs up in the graph. Their bounded neighbourhood gives memories, with the statements that led to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar, cast
+
+import pyoxigraph
+from oxrdflib import OxigraphStore
+from rdflib import Dataset, Literal
+from rdflib.graph import DATASET_DEFAULT_GRAPH_ID, Graph
+
+from orion_recall.engines.lock import FolderLock
+from orion_recall.errors import EngineError, SourceError
+from orion_recall.graph.neighbourhood import neighbourhood_query
+from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, outdated, tenant_graph, triples
+from orion_recall.sources.source import EntityFinder
+from orion_recall.text import content_words, words
+from orion_recall.values import Change, Hit, SearchRequest, SourceName
+
+log = logging.getLogger("orion_recall.sources")
+T = TypeVar("T")
+Row = Mapping[str, str]
+
+_LONGEST_NAME = 3
+_SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
+
+
+class RdfGraph:
+    """The graph's folder, its lock and its threads."""
+
+    kind = "graph"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="graph")
+        self._lock: FolderLock | None = None
+        self._dataset: Dataset | None = None
+        self._position = 0
+
+    async def open(self) -> None:
+        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken."""
+        self._lock = FolderLock.acquire(
+            self.folder, what="the graph", hint="give each worker its own ORION_DATA_DIR"
+        )
+        try:
+            await self._run(self._load)
+        except SourceError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Let the folder go."""
+        self._threads.shutdown(wait=True)
+        if self._dataset is not None:
+            self._dataset.store.close()
+            self._dataset = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def position(self) -> int:
+        """How far this copy has come in the outbox."""
+        return self._position
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Put changes into the graph, in order, and move the position. Again is harmless."""
+        if changes:
+            await self._run(lambda: self._write(changes))
+
+    async def select(self, query: str) -> list[Row]:
+        """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+        return await self._run(lambda: self._select(query))
+
+    def _load(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        store = OxigraphStore(store=pyoxigraph.Store(str(self.folder / "store")))
+        self._dataset = Dataset(store=store)
+        found = self._open().value(PROJECTION, ORION.position)
+        self._position = int(str(found)) if found is not None else 0
+
+    def _open(self) -> Dataset:
+        if self._dataset is None:
+            raise SourceError(f"the graph in {self.folder} is not open")
+        return self._dataset
+
+    def _select(self, query: str) -> list[Row]:
+        bindings = cast("Sequence[Mapping[str, object]]", self._open().query(query).bindings)
+        return [{str(name): str(value) for name, value in row.items() if value is not None} for row in bindings]
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        dataset = self._open()
+        for change in changes:
+            if (cut := outdated(change)) is not None:
+                dataset.store.remove(cut, Graph(dataset.store, tenant_graph(change.memory.tenant)))
+        graphs = {name: Graph(dataset.store, tenant_graph(name)) for name in {c.memory.tenant for c in changes}}
+        dataset.store.addN(
+            [
+                (subject, predicate, value, graphs[change.memory.tenant])
+                for change in changes
+                for subject, predicate, value in triples(change)
+            ]
+        )
+        # First the data, then the claim that it is there: a crash between the two writes it again.
+        default = Graph(dataset.store, DATASET_DEFAULT_GRAPH_ID)
+        default.set((PROJECTION, ORION.position, Literal(changes[-1].position)))
+        self._position = changes[-1].position
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _translated, work)
+
+
+def _translated(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except (SourceError, EngineError):
+        raise
+    except BaseException as error:  # a panic inside the engine is a BaseException of its own
+        raise SourceError(f"the graph failed: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+@dataclass(slots=True)
+class _Found:
+    score: float = 0.0
+    statements: dict[str, None] = field(default_factory=dict[str, None])
+
+
+class RdfSource:
+    """The `rdf` arm. A hit's score is the sum over the ways that lead to the memory."""
+
+    name: SourceName = "rdf"
+
+    def __init__(self, graph: RdfGraph, entities: EntityFinder | None) -> None:
+        self._graph, self._entities = graph, entities
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories near the entities that the question names, best first."""
+        scope = request.scope
+        seeds = await self._seeds(request)
+        if not seeds:
+            return []
+        query = neighbourhood_query(
+            tenant_graph(scope.tenant),
+            [entity_iri(label) for label, _ in seeds],
+            hops=request.hops,
+            max_statements=request.max_statements,
+        )
+        found = _gather(await self._graph.select(query), [weight for _, weight in seeds], request.question.terms)
+        hits = [
+            Hit(key=key_of(memory), score=round(way.score, 6), statements=tuple(way.statements)[:3])
+            for memory, way in found.items()
+        ]
+        hits.sort(key=lambda hit: (-hit.score, str(hit.key)))
+        return hits[: request.limit]
+
+    async def _seeds(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
+        """Entities named by the question with weights in (0, 1]."""
+        text, tenant = request.question.text, request.scope.tenant
+        if self._entities is not None:
+            try:
+                found = await self._entities.find_entities(text, tenant, request.max_entities)
+            except SourceError as error:
+                log.debug("the keyword index found no entities (%s): looking names up in the graph", error)
+            else:
+                best = found[0][1] if found else 1.0
+                return [(label, score / best) for label, score in found if score >= best * 0.4]
+        return await self._named_in_graph(text, tenant, request.max_entities)
+
+    async def _named_in_graph(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        folded = words(text)[:64]
+        runs = {
+            " ".join(folded[start : start + length])
+            for length in range(1, _LONGEST_NAME + 1)
+            for start in range(len(folded) - length + 1)
+        }
+        runs = {run for run in runs if content_words(run)}
+        if not runs:
+            return []
+        values = " ".join(entity_iri(run).n3() for run in sorted(runs))
+        rows = await self._graph.select(
+            f"SELECT DISTINCT ?label WHERE {{ GRAPH {tenant_graph(tenant).n3()} {{ VALUES ?entity {{ {values} }} "
+            f"?entity <http://www.w3.org/2000/01/rdf-schema#label> ?label }} }} LIMIT {4 * limit}"
+        )
+        labels = sorted({row["label"] for row in rows}, key=lambda label: (-len(label), label))
+        return [(label, 1.0) for label in labels[:limit]]
+
+
+def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Found]:
+    """Memories with the sum of what leads to them; a seed with many ways counts less for each."""
+    ways = [0] * len(weights)
+    for row in rows:
+        ways[int(row["seed"])] += 1
+    found: dict[str, _Found] = {}
+    for row in rows:
+        seed, text = int(row["seed"]), row.get("text")
+        weight = weights[seed] / (1.0 + math.log2(1 + ways[seed]) / 4)
+        if row["hop"] == "2":
+            weight *= _SECOND_HOP
+        way = found.setdefault(row["memory"], _Found())
+        if text is None:
+            way.score += weight * _MENTION
+        else:
+            way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(content_words(text))))
+            way.statements[text] = None
+    return found

@@ -1,0 +1,74 @@
+"""What every source is: something that turns a request into hits, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
+
+from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
+
+
+class Source(Protocol):
+    """One arm of a recall.
+
+    `search` raises TransientSourceError when another try may help, SourceError when it will not. A source that
+    cannot apply a part of `request.scope` raises SourceError: filters fail closed.
+    """
+
+    @property
+    def name(self) -> SourceName: ...
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]: ...
+
+
+class MemoryReader(Protocol):
+    """Reads whole memories by key, in one batch. Keys that are not there are left out."""
+
+    async def fetch(self, keys: Sequence[UUID]) -> Mapping[UUID, MemoryView]: ...
+
+
+class EntityFinder(Protocol):
+    """Finds the entities that a text names: (label, score), best first."""
+
+    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
+
+
+class Lexicon(Protocol):
+    """Who speaks in a tenant's memories, as written."""
+
+    def speakers(self, tenant: str) -> frozenset[str]: ...
+
+
+class Projection(Protocol):
+    """A copy of the record in another shape, which knows how far it has come in the outbox."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def position(self) -> int: ...
+
+    async def apply(self, changes: Sequence[Change]) -> None: ...
+
+
+def in_scope(memory: MemoryView, scope: Scope) -> bool:
+    """Whether a memory may be seen. What a memory does not say, it does not satisfy."""
+    return (
+        (scope.session_id is None or memory.session_id == scope.session_id)
+        and (scope.user_id is None or memory.user_id == scope.user_id)
+        and (not scope.kinds or memory.kind in scope.kinds)
+        and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
+        and (scope.since is None or (memory.ts is not None and memory.ts >= scope.since))
+        and (scope.until is None or (memory.ts is not None and memory.ts < scope.until))
+    )
+
+
+def known_names(labels: Iterable[str]) -> dict[str, str]:
+    """First names and full names, folded, to the label they stand for."""
+    names: dict[str, str] = {}
+    for label in sorted(labels):
+        folded = label.casefold().strip()
+        names.setdefault(folded, label)
+        names.setdefault(folded.partition(" ")[0], label)
+    return names

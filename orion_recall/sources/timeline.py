@@ -1,0 +1,234 @@
+"""The `sql_timeline` arm: what happened lately, from a Postgres table or view of anybody's.
+
+The rows of the window are narrowed by tenant and scope, and the newest of them ranked by how well their text
+matches, how recent they are in the window, and whether they are of the query's own session or node. Text search
+runs over the window only: over a whole table an OR query takes most of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from orion_recall.errors import RecordError, SettingsError, SourceError, TransientSourceError
+from orion_recall.postgres import (
+    Connection,
+    Record,
+    is_connection_lost,
+    open_connection,
+    quote_identifier,
+    quote_qualified,
+    translate,
+)
+from orion_recall.text import memory_key, text_hash
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+
+log = logging.getLogger("orion_recall.sources")
+
+ROLES = (
+    "id", "ts", "text", "tenant", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri", "tags",
+    "search",
+)  # fmt: skip
+_NEWEST = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineTable:
+    """A table or view, and which of its columns plays which role; a role that is absent is not there.
+
+    `tenant` is for a table that has no tenant column: the one tenant it belongs to.
+    """
+
+    name: str = "collapse_mirror"
+    columns: Mapping[str, str] = field(default_factory=lambda: {role: role for role in ROLES})
+    tenant: str | None = None
+
+    def __post_init__(self) -> None:
+        for role in ("id", "ts", "text"):
+            if not self.columns.get(role):
+                raise SettingsError(f"ORION_TIMELINE_COLUMNS: the timeline needs a column for {role!r}")
+        if not self.columns.get("tenant") and self.tenant is None:
+            raise SettingsError(
+                "ORION_TIMELINE_COLUMNS: no column holds the tenant; if the whole table belongs to one tenant, "
+                "say which with ORION_TIMELINE_TENANT"
+            )
+        quote_qualified(self.name)
+        for column in self.columns.values():
+            quote_identifier(column)
+
+    @classmethod
+    def mapped(cls, name: str, changes: Mapping[str, str], tenant: str | None) -> TimelineTable:
+        """The table with some roles renamed, or left out by an empty column name."""
+        columns = {role: role for role in ROLES} | dict(changes)
+        if tenant is not None:
+            columns["tenant"] = changes.get("tenant", "")
+        return cls(name=name, columns={role: column for role, column in columns.items() if column}, tenant=tenant)
+
+
+class TimelineSource:
+    """Holds a few connections of its own, so that a slow timeline is never in the way of the decision log.
+
+    They are held rather than borrowed from a pool: a pool resets a connection on its way back, which is one more
+    round trip a query.
+    """
+
+    name: SourceName = "sql_timeline"
+
+    def __init__(self, dsn: str, table: TimelineTable, *, connections: int = 4, timeout_ms: int = 5000) -> None:
+        self._dsn, self._table, self._timeout_ms = dsn, table, timeout_ms
+        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(connections)
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """The window's rows, best first. The score is in [0, 1]."""
+        statement, values = timeline_query(self._table, request)
+        async with self._free:
+            rows = await self._fetch(statement, values)
+        return [_hit(row, request, self._table) for row in rows]
+
+    async def warm(self) -> None:
+        """Open one connection now; TransientSourceError when Postgres is away."""
+        async with self._free:
+            await self._fetch("SELECT 1 AS one", [])
+
+    async def close(self) -> None:
+        """Close what is held."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            with contextlib.suppress(OSError, TimeoutError):
+                await connection.close()
+
+    async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Record]:
+        try:
+            connection = await self._connection()
+        except RecordError as error:
+            raise TransientSourceError(str(error)) from error
+        try:
+            with translate("reading the timeline"):
+                rows = await connection.fetch(statement, *values)
+        except RecordError as error:
+            if is_connection_lost(error) or connection.is_closed():
+                connection.terminate()
+                raise TransientSourceError(str(error)) from error
+            self._idle.append(connection)
+            raise SourceError(str(error)) from error
+        except BaseException:
+            # Cancelled in the middle: the connection may still be waiting for rows nobody will read.
+            connection.terminate()
+            raise
+        self._idle.append(connection)
+        return rows
+
+    async def _connection(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return await open_connection(self._dsn, name="timeline", statement_timeout_ms=self._timeout_ms)
+
+
+def timeline_query(table: TimelineTable, request: SearchRequest) -> tuple[str, list[Any]]:
+    """The SQL and its values. Identifiers are quoted, everything else is a parameter.
+
+    Raises SourceError when the scope asks for what the table has no column for.
+    """
+    scope, question, columns = request.scope, request.question, table.columns
+    since = question.now - request.window_minutes * 60
+    values: list[Any] = [
+        _moment(max(since, scope.since or since)),
+        _moment(min(question.now, scope.until or question.now)),
+    ]
+    conditions = [f"{_column(columns, 'ts')} >= $1", f"{_column(columns, 'ts')} <= $2"]
+    if "tenant" not in columns and scope.tenant != table.tenant:
+        raise SourceError(f"the timeline belongs to tenant {table.tenant!r}")
+    wanted: list[tuple[str, Any, str]] = [
+        ("tenant", scope.tenant if "tenant" in columns else None, "= {}"),
+        ("session_id", scope.session_id, "= {}"),
+        ("user_id", scope.user_id, "= {}"),
+        ("kind", list(scope.kinds) or None, "= ANY({})"),
+        ("tags", list(scope.tags) or None, "&& {}"),
+    ]
+    for role, value, comparison in wanted:
+        if value is None:
+            continue
+        values.append(value)
+        conditions.append(f"{_column(columns, role)} {comparison.format(f'${len(values)}')}")
+    values.append(" or ".join(sorted(question.terms)[:32]))
+    words = f"websearch_to_tsquery('english', ${len(values)})"
+    searched = quote_identifier(columns["search"]) if "search" in columns else _vector(columns)
+    values.extend((question.session_id, question.node_id, request.limit))
+    session, node, limit = (f"${len(values) - back}" for back in (2, 1, 0))
+    own = _either(columns, session, node)
+    chosen = ", ".join(f"{quote_identifier(columns[role])} AS {role}" for role in ROLES[:-1] if role in columns)
+    newest = (
+        f"SELECT {chosen}, {searched} AS searched FROM {quote_qualified(table.name)} "  # noqa: S608 (quoted)
+        f"WHERE {' AND '.join(conditions)} ORDER BY {_column(columns, 'ts')} DESC LIMIT {_NEWEST}"
+    )
+    score = (
+        f"0.6 * coalesce(ts_rank_cd(searched, {words}, 32), 0) "
+        "+ 0.3 * coalesce(extract(epoch FROM ts - $1) / nullif(extract(epoch FROM $2 - $1), 0), 0) "
+        f"+ 0.1 * {own}"
+    )
+    roles = ", ".join(role for role in ROLES[:-1] if role in columns)
+    return (
+        f"SELECT {roles}, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
+        f"ORDER BY score DESC, ts DESC, id LIMIT {limit}",
+        values,
+    )
+
+
+def _either(columns: Mapping[str, str], session: str, node: str) -> str:
+    """SQL that is 1 when the row is of the query's session or node, else 0; both parameters are always used."""
+    parts = [
+        f"coalesce(session_id = {session}::text, false)" if "session_id" in columns else f"{session}::text = ''",
+        f"coalesce(node_id = {node}::text, false)" if "node_id" in columns else f"{node}::text = ''",
+    ]
+    return f"(CASE WHEN {' OR '.join(parts)} THEN 1 ELSE 0 END)"
+
+
+def _vector(columns: Mapping[str, str]) -> str:
+    texts = [f"coalesce({quote_identifier(columns[role])}, '')" for role in ("title", "text") if role in columns]
+    return "to_tsvector('english', " + " || ' ' || ".join(texts) + ")"
+
+
+def _column(columns: Mapping[str, str], role: str) -> str:
+    if role not in columns:
+        raise SourceError(f"the timeline has no column for {role}: it cannot keep to this query's scope")
+    return quote_identifier(columns[role])
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(min(max(seconds, 0.0), 4e9), UTC)
+
+
+def _hit(row: Record, request: SearchRequest, table: TimelineTable) -> Hit:
+    text, memory_id = str(row["text"]), str(row["id"])
+    moment: datetime | None = row["ts"]
+    if moment is not None and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    memory = MemoryView(
+        id=memory_id,
+        text=text,
+        text_hash=text_hash(text),
+        simhash=None,
+        kind=_text(row, "kind"),
+        title=_text(row, "title"),
+        speaker=_text(row, "speaker"),
+        session_id=_text(row, "session_id"),
+        user_id=_text(row, "user_id"),
+        ts=moment.timestamp() if moment is not None else None,
+        uri=_text(row, "uri"),
+        source_ref=table.name,
+        tags=tuple(str(tag) for tag in row.get("tags") or ()),
+    )
+    return Hit(key=memory_key(request.scope.tenant, memory_id), score=float(row["score"]), memory=memory)
+
+
+def _text(row: Record, role: str) -> str | None:
+    value = row.get(role)
+    return None if value is None else str(value)

@@ -1,0 +1,99 @@
+"""What is done to text on the way in and on the way out: cleaning, normal forms, signatures, words.
+
+Everything here that ranking needs of a memory is computed once, when the memory is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from itertools import pairwise
+from typing import Any
+from uuid import UUID, uuid5
+
+# Fixed for ever: ids of memories in index and graph are derived from it.
+_MEMORY_NAMESPACE = UUID("6f1f1d3c-6f0b-5a4e-9d53-0c1a8e1b7a11")
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_SPACES = re.compile(r"\s+", re.UNICODE)
+# Control and format characters (bidi overrides, zero-width, line separators): invisible, and able to pose
+# as a new line or to hide text from a reader.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
+_MARKUP = str.maketrans({"<": "‹", ">": "›", "`": "'", "{": "(", "}": ")", "|": "¦", "[": "(", "]": ")"})
+
+STOP_WORDS: frozenset[str] = frozenset(
+    """a about after again all also am an and any are as at be because been before being both but by can could
+    did do does doing don't down during each ever few for from further get got had has have having he her here
+    hers him his how i i'd i'll i'm i've if in into is it it's its itself just let me might more most my no
+    nor not now of off on once only or other our ours out over own same she should so some such than that
+    that's the their theirs them then there these they they're this those through to too under until up us very was
+    we we're were what what's when where which while who whom whose why will with would you you're your
+    yours""".split()
+)
+
+
+def memory_key(tenant: str, memory_id: str) -> UUID:
+    """The id of a memory in index and graph: the same in every copy, so that projections can be rebuilt."""
+    return uuid5(_MEMORY_NAMESPACE, f"{tenant}\x1f{memory_id}")
+
+
+def storable(value: str) -> str:
+    """The text without what Postgres and UTF-8 cannot hold: NUL and lone surrogates become U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", value) if _UNSTORABLE.search(value) else value
+
+
+def storable_json(value: Any) -> Any:
+    """A JSON value with every text in it, keys included, made storable."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, list):
+        return [storable_json(part) for part in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return {storable(str(key)): storable_json(part) for key, part in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return value
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in order, folded (NFKC, case), digits kept."""
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def content_words(text: str) -> list[str]:
+    """The words that say something: no stop words, and no single letters."""
+    return [word for word in words(text) if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+
+
+def text_hash(text: str) -> str:
+    """A hash of the normal form: equal for texts that differ in case, spacing or punctuation only."""
+    return hashlib.blake2b(" ".join(words(text)).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def simhash(text: str) -> int:
+    """A signed 64-bit signature whose bits differ little between texts that share most of their words.
+
+    Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002.
+    """
+    counts = [0] * 64
+    folded = words(text)
+    for feature in {*folded, *(f"{a} {b}" for a, b in pairwise(folded))}:
+        bits = int.from_bytes(
+            hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "big"
+        )
+        for position in range(64):
+            counts[position] += 1 if bits >> position & 1 else -1
+    unsigned = sum(1 << position for position, count in enumerate(counts) if count > 0)
+    return unsigned - (1 << 64) if unsigned >> 63 else unsigned
+
+
+def one_line(text: str) -> str:
+    """Memory text as data on one line: no control or invisible characters, no line of its own.
+
+    Markup that could pose as instructions, as a template or as another bullet is shown with look-alikes.
+    """
+    visible = _INVISIBLE.sub("", _SPACES.sub(" ", text))
+    return visible.translate(_MARKUP).strip()

@@ -1,0 +1,225 @@
+"""What passes between the stages of one recall: frozen values, in the order in which they appear.
+
+    Question -> SearchRequest -> Hit -> Candidate -> ScoredCandidate -> Selection
+
+Times are epoch seconds (UTC) and `None` means undated. Scores of a source keep the source's own scale;
+only `ScoredCandidate.score` is on the documented scale of [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID
+
+JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+
+SourceName = Literal["vector", "lexical", "rdf", "sql_timeline"]
+SOURCE_NAMES: tuple[SourceName, ...] = ("vector", "lexical", "rdf", "sql_timeline")
+
+SourceStatus = Literal["ok", "empty", "late", "failed", "off"]
+Outcome = Literal["invalid", "expired", "refused", "failed", "degraded", "empty", "ok"]
+OUTCOMES: tuple[Outcome, ...] = ("invalid", "expired", "refused", "failed", "degraded", "empty", "ok")
+
+DropReason = Literal[
+    "excluded",
+    "own_turn",
+    "filtered",
+    "missing",
+    "rank_pool",
+    "below_min_score",
+    "near_duplicate",
+    "source_top_k",
+    "max_per_source",
+    "max_total_items",
+    "token_budget",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a search may see. Every part that is set must hold; a source that cannot apply one fails."""
+
+    tenant: str
+    session_id: str | None = None
+    user_id: str | None = None
+    kinds: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A query understood: what each arm searches for, and the clock it is asked at."""
+
+    text: str
+    dense_text: str
+    keyword_text: str
+    terms: frozenset[str]
+    now: float
+    text_hash: str
+    session_id: str | None = None
+    node_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """What one source is asked: the question, what it may see, and how many hits it may bring."""
+
+    question: Question
+    scope: Scope
+    limit: int
+    min_score: float = 0.0
+    window_minutes: int = 0
+    hops: int = 1
+    max_entities: int = 4
+    max_statements: int = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryView:
+    """What ranking and rendering need of a memory. All of it was computed when the memory was written."""
+
+    id: str
+    text: str
+    text_hash: str
+    simhash: int | None = None
+    kind: str | None = None
+    title: str | None = None
+    speaker: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    ts: float | None = None
+    uri: str | None = None
+    source_ref: str | None = None
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One edge of the graph in words: subject and object are entities as written, relation is lower-case."""
+
+    subject: str
+    relation: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One memory as the record holds it, with what was computed when it was written.
+
+    `entities` holds the given and the extracted ones, as written. Times are epoch seconds.
+    """
+
+    tenant: str
+    id: str
+    text: str
+    kind: str
+    text_hash: str
+    simhash: int | None = None
+    content_hash: str
+    title: str | None = None
+    speaker: str | None = None
+    session_id: str | None = None
+    node_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    occurred_at: float | None = None
+    occurred_until: float | None = None
+    mentioned_at: float | None = None
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    source: str | None = None
+    uri: str | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """The turn before or after a memory in its session."""
+
+    id: str
+    text: str
+    speaker: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One step of the outbox: a memory to project, with the turns beside it. Positions only grow."""
+
+    position: int
+    memory: Memory
+    previous: Neighbour | None = None
+    following: Neighbour | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One memory found by one source; `score` on the source's own scale, best first in its list.
+
+    `memory` is given by sources that read the memory anyway; the others leave it to be fetched once, in a
+    batch, for the few that are ranked. `statements` are the graph's reasons, readable.
+    """
+
+    key: UUID
+    score: float
+    memory: MemoryView | None = None
+    statements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceReport:
+    """How one source did: status, hits returned, milliseconds, and why it failed."""
+
+    source: SourceName
+    status: SourceStatus
+    hits: tuple[Hit, ...] = ()
+    ms: float = 0.0
+    error: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidate:
+    """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score."""
+
+    key: UUID
+    fused: float = 0.0
+    ranks: dict[SourceName, int] = field(default_factory=dict[SourceName, int])
+    scores: dict[SourceName, float] = field(default_factory=dict[SourceName, float])
+    memory: MemoryView | None = None
+    statements: tuple[str, ...] = ()
+    best_source: SourceName = "vector"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredCandidate:
+    """A candidate with its final score in [0, 1] and the named parts that made it."""
+
+    candidate: Candidate
+    memory: MemoryView
+    score: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedItem:
+    """What the bundle keeps: the scored candidate, its snippet and its rendered line."""
+
+    scored: ScoredCandidate
+    snippet: str
+    line: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What was kept, in order, and how many of what was found were dropped, by reason."""
+
+    items: tuple[SelectedItem, ...]
+    tokens: int
+    dropped: Mapping[DropReason, int]

@@ -1,0 +1,315 @@
+"""The path of one message: decode, recall, commit.
+
+Whatever arrives, its entry ends with one reply and one decision. `bus/serve.py` brings the entries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+from uuid import uuid4
+
+from redis.exceptions import RedisError
+
+from orion_recall.bus.addresses import ReplyRules
+from orion_recall.bus.commit import Commit, Committed, ReplyAddress
+from orion_recall.bus.consume import Entry
+from orion_recall.bus.envelope import Received, decode, encode
+from orion_recall.contracts import (
+    DECISION_KIND,
+    QUERY_KIND,
+    REPLY_KIND,
+    RecallQueryV1,
+    RecallReplyV1,
+    count_unknown,
+    read_message,
+)
+from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
+from orion_recall.profile import Profile
+from orion_recall.recall.decision import Asked, decision
+from orion_recall.recall.pipeline import Recalled, Sources, recall
+from orion_recall.recall.reply import error_reply, reply, reply_json
+from orion_recall.settings import Settings
+from orion_recall.telemetry import (
+    ATTRIBUTE_OUTCOME,
+    ATTRIBUTE_PROFILE,
+    ATTRIBUTE_TENANT,
+    LOG_WORKER,
+    Continued,
+    continue_trace,
+)
+from orion_recall.values import OUTCOMES, Outcome
+
+log = logging.getLogger(LOG_WORKER)
+
+# What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
+_RESERVE_S = 0.05
+_STREAM_BROKEN_PAUSE_S = 1.0
+
+
+class Ending(Protocol):
+    """What ends an entry."""
+
+    async def commit(self, commit: Commit) -> Committed: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedProfile:
+    """A profile and the hash of its content, computed once."""
+
+    profile: Profile
+    content_hash: str
+
+
+@dataclass(slots=True)
+class Counters:
+    """What this worker has done since it started."""
+
+    outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    fenced: int = 0
+    poison: int = 0
+    unknown_fields: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What is to be said about one entry."""
+
+    outcome: Outcome
+    reply: RecallReplyV1
+    recalled: Recalled | None = None
+    error: str | None = None
+    dead_reason: str = ""
+
+
+class Worker:
+    """Answers queries. `server_time` is the bus's clock: a ttl is counted on it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        committer: Ending,
+        sources: Sources,
+        profiles: Mapping[str, LoadedProfile],
+        server_time: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings, self.counters = settings, Counters()
+        self._committer, self._sources, self._profiles = committer, sources, profiles
+        self._server_time = server_time
+        self._rules = ReplyRules(
+            shared=settings.reply_stream,
+            streams=[settings.prefix + pattern for pattern in settings.reply_streams],
+            channels=[settings.prefix + pattern for pattern in settings.reply_channels],
+            reserved=(
+                settings.query_stream,
+                settings.decision_stream,
+                settings.dead_stream,
+                settings.store_stream,
+                settings.store_dead_stream,
+            ),
+        )
+        self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
+
+    async def serve(self, entry: Entry) -> None:
+        """One entry, from bytes to commit."""
+        started = time.perf_counter()
+        received = decode(entry, kind=QUERY_KIND, max_bytes=self.settings.max_message_bytes)
+        traced = continue_trace(received.trace)
+        asked, address, answer = await self._answer(received, traced, started)
+        result = await self._commit(received, traced, asked, address, answer, started)
+        if result == "reply_is_no_stream":
+            # Said again on the shared stream, as what it is: the address cannot be written to.
+            message = f"reply_to {address.name!r} holds something that is no stream"
+            refused = self._refusal(RefusedMessage(message), asked, started)
+            refused = replace(refused, recalled=answer.recalled)
+            result = await self._commit(received, traced, asked, self._rules.shared, refused, started)
+            answer = refused
+        if result == "committed":
+            self.counters.outcomes[answer.outcome] += 1
+        elif result == "fenced":
+            self.counters.fenced += 1
+        else:
+            log.error("entry %s stays pending: a stream of our own has another type", entry.id)
+            await asyncio.sleep(_STREAM_BROKEN_PAUSE_S)
+        self._log(asked, answer, result, started)
+
+    async def _answer(
+        self, received: Received, traced: Continued, started: float
+    ) -> tuple[Asked, ReplyAddress, _Answer]:
+        """What is to be said, to whom. Nothing gets past this: the unforeseen is a failure that is answered."""
+        asked = self._asked(received, traced)
+        address, refused = self._address(received)
+        try:
+            if received.entry.deliveries > self.settings.max_deliveries:
+                self.counters.poison += 1
+                times = received.entry.deliveries - 1
+                message = f"delivered {times} times without an answer: it may be what its workers died of"
+                return asked, address, self._failure(message, asked, started, dead_reason=f"poison: {message}")
+            if received.error is not None:
+                raise received.error
+            query = read_message(RecallQueryV1, received.payload, "payload")
+            unknown = received.unknown_fields + count_unknown(RecallQueryV1, received.payload)
+            self.counters.unknown_fields += unknown
+            asked = self._profiled(replace(asked, query=query, unknown_fields=unknown))
+            timeout_s = self._time_left(received)
+            if refused is not None:
+                raise refused
+            return asked, address, await self._recalled(query, asked, timeout_s, started)
+        except MessageError as error:
+            return asked, address, self._refusal(error, asked, started)
+        except Exception:  # the one place: an entry must be answered whatever happens
+            log.exception("a query failed", extra={"fields": {"correlation_id": received.correlation_id}})
+            message = "an unexpected error; the worker's log has it under this correlation id"
+            return asked, address, self._failure(message, asked, started)
+
+    def _address(self, received: Received) -> tuple[ReplyAddress, RefusedMessage | None]:
+        try:
+            return self._rules.resolve(received.reply_to), None
+        except RefusedMessage as refused:
+            return self._rules.shared, refused
+
+    def _time_left(self, received: Received) -> float:
+        """Seconds for the search: the service's longest or the ttl left, less what a reply needs."""
+        deadline_s = self.settings.deadline_ms / 1000
+        if received.expires_at is not None:
+            left_s = received.expires_at - self._server_time()
+            if left_s <= 0:
+                raise ExpiredMessage(f"the ttl of {received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
+            deadline_s = min(deadline_s, left_s)
+        return max(deadline_s - _RESERVE_S, deadline_s / 2)
+
+    async def _recalled(self, query: RecallQueryV1, asked: Asked, timeout_s: float, started: float) -> _Answer:
+        tenant = asked.tenant or self.settings.default_tenant
+        if not self.settings.serves(tenant):
+            raise RefusedMessage(f"tenant {tenant!r} is not served here")
+        profile = self._profiles[asked.profile].profile
+        recalled = await recall(query, profile, self._sources, tenant=tenant, timeout_s=timeout_s)
+        answer = reply(
+            query,
+            recalled,
+            latency_ms=_ms_since(started),
+            profile=asked.profile,
+            decision_id=asked.decision_id,
+        )
+        error = answer.error.message if answer.error else None
+        return _Answer(outcome=recalled.outcome, reply=answer, recalled=recalled, error=error)
+
+    def _asked(self, received: Received, traced: Continued) -> Asked:
+        return Asked(
+            decision_id=str(uuid4()),
+            corr_id=received.correlation_id,
+            entry_id=received.entry.id,
+            raw=received.payload,
+            profile=self.settings.default_profile,
+            unknown_fields=received.unknown_fields,
+            deliveries=received.entry.deliveries,
+            reply_to=received.reply_to,
+            trace_id=traced.trace_id,
+            worker=self.settings.instance,
+        )
+
+    def _profiled(self, asked: Asked) -> Asked:
+        """With the tenant and the profile that will be used; an unknown profile falls back to the default one."""
+        assert asked.query is not None
+        options = asked.query.options
+        requested = asked.query.profile
+        name = requested if requested is not None and requested in self._profiles else self.settings.default_profile
+        return replace(
+            asked,
+            tenant=(options.tenant if options else None) or self.settings.default_tenant,
+            profile=name,
+            profile_requested=requested,
+            profile_hash=self._profiles[name].content_hash,
+            profile_fallback=requested is not None and requested != name,
+        )
+
+    def _refusal(self, error: MessageError, asked: Asked, started: float) -> _Answer:
+        outcome: Literal["invalid", "expired", "refused"] = "invalid"
+        if isinstance(error, ExpiredMessage):
+            outcome = "expired"
+        elif isinstance(error, RefusedMessage):
+            outcome = "refused"
+        message = str(error)
+        answer = error_reply(outcome, message, latency_ms=_ms_since(started), profile=asked.profile)
+        dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
+        return _Answer(outcome=outcome, reply=answer, error=message, dead_reason=dead_reason)
+
+    def _failure(self, message: str, asked: Asked, started: float, *, dead_reason: str = "") -> _Answer:
+        answer = error_reply("failed", message, latency_ms=_ms_since(started), profile=asked.profile)
+        return _Answer(outcome="failed", reply=answer, error=message, dead_reason=dead_reason)
+
+    async def _commit(
+        self,
+        received: Received,
+        traced: Continued,
+        asked: Asked,
+        address: ReplyAddress,
+        answer: _Answer,
+        started: float,
+    ) -> Committed:
+        chain = (*received.causality_chain, *((received.message_id,) if received.message_id else ()))
+        decided = decision(
+            asked,
+            outcome=answer.outcome,
+            latency_ms=_ms_since(started),
+            recalled=answer.recalled,
+            error=answer.error,
+        )
+
+        def envelope(kind: str, payload: bytes) -> bytes:
+            return encode(
+                kind,
+                payload,
+                correlation_id=received.correlation_id,
+                source=self._source,
+                trace=traced.carrier,
+                causality_chain=chain,
+            )
+
+        commit = Commit(
+            entry_id=received.entry.id,
+            address=address,
+            reply=envelope(REPLY_KIND, reply_json(answer.reply)),
+            decision=envelope(DECISION_KIND, decided.model_dump_json().encode()),
+            dead_reason=answer.dead_reason[:2000],
+            correlation_id=received.correlation_id,
+        )
+        traced.span.set_attributes(
+            {
+                ATTRIBUTE_OUTCOME: answer.outcome,
+                ATTRIBUTE_PROFILE: asked.profile,
+                ATTRIBUTE_TENANT: asked.tenant or "",
+            }
+        )
+        traced.span.end()
+        try:
+            return await self._committer.commit(commit)
+        except RedisError:
+            log.exception("entry %s could not be committed and stays pending", received.entry.id)
+            return "stream_is_no_stream"
+
+    def _log(self, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:
+        if not log.isEnabledFor(logging.INFO):
+            return
+        recalled = answer.recalled
+        fields: dict[str, object] = {
+            "correlation_id": asked.corr_id[:200],
+            "session_id": asked.query.session_id if asked.query else None,
+            "profile": asked.profile,
+            "outcome": answer.outcome,
+            "commit": result,
+            "latency_ms": _ms_since(started),
+            "results": len(recalled.selection.items) if recalled else 0,
+            "scores": [item.scored.score for item in recalled.selection.items] if recalled else [],
+        }
+        if self.settings.content_capture and asked.query:
+            fields["query"] = asked.query.fragment[:1000]
+        log.info("recall", extra={"fields": fields})
+
+
+def _ms_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 3)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from importlib.resources import files
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from decision_samples import NOON, decision, envelope
+
+from orion_recall.contracts import RecallDecisionV1
+from orion_recall.decisions.log import DecisionLog
+from orion_recall.errors import RecordError
+from orion_recall.postgres import Pool, open_pool
+
+INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="test", max_size=2)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def log(pool: Pool) -> DecisionLog:
+    return DecisionLog(pool)
+
+
+async def _insert(pool: Pool, *decisions: dict[str, Any]) -> None:
+    await pool.execute(INSERT, [envelope(each) for each in decisions])
+
+
+async def test_a_decision_comes_back_as_it_was_sent(pool: Pool, log: DecisionLog) -> None:
+    sent = decision(intent="because", error=None, entry_id="1-1", trace_id="t", reply_to="recall.reply.v1")
+    await _insert(pool, sent)
+    assert await log.get(sent["id"]) == [RecallDecisionV1.model_validate(sent)]
+
+
+async def test_absent_optional_fields_get_the_contracts_defaults(pool: Pool, log: DecisionLog) -> None:
+    needed = ("id", "corr_id", "profile", "query", "latency_ms", "created_at", "outcome")
+    full = decision()
+    await _insert(pool, {name: full[name] for name in needed})
+    (found,) = await log.get(full["id"])
+    assert (found.selected_ids, found.dropped, found.deliveries, found.profile_fallback) == ([], {}, 1, False)
+
+
+async def test_a_correlation_id_of_any_length_finds_all_its_decisions_newest_first(
+    pool: Pool, log: DecisionLog
+) -> None:
+    corr_id = "x" * 100_000
+    older = decision(corr_id=corr_id)
+    newer = decision(corr_id=corr_id, created_at=(NOON + timedelta(seconds=1)).isoformat())
+    await _insert(pool, older, newer, decision())
+    assert [found.id for found in await log.get(corr_id)] == [newer["id"], older["id"]]
+
+
+async def test_a_correlation_id_that_looks_like_an_id_is_found_too(pool: Pool, log: DecisionLog) -> None:
+    corr_id = str(uuid4())
+    sent = decision(corr_id=corr_id)
+    await _insert(pool, sent)
+    assert [found.id for found in await log.get(corr_id)] == [sent["id"]]
+
+
+@pytest.mark.parametrize("unknown", ["nobody", "", "a\x00b", "\ud800", str(uuid4())])
+async def test_an_unknown_id_finds_nothing(log: DecisionLog, unknown: str) -> None:
+    assert await log.get(unknown) == []
+
+
+async def test_the_latest_decisions_fit_every_condition(pool: Pool, log: DecisionLog) -> None:
+    hours = [(NOON + timedelta(hours=hour)).isoformat() for hour in range(4)]
+    await _insert(
+        pool,
+        decision(corr_id="a", created_at=hours[0], outcome="empty"),
+        decision(corr_id="b", created_at=hours[1], outcome="empty"),
+        decision(corr_id="c", created_at=hours[2]),
+        decision(corr_id="d", created_at=hours[3], outcome="empty", profile="other"),
+    )
+    assert [found.corr_id for found in await log.latest(3)] == ["d", "c", "b"]
+    asked = await log.latest(9, outcome="empty", profile="reflect.v1", since=NOON + timedelta(minutes=1))
+    assert [found.corr_id for found in asked] == ["b"]
+
+
+async def test_sql_gives_columns_rows_and_whether_there_is_more(pool: Pool, log: DecisionLog) -> None:
+    await _insert(pool, decision(), decision(), decision())
+    result = await log.run_sql("SELECT outcome, count(*) AS n FROM recall_decisions GROUP BY 1; ")
+    assert (result.columns, result.rows, result.truncated) == (("outcome", "n"), (("ok", 3),), False)
+    cut = await log.run_sql("SELECT 1 AS a, 2 AS a FROM recall_decisions -- LIMIT nothing", limit=2)
+    assert (cut.columns, cut.rows, cut.truncated) == (("a", "a"), ((1, 2), (1, 2)), True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM recall_decisions",
+        "DELETE FROM recall_decisions RETURNING id",
+        "WITH gone AS (DELETE FROM recall_decisions RETURNING id) SELECT * FROM gone",
+        "INSERT INTO recall_decisions (id) VALUES (gen_random_uuid()) RETURNING id",
+        "EXPLAIN ANALYZE DELETE FROM recall_decisions",
+        "CREATE TABLE mine (id int)",
+        "DROP TABLE recall_decisions",
+        "COMMIT",
+        "ROLLBACK",
+        "SET ROLE orion",
+        "SET transaction_read_only = off",
+        "COPY recall_decisions TO '/tmp/out'",
+        "SELECT pg_read_file('/etc/hostname')",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DROP TABLE recall_decisions",
+        "",
+        "-- nothing",
+    ],
+)
+async def test_sql_that_does_more_than_read_is_refused_and_changes_nothing(
+    pool: Pool, log: DecisionLog, sql: str
+) -> None:
+    await _insert(pool, decision())
+    with pytest.raises(RecordError, match="the SQL was refused"):
+        await log.run_sql(sql)
+    assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 1
+    assert await pool.fetchval("SELECT current_user") == "orion"
+
+
+async def test_a_mistake_in_sql_is_told_with_its_line_and_column(log: DecisionLog) -> None:
+    with pytest.raises(RecordError, match=r'at line 2, column 6: relation "recall_decision" does not exist'):
+        await log.run_sql("SELECT é\nFROM recall_decision".replace("é", "'é'"))
+
+
+async def test_two_statements_are_told_apart_from_a_syntax_error(log: DecisionLog) -> None:
+    with pytest.raises(RecordError, match="One at a time"):
+        await log.run_sql("SELECT 1; SELECT 2")
+
+
+async def test_an_analyst_reads_decisions_and_views_but_no_memories(pool: Pool, log: DecisionLog) -> None:
+    await pool.execute("CREATE TABLE private_memories (text text)")
+    for relation in ("recall_decisions", "recall_by_profile_hour", "recall_by_source", "recall_dropped"):
+        await log.run_sql(f"SELECT * FROM {relation}")
+    tables = await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    closed = {row["tablename"] for row in tables} - {"recall_decisions"}
+    assert "private_memories" in closed
+    for table in closed:
+        with pytest.raises(RecordError, match="permission denied"):
+            await log.run_sql(f"SELECT * FROM {table}")
+
+
+async def test_a_login_that_made_the_role_may_take_it(pool: Pool, log: DecisionLog) -> None:
+    result = await log.run_sql("SELECT current_user::text, current_setting('transaction_read_only')")
+    assert result.rows == (("orion_analyst", "on"),)

@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import cast
+from uuid import uuid4
+
+import pytest
+from decision_samples import decision, envelope, publish
+from redis.asyncio import Redis
+
+from orion_recall.bus.connect import connect
+from orion_recall.decisions.sink import BATCH_ROWS, DecisionSink
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.postgres import Pool, open_pool
+from orion_recall.settings import DECISIONS_GROUP, Settings
+
+
+@pytest.fixture
+async def redis(engines: EmbeddedEngines) -> AsyncGenerator[Redis]:
+    client = connect(engines.redis_url)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="sink", max_size=2)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(prefix=f"{uuid4().hex}:", decisions_keep_s=0)
+
+
+@pytest.fixture
+def sink(redis: Redis, pool: Pool, settings: Settings) -> DecisionSink:
+    return DecisionSink(redis, pool, settings, consumer="sink-1")
+
+
+@asynccontextmanager
+async def _running(sink: DecisionSink) -> AsyncGenerator[asyncio.Task[None]]:
+    task = asyncio.create_task(sink.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 15) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not await condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+def _has_rows(pool: Pool, count: int) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        return await pool.fetchval("SELECT count(*) FROM recall_decisions") == count
+
+    return check
+
+
+def _is_idle(redis: Redis, stream: str) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        groups = await redis.xinfo_groups(stream)
+        return all(group["pending"] == 0 and group["lag"] == 0 for group in groups)
+
+    return check
+
+
+async def _entries(redis: Redis, stream: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    return cast("list[tuple[bytes, dict[bytes, bytes]]]", await redis.xrange(stream))
+
+
+async def test_decisions_that_were_there_before_and_that_come_later_are_persisted_and_acknowledged(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    await publish(redis, settings.decision_stream, envelope(decision()))
+    async with _running(sink):
+        await _until(_has_rows(pool, 1), "the one that was there")
+        await publish(redis, settings.decision_stream, envelope(decision()))
+        await _until(_has_rows(pool, 2), "the one that came later")
+        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+    assert sink.counts.persisted == 2
+
+
+async def test_a_decision_that_comes_twice_is_one_row(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    twice = envelope(decision())
+    await publish(redis, settings.decision_stream, twice, twice, envelope(decision()))
+    async with _running(sink):
+        await _until(_has_rows(pool, 2), "both")
+        await publish(redis, settings.decision_stream, twice)
+        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+    assert (sink.counts.persisted, sink.counts.repeated) == (2, 2)
+    assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 2
+
+
+BAD = {
+    "broken json": b'{"payload": {',
+    "not utf-8": b'{"payload": "\xff"}',
+    "no payload": b"{}",
+    "payload is a list": b'{"payload": []}',
+    "nul": envelope(decision(query="a\x00b")),
+    "lone surrogate": envelope(decision(query="a\ud800b")),
+    "id is no uuid": envelope(decision(id="seven")),
+    "tokens is a word": envelope(decision(tokens="many")),
+    "selected_ids is an object": envelope(decision(selected_ids={})),
+    "outcome is unknown": envelope(decision(outcome="fine")),
+    "no profile": envelope(decision(profile=None)),
+    "too deep": b'{"payload": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+}
+
+
+async def test_rows_that_postgres_refuses_are_set_aside_alone_with_the_reason(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    good = [envelope(decision()) for _ in BAD]
+    mixed = [text for pair in zip(good, BAD.values(), strict=True) for text in pair]
+    await publish(redis, settings.decision_stream, *mixed)
+    await redis.xadd(settings.decision_stream, {"other": "field"})
+    async with _running(sink):
+        await _until(_has_rows(pool, len(good)), "every good row")
+        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+    letters = [fields for _, fields in await _entries(redis, f"{settings.decision_stream}:dead")]
+    assert [letter[b"envelope"] for letter in letters if letter[b"envelope"]] == list(BAD.values())
+    assert all(letter[b"reason"] and letter[b"entry_id"] for letter in letters)
+    assert sink.counts.set_aside == len(BAD) + 1
+
+
+async def test_a_dead_stream_of_another_type_does_not_hold_up_the_others(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    await redis.set(f"{settings.decision_stream}:dead", "taken")
+    await publish(redis, settings.decision_stream, b"bad", envelope(decision()))
+    async with _running(sink):
+        await _until(_has_rows(pool, 1), "the good row")
+        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+
+
+async def test_postgres_stopped_and_started_again_loses_nothing_and_is_told_once(
+    redis: Redis,
+    pool: Pool,
+    settings: Settings,
+    sink: DecisionSink,
+    engines: EmbeddedEngines,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "orion_recall.decisions")
+    stream = settings.decision_stream
+
+    async def waits() -> bool:
+        return sink.postgres_is_away and (sink.lag or 0) == 2
+
+    async with _running(sink):
+        await publish(redis, stream, envelope(decision()))
+        await _until(_has_rows(pool, 1), "before the stop")
+        await engines.postgres.stop()
+        try:
+            await publish(redis, stream, envelope(decision()))
+            await publish(redis, stream, envelope(decision()))
+            await _until(waits, "the sink waits for Postgres, two behind")
+        finally:
+            await engines.postgres.start()
+        await _until(_has_rows(pool, 3), "after the start")
+        await _until(_is_idle(redis, stream), "acknowledged")
+    said = [record.message for record in caplog.records if record.name == "orion_recall.decisions"]
+    assert len(said) == 2, said
+
+
+async def test_a_table_that_is_not_there_yet_is_waited_for(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    await pool.execute("ALTER TABLE recall_decisions RENAME TO not_yet")
+    await publish(redis, settings.decision_stream, envelope(decision()))
+
+    async def waits() -> bool:
+        return sink.postgres_is_away
+
+    async with _running(sink):
+        await _until(waits, "the sink waits")
+        await pool.execute("ALTER TABLE not_yet RENAME TO recall_decisions")
+        await _until(_has_rows(pool, 1), "the row")
+    assert sink.counts.set_aside == 0
+
+
+async def test_a_sink_that_is_stopped_while_postgres_is_away_leaves_its_batch_for_its_successor(
+    redis: Redis, pool: Pool, settings: Settings
+) -> None:
+    await pool.execute("ALTER TABLE recall_decisions RENAME TO not_yet")
+    await publish(redis, settings.decision_stream, *(envelope(decision()) for _ in range(3)))
+    first = DecisionSink(redis, pool, settings, consumer="sink-1")
+
+    async def waits() -> bool:
+        return first.postgres_is_away
+
+    async with _running(first):
+        await _until(waits, "the sink waits")
+        began = time.monotonic()
+    assert time.monotonic() - began < 4
+    summary = await redis.xpending(settings.decision_stream, DECISIONS_GROUP)
+    assert summary["pending"] == 3
+    await pool.execute("ALTER TABLE not_yet RENAME TO recall_decisions")
+    async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
+        await _until(_has_rows(pool, 3), "the successor of the same name takes them at once")
+        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+
+
+async def test_a_batch_in_hand_is_finished_when_the_sink_is_stopped(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    await publish(redis, settings.decision_stream, envelope(decision()))
+    async with pool.acquire() as blocker:
+        lock = blocker.transaction()
+        async with lock:
+            await blocker.execute("LOCK TABLE recall_decisions IN ACCESS EXCLUSIVE MODE")
+
+            async def writes() -> bool:
+                waiting = (
+                    "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'recall_decisions'::regclass"
+                )
+                return await blocker.fetchval(waiting) == 1
+
+            task = asyncio.create_task(sink.run())
+            await _until(writes, "the sink is in the middle of a write")
+            task.cancel()
+            await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 1
+    assert await _is_idle(redis, settings.decision_stream)()
+
+
+async def test_decisions_of_a_dead_sink_are_taken_over(redis: Redis, pool: Pool, settings: Settings) -> None:
+    stream = settings.decision_stream
+    await publish(redis, stream, envelope(decision()), envelope(decision()))
+    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "dead", {stream: ">"})
+    ids = [entry_id for entry_id, _ in await _entries(redis, stream)]
+    # As if it had been silent for a minute; the first is pending, but no longer on the stream.
+    await redis.xclaim(stream, DECISIONS_GROUP, "dead", 0, [*ids], idle=60_000)
+    await redis.xdel(stream, ids[0])
+    async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
+        await _until(_has_rows(pool, 1), "the one that is still there")
+        await _until(_is_idle(redis, stream), "acknowledged")
+
+
+@pytest.mark.parametrize("disaster", ["FLUSHALL", "DEL", "XGROUP DESTROY"])
+async def test_a_vanished_stream_or_group_heals(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink, disaster: str
+) -> None:
+    stream = settings.decision_stream
+    await publish(redis, stream, envelope(decision()))
+    async with _running(sink):
+        await _until(_has_rows(pool, 1), "before")
+        if disaster == "FLUSHALL":
+            await redis.execute_command("FLUSHALL")
+        elif disaster == "DEL":
+            await redis.delete(stream)
+        else:
+            await redis.xgroup_destroy(stream, DECISIONS_GROUP)
+        await publish(redis, stream, envelope(decision()))
+        await _until(_has_rows(pool, 2), "after")
+
+
+async def test_a_restarted_bus_heals(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink, engines: EmbeddedEngines
+) -> None:
+    async with _running(sink):
+        await publish(redis, settings.decision_stream, envelope(decision()))
+        await _until(_has_rows(pool, 1), "before")
+        await engines.valkey.stop()
+        await engines.valkey.start()
+        await publish(redis, settings.decision_stream, envelope(decision()))
+        await _until(_has_rows(pool, 2), "after")
+
+
+async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowledged(
+    redis: Redis, pool: Pool, settings: Settings
+) -> None:
+    stream = settings.decision_stream
+    ids = await publish(redis, stream, *(envelope(decision()) for _ in range(1000)))
+    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "slow", {stream: ">"}, count=550)
+    await redis.xack(stream, DECISIONS_GROUP, *ids[:500])
+    sink = DecisionSink(redis, pool, settings, consumer="sink-1")
+
+    async def trimmed() -> bool:
+        return sink.counts.trimmed > 0
+
+    async with _running(sink):
+        await _until(trimmed, "something is trimmed")
+    oldest = (await _entries(redis, stream))[0][0].decode()
+    assert ids.index(oldest) in range(1, 501)
+
+
+async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
+    redis: Redis, pool: Pool, settings: Settings
+) -> None:
+    stream = settings.decision_stream
+    await publish(redis, stream, *(envelope(decision()) for _ in range(300)))
+    sink = DecisionSink(redis, pool, settings.changed(decisions_keep_s=3600), consumer="sink-1")
+
+    async def looked() -> bool:
+        return sink.lag == 0
+
+    async with _running(sink):
+        await _until(_has_rows(pool, 300), "all")
+        await _until(looked, "another look at the stream")
+    assert await redis.xlen(stream) == 300
+
+
+async def test_two_sinks_share_the_work_and_lose_nothing(redis: Redis, pool: Pool, settings: Settings) -> None:
+    total = 4 * BATCH_ROWS
+    pipeline = redis.pipeline(transaction=False)
+    for _ in range(total):
+        pipeline.xadd(settings.decision_stream, {"envelope": envelope(decision())})
+    await pipeline.execute()
+    one = DecisionSink(redis, pool, settings, consumer="sink-1")
+    two = DecisionSink(redis, pool, settings, consumer="sink-2")
+    async with _running(one), _running(two):
+        await _until(_has_rows(pool, total), "all")
+        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+    assert one.counts.persisted + two.counts.persisted == total
+
+
+async def test_a_stopped_sink_leaves_the_group(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    await publish(redis, settings.decision_stream, envelope(decision()))
+    async with _running(sink):
+        await _until(_has_rows(pool, 1), "the row")
+        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+    assert await redis.xinfo_consumers(settings.decision_stream, DECISIONS_GROUP) == []
+
+
+async def test_the_whole_envelope_may_come_in_the_field_data(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    sent = decision()
+    await redis.xadd(settings.decision_stream, {"data": json.dumps({"payload": sent})})
+    async with _running(sink):
+        await _until(_has_rows(pool, 1), "the row")

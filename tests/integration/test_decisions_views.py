@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from decision_samples import NOON, decision, envelope
+
+from orion_recall.postgres import Pool, open_pool
+
+INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
+VIEWS = ("recall_by_profile_hour", "recall_by_source", "recall_dropped", "recall_selected")
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="test", max_size=2)
+    yield opened
+    await opened.close()
+
+
+async def _insert(pool: Pool, *decisions: dict[str, Any]) -> None:
+    await pool.execute(INSERT, [envelope(each) for each in decisions])
+
+
+async def test_an_hour_of_a_profile_has_its_rates_and_its_latencies(pool: Pool) -> None:
+    await _insert(
+        pool,
+        decision(latency_ms=10.0),
+        decision(latency_ms=20.0),
+        decision(latency_ms=30.0, outcome="empty"),
+        decision(latency_ms=0.1, outcome="expired"),
+        decision(latency_ms=99.0, created_at=(NOON + timedelta(hours=1)).isoformat(), outcome="degraded"),
+        decision(latency_ms=5.0, profile="assist.light.v1"),
+    )
+    rows = await pool.fetch("SELECT * FROM recall_by_profile_hour ORDER BY profile, hour")
+    light, noon, one = (dict(row.items()) for row in rows)
+    assert (light["profile"], light["count"], light["p50_ms"]) == ("assist.light.v1", 1, 5.0)
+    assert noon == {
+        "profile": "reflect.v1",
+        "hour": NOON,
+        "count": 4,
+        "empty_rate": 0.25,
+        "degraded_rate": 0.0,
+        "error_rate": 0.25,
+        "p50_ms": 20.0,
+        "p95_ms": pytest.approx(29.0),
+        "p99_ms": pytest.approx(29.8),
+    }
+    assert (one["hour"], one["degraded_rate"]) == (NOON + timedelta(hours=1), 1.0)
+
+
+async def test_a_source_has_its_statuses_hits_times_and_share_of_what_was_selected(pool: Pool) -> None:
+    late = {"vector": {"status": "late", "count": 0, "ms": 100.0}, "rdf": {"status": "off", "count": 0, "ms": 0}}
+    await _insert(pool, decision(), decision(), decision(sources=late, selected=[]))
+    rows = await pool.fetch("SELECT * FROM recall_by_source ORDER BY source")
+    rdf, vector = (dict(row.items()) for row in rows)
+    assert vector == {
+        "hour": NOON,
+        "source": "vector",
+        "searches": 3,
+        "ok": 2,
+        "empty": 0,
+        "late": 1,
+        "failed": 0,
+        "off": 0,
+        "hits": 10,
+        "median_ms": 2.0,
+        "p95_ms": pytest.approx(90.2),
+        "selected": 2,
+        "share_of_selected": 0.5,
+    }
+    assert (rdf["searches"], rdf["off"], rdf["empty"], rdf["median_ms"]) == (2, 1, 2, 4.0)
+
+
+async def test_what_was_dropped_is_summed_by_day_profile_and_reason(pool: Pool) -> None:
+    await _insert(
+        pool,
+        decision(dropped={"near_duplicate": 2, "token_budget": 1}),
+        decision(dropped={"near_duplicate": 3}),
+        decision(dropped={}),
+        decision(dropped={"near_duplicate": 7}, created_at="2026-03-01T23:30:00-05:00"),
+    )
+    rows = await pool.fetch("SELECT day::text, reason, count FROM recall_dropped ORDER BY day, reason")
+    assert [tuple(row) for row in rows] == [
+        ("2026-03-01", "near_duplicate", 5),
+        ("2026-03-01", "token_budget", 1),
+        ("2026-03-02", "near_duplicate", 7),
+    ]
+
+
+async def test_every_selected_item_is_a_row_with_its_rank_and_parts(pool: Pool) -> None:
+    await _insert(pool, decision(), decision(selected=[], outcome="empty"))
+    rows = await pool.fetch(
+        "SELECT rank, memory_id, source, score, parts, ranks FROM recall_selected ORDER BY rank"
+    )
+    assert [tuple(row) for row in rows] == [
+        (1, "m1", "vector", 0.9, {"dense": 0.8}, {"vector": 1}),
+        (2, "m2", "rdf", 0.5, {"graph": 0.4}, {"rdf": 1}),
+    ]
+
+
+async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_should_be(pool: Pool) -> None:
+    odd = decision(
+        dropped={"x": "many"},
+        sources={"vector": 7, "rdf": {"status": None, "count": "1", "ms": []}},
+        selected=["m1", {"id": 3, "score": "high"}],
+    )
+    await _insert(pool, odd)
+    for view in VIEWS:
+        await pool.fetch(f"SELECT * FROM {view}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [
+        ("FROM recall_decisions WHERE corr_id = 'c-77'", "recall_decisions_corr_id"),
+        ("FROM recall_decisions WHERE session_id = 's-77'", "recall_decisions_session_id"),
+        ("FROM recall_decisions WHERE selected_ids @> '[\"m77\"]'", "recall_decisions_selected_ids"),
+        ("FROM recall_decisions ORDER BY created_at DESC LIMIT 5", "recall_decisions_created_at"),
+        ("FROM recall_decisions WHERE outcome <> 'ok' AND outcome = 'failed'", "recall_decisions_not_ok"),
+        ("FROM recall_by_profile_hour WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
+        ("FROM recall_by_source WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
+        ("FROM recall_dropped WHERE day = '2026-03-01'", "recall_decisions_day"),
+    ],
+)
+async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool, condition: str, index: str) -> None:
+    async with pool.acquire() as connection:
+        await connection.execute("SET enable_seqscan = off")
+        plan = await connection.fetch(f"EXPLAIN SELECT * {condition}")
+    assert index in "\n".join(row[0] for row in plan)
+
+
+@pytest.mark.parametrize("relation", ["recall_decisions", *VIEWS])
+async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool: Pool, relation: str) -> None:
+    assert await pool.fetchval("SELECT obj_description($1::regclass, 'pg_class')", relation)
+    silent = await pool.fetch(
+        "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 "
+        "AND col_description(attrelid, attnum) IS NULL",
+        relation,
+    )
+    assert [row["attname"] for row in silent] == []

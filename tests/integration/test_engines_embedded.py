@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+import redis.asyncio
+
+from orion_recall.engines.addresses import process_birth, read_addresses
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.engines.lock import FolderLock
+from orion_recall.engines.sockets import socket_folder
+from orion_recall.errors import EngineError
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """A folder yet to be made, under one that everybody may enter, which pytest's own are not."""
+    base = Path(tempfile.mkdtemp(prefix="orion-engines-", dir="/tmp"))
+    base.chmod(0o755)
+    yield base / "data"
+    shutil.rmtree(base)
+
+
+async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not predicate():
+        assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+async def count_on_the_bus(engines: EmbeddedEngines) -> int:
+    """One more than the last time."""
+    client = redis.asyncio.Redis.from_url(engines.redis_url)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        return int(await client.incr("count"))
+    finally:
+        await client.aclose()
+
+
+async def count_in_the_record(engines: EmbeddedEngines) -> int:
+    """One more than the last time."""
+    session = cast("Any", await asyncpg.connect(engines.postgres_dsn))  # pyright: ignore
+    try:
+        await session.execute("CREATE TABLE IF NOT EXISTS counted (at timestamptz DEFAULT now())")
+        await session.execute("INSERT INTO counted DEFAULT VALUES")
+        return int(await session.fetchval("SELECT count(*) FROM counted"))
+    finally:
+        await session.close()
+
+
+async def counts(engines: EmbeddedEngines) -> tuple[int, int]:
+    return await count_on_the_bus(engines), await count_in_the_record(engines)
+
+
+async def test_a_cold_start_serves_both_and_a_warm_one_has_the_same_data_and_addresses(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir) as engines:
+        assert await counts(engines) == (1, 1)
+        first = (engines.redis_url, engines.postgres_dsn)
+    async with EmbeddedEngines.start(data_dir) as engines:
+        assert await counts(engines) == (2, 2)
+        assert (engines.redis_url, engines.postgres_dsn) == first
+
+
+async def test_a_stop_is_clean(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir) as engines:
+        pids = engines.pids
+        sockets = Path(engines.redis_url.removeprefix("unix://")).parent
+        assert sorted(pids) == ["postgres", "valkey"]
+    assert {name: process_birth(pid) for name, pid in pids.items()} == {"postgres": None, "valkey": None}
+    assert engines.pids == {}
+    assert not sockets.exists()
+    assert "database system is shut down" in (data_dir / "postgres.log").read_text().splitlines()[-1]
+    assert "bye bye" in (data_dir / "valkey.log").read_text().splitlines()[-1]
+
+
+async def test_others_find_the_addresses_while_it_runs_and_only_then(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir) as engines:
+        found = read_addresses(data_dir)
+        assert found is not None
+        assert (found.redis_url, found.postgres_dsn) == (engines.redis_url, engines.postgres_dsn)
+        assert (found.owner_pid, found.pids) == (os.getpid(), engines.pids)
+    assert read_addresses(data_dir) is None
+
+
+async def test_only_the_owner_reaches_sockets_data_and_logs(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir) as engines:
+        valkey_socket = Path(engines.redis_url.removeprefix("unix://"))
+        host = engines.postgres_dsn.partition("host=")[2].partition("&")[0]
+        postgres_socket = Path(host) / ".s.PGSQL.5432"
+        for path in (valkey_socket, postgres_socket):
+            assert stat.S_ISSOCK(path.stat().st_mode)
+            assert len(str(path)) < 108
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        for path in (data_dir, *data_dir.iterdir()):
+            assert not path.stat().st_mode & 0o007, path
+            if path != data_dir:  # which root's Postgres passes through by its group
+                assert not path.stat().st_mode & 0o070, path
+
+
+async def test_the_record_is_durable_and_speaks_utf8_and_utc(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        session = cast("Any", await asyncpg.connect(engines.postgres_dsn))  # pyright: ignore
+        names = ("fsync", "synchronous_commit", "listen_addresses", "server_encoding", "TimeZone")
+        values = [await session.fetchval("SELECT current_setting($1)", name) for name in names]
+        lowered = await session.fetchval("SELECT lower('ÄÉЖ')")
+        await session.close()
+    assert values == ["on", "on", "", "UTF8", "UTC"]
+    assert lowered == "äéж"
+
+
+async def test_the_environment_does_not_lead_the_client_elsewhere(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PGPORT": "7777", "PGUSER": "x", "PGDATABASE": "x", "PGSSLMODE": "verify-full"}.items():
+        monkeypatch.setenv(name, value)
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 1
+
+
+async def test_an_error_in_sql_does_not_put_the_text_of_a_memory_into_the_log(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        session = cast("Any", await asyncpg.connect(engines.postgres_dsn))  # pyright: ignore
+        with pytest.raises(asyncpg.InvalidTextRepresentationError):
+            await session.execute("SELECT 'a private memory'::int")
+        await session.close()
+    assert "private" not in (data_dir / "postgres.log").read_text()
+
+
+async def test_a_second_owner_of_the_folder_is_refused_and_the_first_goes_on(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, postgres=False) as engines:
+        with pytest.raises(EngineError, match=rf"{data_dir} is already open.*ORION_REDIS_URL"):
+            async with EmbeddedEngines.start(data_dir):
+                pass
+        assert await count_on_the_bus(engines) == 1
+
+
+async def test_an_engine_that_was_not_asked_for_has_no_address(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, postgres=False) as engines:
+        assert list(engines.pids) == ["valkey"]
+        with pytest.raises(EngineError, match="postgres was not asked for"):
+            assert engines.postgres_dsn
+
+
+async def test_each_engine_stops_and_starts_on_its_own_with_its_data(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir) as engines:
+        assert await counts(engines) == (1, 1)
+        for engine in (engines.valkey, engines.postgres):
+            address, pid = engine.address, engine.pid
+            await engine.stop()
+            await engine.stop()
+            assert engine.pid is None
+            await engine.start()
+            await engine.start()
+            assert engine.address == address
+            assert engine.pid not in (None, pid)
+        assert await counts(engines) == (2, 2)
+
+
+async def test_a_child_that_dies_is_restarted_with_what_was_acknowledged(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir) as engines:
+        engines.supervise()
+        engines.supervise()
+        assert await count_in_the_record(engines) == 1
+        before = engines.pids
+        for pid in before.values():
+            os.kill(pid, signal.SIGKILL)
+        await until(
+            lambda: len(engines.pids) == 2 and not set(engines.pids.values()) & set(before.values()),
+            "both engines run again",
+        )
+        assert await count_in_the_record(engines) == 2
+        assert await count_on_the_bus(engines) == 1
+
+        def published() -> bool:
+            found = read_addresses(data_dir)
+            return found is not None and found.pids == engines.pids
+
+        await until(published, "others see the new processes")
+
+
+async def test_a_child_that_was_stopped_on_purpose_stays_stopped(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir) as engines:
+        engines.supervise()
+        await engines.valkey.stop()
+        postgres = engines.pids["postgres"]
+        os.kill(postgres, signal.SIGKILL)
+        await until(lambda: engines.postgres.pid not in (None, postgres), "Postgres runs again")
+        assert engines.valkey.pid is None
+        assert not engines.valkey.died
+
+
+async def test_a_restart_that_fails_is_tried_again(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, postgres=False) as engines:
+        pid = engines.pids["valkey"]
+        folder, aside = data_dir / "valkey" / "appendonlydir", data_dir / "aside"
+        folder.rename(aside)
+        folder.write_text("in the way")
+        engines.supervise()
+        os.kill(pid, signal.SIGKILL)
+        log = data_dir / "valkey.log"
+        await until(lambda: log.read_text().count("Valkey is starting") > 1, "a restart was tried")
+        assert engines.valkey.pid is None
+        folder.unlink()
+        aside.rename(folder)
+        await until(lambda: engines.valkey.pid is not None, "Valkey runs again")
+        assert await count_on_the_bus(engines) == 1
+
+
+async def test_when_one_engine_cannot_start_none_is_left_running(data_dir: Path) -> None:
+    cluster = data_dir / "postgres" / "cluster"
+    cluster.mkdir(parents=True)
+    (cluster / "PG_VERSION").write_text("9\n")
+    with pytest.raises(EngineError, match="made by Postgres 9 "):
+        async with EmbeddedEngines.start(data_dir):
+            pass
+    for folder in (data_dir, data_dir / "valkey", data_dir / "postgres"):
+        with FolderLock.acquire(folder, "a folder left behind", ""):
+            pass
+    assert read_addresses(data_dir) is None
+
+
+async def test_a_server_that_does_not_start_is_told_with_the_end_of_its_log(data_dir: Path) -> None:
+    (data_dir / "valkey").mkdir(parents=True)
+    (data_dir / "valkey" / "appendonlydir").write_text("in the way")
+    with pytest.raises(EngineError, match=r"(?s)valkey ended with code 1; log .*valkey\.log:.*appendonlydir"):
+        async with EmbeddedEngines.start(data_dir, postgres=False):
+            pass
+    assert not socket_folder(data_dir, os.geteuid()).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
+async def test_a_folder_that_roots_postgres_cannot_enter_is_named_and_left_as_it_is(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o700)
+    with pytest.raises(EngineError, match=rf"uid 65534.* cannot enter {data_dir}: .*--data "):
+        async with EmbeddedEngines.start(data_dir, valkey=False):
+            pass
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700

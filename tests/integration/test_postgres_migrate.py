@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import pytest
+
+from orion_recall.errors import RecordError
+from orion_recall.postgres import Migration, Pool, borrow, migrate, open_pool, shipped_migrations
+
+FIRST = Migration(name="memory/0001_first.sql", sql="CREATE TABLE first (id int); SELECT 1", sha256="a")
+SECOND = Migration(name="memory/0002_second.sql", sql="CREATE TABLE second (id int)", sha256="b")
+BROKEN = Migration(name="memory/0003_broken.sql", sql="CREATE TABLE third (id int); SELEC", sha256="c")
+
+
+@pytest.fixture
+async def pool(empty_database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(empty_database, name="test", max_size=2)
+    yield opened
+    await opened.close()
+
+
+async def _tables(pool: Pool) -> set[str]:
+    rows = await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    return {row["tablename"] for row in rows}
+
+
+async def test_a_fresh_database_gets_every_file_once_and_in_order(empty_database: str, pool: Pool) -> None:
+    shipped = [migration.name for migration in shipped_migrations()]
+    assert await migrate(empty_database) == shipped
+    assert await migrate(empty_database) == []
+    rows = await pool.fetch("SELECT name FROM orion_migrations ORDER BY applied_at, name")
+    assert {row["name"] for row in rows} == set(shipped)
+
+
+async def test_workers_that_start_together_apply_each_file_once(empty_database: str) -> None:
+    applied = await asyncio.gather(*(migrate(empty_database) for _ in range(4)))
+    assert sorted(name for names in applied for name in names) == sorted(
+        migration.name for migration in shipped_migrations()
+    )
+
+
+async def test_a_file_that_fails_leaves_nothing_and_what_was_before_it_stays(
+    empty_database: str, pool: Pool
+) -> None:
+    with pytest.raises(RecordError, match="syntax error"):
+        await migrate(empty_database, [FIRST, BROKEN])
+    assert await _tables(pool) == {"first", "orion_migrations"}
+    assert await migrate(empty_database, [FIRST, SECOND]) == [SECOND.name]
+
+
+async def test_an_applied_file_that_was_changed_is_refused_with_advice(empty_database: str) -> None:
+    await migrate(empty_database, [FIRST])
+    with pytest.raises(RecordError, match="put the change into a new one"):
+        await migrate(empty_database, [replace(FIRST, sha256="changed"), SECOND])
+
+
+async def test_a_role_without_the_right_to_create_is_told_what_to_grant(empty_database: str, pool: Pool) -> None:
+    role = f"weak_{uuid4().hex[:8]}"
+    await migrate(empty_database, [FIRST])
+    await pool.execute(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON orion_migrations TO {role}")
+    try:
+        parts = urlsplit(empty_database)
+        weak_dsn = urlunsplit(parts._replace(netloc=f"{role}@"))
+        assert await migrate(weak_dsn, [FIRST]) == []
+        with pytest.raises(RecordError, match=f"GRANT CREATE ON SCHEMA public TO {role}"):
+            await migrate(weak_dsn, [FIRST, SECOND])
+    finally:
+        await pool.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_a_role_that_may_not_make_roles_still_gets_the_schema(empty_database: str, pool: Pool) -> None:
+    role = f"plain_{uuid4().hex[:8]}"
+    await pool.execute(f"CREATE ROLE {role} LOGIN; GRANT CREATE ON SCHEMA public TO {role}")
+    try:
+        plain_dsn = urlunsplit(urlsplit(empty_database)._replace(netloc=f"{role}@"))
+        decisions = [m for m in shipped_migrations() if m.name.startswith("decisions/")]
+        assert await migrate(plain_dsn, decisions) == [m.name for m in decisions]
+    finally:
+        await pool.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_a_pools_connections_speak_json_say_their_name_and_stop_slow_statements(
+    empty_database: str,
+) -> None:
+    pool = await open_pool(empty_database, name="reads", max_size=1, statement_timeout_ms=50)
+    try:
+        async with borrow(pool) as connection:
+            value = {"a": [1, None, "é\x00"]}
+            assert await connection.fetchval("SELECT $1::jsonb", value) == {"a": [1, None, "é\ufffd"]}
+            name = await connection.fetchval("SELECT current_setting('application_name')")
+            assert name == "orion-recall:reads"
+            assert await connection.fetchval("SELECT current_setting('timezone')") == "UTC"
+        with pytest.raises(RecordError, match="statement timeout"):
+            async with borrow(pool) as connection:
+                await connection.execute("SELECT pg_sleep(10)")
+    finally:
+        await pool.close()
+
+
+async def test_a_pool_behind_a_pooler_keeps_no_statements_and_asks_for_no_timeout(empty_database: str) -> None:
+    pool = await open_pool(f"{empty_database}&statement_cache_size=0", name="reads", max_size=1)
+    try:
+        async with borrow(pool) as connection:
+            assert await connection.fetchval("SELECT $1::int", 7) == 7
+            assert await connection.fetchval("SELECT count(*) FROM pg_prepared_statements") == 0
+            assert await connection.fetchval("SELECT current_setting('statement_timeout')") == "0"
+    finally:
+        await pool.close()

