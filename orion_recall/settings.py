@@ -45,9 +45,7 @@ class Settings(BaseSettings):
 
     concurrency: int = Field(default=10, ge=1, le=256, description="recalls at once")
     deadline_ms: int = Field(default=2000, ge=10, description="longest a recall may take")
-    claim_idle_ms: int = Field(
-        default=5000, ge=100, description="idle time after which another worker claims"
-    )
+    claim_idle_ms: int = Field(default=5000, ge=100, description="idle time after which another worker claims")
     refresh_ms: int = Field(default=1000, ge=20, description="how often a worker refreshes what it holds")
     max_deliveries: int = Field(default=5, ge=1, description="deliveries after which an entry is poison")
     max_message_bytes: int = Field(default=8_388_608, ge=1024, description="larger messages are invalid")
@@ -57,13 +55,9 @@ class Settings(BaseSettings):
         default=("orion-exec:result:*", "orion:exec:result:*"), description="allowed pub/sub channels"
     )
     reply_maxlen: int = Field(default=10_000, ge=1, description="entries kept on a reply stream")
-    reply_ttl_s: int = Field(
-        default=600, ge=1, description="life of a caller's reply stream, and of an entry"
-    )
+    reply_ttl_s: int = Field(default=600, ge=1, description="life of a caller's reply stream, and of an entry")
     decisions_cap: int = Field(default=1_000_000, ge=100, description="decisions kept while no sink reads")
-    decisions_keep_s: int = Field(
-        default=3600, ge=0, description="how long persisted decisions stay on the bus"
-    )
+    decisions_keep_s: int = Field(default=3600, ge=0, description="how long persisted decisions stay on the bus")
 
     timeline_table: str = Field(default="collapse_mirror", description="table or view, may be schema.name")
     timeline_columns: Annotated[Mapping[str, str], NoDecode] = Field(
@@ -82,11 +76,7 @@ class Settings(BaseSettings):
     @field_validator("tenants", "reply_streams", "reply_channels", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return (
-            tuple(part.strip() for part in value.split(",") if part.strip())
-            if isinstance(value, str)
-            else value
-        )
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("timeline_columns", mode="before")
     @classmethod
@@ -106,9 +96,7 @@ class Settings(BaseSettings):
         try:
             return cls(**changes)
         except ValidationError as error:
-            names = ", ".join(
-                f"ORION_{problem['loc'][0]}".upper() for problem in error.errors() if problem["loc"]
-            )
+            names = ", ".join(f"ORION_{problem['loc'][0]}".upper() for problem in error.errors() if problem["loc"])
             raise SettingsError(f"{names}: {describe(error)}") from error
 
     def changed(self, **changes: Any) -> Settings:

@@ -81,9 +81,7 @@ def simhash(text: str) -> int:
     counts = [0] * 64
     folded = words(text)
     for feature in {*folded, *(f"{a} {b}" for a, b in pairwise(folded))}:
-        bits = int.from_bytes(
-            hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "big"
-        )
+        bits = int.from_bytes(hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "big")
         for position in range(64):
             counts[position] += 1 if bits >> position & 1 else -1
     unsigned = sum(1 << position for position, count in enumerate(counts) if count > 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 from uuid import uuid4
@@ -87,7 +87,10 @@ class _Answer:
 
 
 class Worker:
-    """Answers queries. `server_time` is the bus's clock: a ttl is counted on it."""
+    """Answers queries.
+
+    `server_time` is the clock of the bus: a ttl is counted on it. `used` is told what was returned.
+    """
 
     def __init__(
         self,
@@ -95,23 +98,14 @@ class Worker:
         committer: Ending,
         sources: Sources,
         profiles: Mapping[str, LoadedProfile],
+        *,
         server_time: Callable[[], float] = time.time,
+        used: Callable[[str, Sequence[str]], None] | None = None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
         self._committer, self._sources, self._profiles = committer, sources, profiles
-        self._server_time = server_time
-        self._rules = ReplyRules(
-            shared=settings.reply_stream,
-            streams=[settings.prefix + pattern for pattern in settings.reply_streams],
-            channels=[settings.prefix + pattern for pattern in settings.reply_channels],
-            reserved=(
-                settings.query_stream,
-                settings.decision_stream,
-                settings.dead_stream,
-                settings.store_stream,
-                settings.store_dead_stream,
-            ),
-        )
+        self._server_time, self._used = server_time, used
+        self._rules = ReplyRules.of(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 
     async def serve(self, entry: Entry) -> None:
@@ -130,6 +124,7 @@ class Worker:
             answer = refused
         if result == "committed":
             self.counters.outcomes[answer.outcome] += 1
+            self._note_use(asked, answer)
         elif result == "fenced":
             self.counters.fenced += 1
         else:
@@ -142,7 +137,7 @@ class Worker:
     ) -> tuple[Asked, ReplyAddress, _Answer]:
         """What is to be said, to whom. Nothing gets past this: the unforeseen is a failure that is answered."""
         asked = self._asked(received, traced)
-        address, refused = self._address(received)
+        address, refused = self._rules.resolve_or_shared(received.reply_to)
         try:
             if received.entry.deliveries > self.settings.max_deliveries:
                 self.counters.poison += 1
@@ -165,12 +160,6 @@ class Worker:
             log.exception("a query failed", extra={"fields": {"correlation_id": received.correlation_id}})
             message = "an unexpected error; the worker's log has it under this correlation id"
             return asked, address, self._failure(message, asked, started)
-
-    def _address(self, received: Received) -> tuple[ReplyAddress, RefusedMessage | None]:
-        try:
-            return self._rules.resolve(received.reply_to), None
-        except RefusedMessage as refused:
-            return self._rules.shared, refused
 
     def _time_left(self, received: Received) -> float:
         """Seconds for the search: the service's longest or the ttl left, less what a reply needs."""
@@ -251,7 +240,6 @@ class Worker:
         answer: _Answer,
         started: float,
     ) -> Committed:
-        chain = (*received.causality_chain, *((received.message_id,) if received.message_id else ()))
         decided = decision(
             asked,
             outcome=answer.outcome,
@@ -267,7 +255,7 @@ class Worker:
                 correlation_id=received.correlation_id,
                 source=self._source,
                 trace=traced.carrier,
-                causality_chain=chain,
+                causality_chain=received.onward_chain,
             )
 
         commit = Commit(
@@ -291,6 +279,10 @@ class Worker:
         except RedisError:
             log.exception("entry %s could not be committed and stays pending", received.entry.id)
             return "stream_is_no_stream"
+
+    def _note_use(self, asked: Asked, answer: _Answer) -> None:
+        if self._used is not None and answer.recalled is not None and asked.tenant is not None:
+            self._used(asked.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
 
     def _log(self, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:
         if not log.isEnabledFor(logging.INFO):

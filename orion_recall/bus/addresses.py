@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from orion_recall.bus.commit import ReplyAddress
 from orion_recall.errors import RefusedMessage
+from orion_recall.settings import Settings
 
 _LONGEST = 512
 
@@ -23,6 +24,29 @@ class ReplyRules:
         self.shared = ReplyAddress(mode="shared", name=shared)
         self._streams, self._channels = tuple(streams), tuple(channels)
         self._reserved = frozenset(reserved)
+
+    @classmethod
+    def of(cls, settings: Settings) -> ReplyRules:
+        """The rules that the settings state, under the settings' prefix."""
+        return cls(
+            shared=settings.reply_stream,
+            streams=[settings.prefix + pattern for pattern in settings.reply_streams],
+            channels=[settings.prefix + pattern for pattern in settings.reply_channels],
+            reserved=(
+                settings.query_stream,
+                settings.decision_stream,
+                settings.dead_stream,
+                settings.store_stream,
+                settings.store_dead_stream,
+            ),
+        )
+
+    def resolve_or_shared(self, reply_to: str | None) -> tuple[ReplyAddress, RefusedMessage | None]:
+        """The address to reply to, and why it is not the one that was asked for."""
+        try:
+            return self.resolve(reply_to), None
+        except RefusedMessage as refused:
+            return self.shared, refused
 
     def resolve(self, reply_to: str | None) -> ReplyAddress:
         """The address to reply to; RefusedMessage when it is not an allowed one."""

@@ -137,8 +137,14 @@ class GroupReader:
         """Count the entry as delivered once: it waits for something that is away, and is not what kills workers."""
 
         async def once() -> None:
-            await self._redis.execute_command(  # pyright: ignore[reportUnknownMemberType]
-                "XCLAIM", self.stream, self.group, self.consumer, 0, entry_id, "RETRYCOUNT", 1, "JUSTID"
+            await self._redis.xclaim(
+                self.stream,
+                self.group,
+                self.consumer,
+                min_idle_time=0,
+                message_ids=[entry_id],
+                retrycount=1,
+                justid=True,
             )
 
         await self._healing(once, None)

@@ -37,6 +37,11 @@ class Received:
     error: InvalidMessage | None = None
 
     @property
+    def onward_chain(self) -> tuple[Any, ...]:
+        """The causality chain of what answers this message."""
+        return (*self.causality_chain, *((self.message_id,) if self.message_id else ()))
+
+    @property
     def expires_at(self) -> float | None:
         """When the sender stops waiting, by the server's clock; None is never."""
         return None if self.ttl_ms is None else self.entry.added_at + self.ttl_ms / 1000

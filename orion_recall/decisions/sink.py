@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from redis.asyncio import Redis
 
-from orion_recall.bus.consume import Entry
+from orion_recall.bus.consume import Entry, Healed
 from orion_recall.decisions.stream import DecisionStream, wait_for_stop
 from orion_recall.postgres import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import Settings
@@ -24,9 +24,9 @@ log = logging.getLogger("orion_recall.decisions")
 
 BATCH_ROWS = 500
 BATCH_BYTES = 8 * 1024 * 1024
+CHORES_EVERY_S = 5.0
 # After a batch that was not full the sink rests: a quiet bus costs ten statements a second, not one a decision.
 _REST_S = 0.1
-_CHORES_EVERY_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _GRACE_S = 5.0
 # 21 cardinality, 22 data, 23 integrity, 54 too large or too deep: it is the row, and later will not be better.
@@ -45,7 +45,9 @@ class SinkCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class Row:
+    """One entry to persist: its id and its envelope as it came."""
+
     entry_id: str
     envelope: bytes
 
@@ -82,6 +84,11 @@ class DecisionSink:
         return self._lag
 
     @property
+    def healed(self) -> Healed:
+        """How often the stream, its group or the connection had to be put right."""
+        return self._stream.healed
+
+    @property
     def postgres_is_away(self) -> bool:
         """Whether the sink is waiting for Postgres now."""
         return self._away
@@ -114,7 +121,7 @@ class DecisionSink:
         self._lag = await self._stream.lag()
         claimed = await self._stream.claim(BATCH_ROWS)
         if not claimed:  # else there may be more: look again next time
-            self._next_chores = time.monotonic() + _CHORES_EVERY_S
+            self._next_chores = time.monotonic() + CHORES_EVERY_S
         return claimed
 
     async def _finish(self, entries: Sequence[Entry]) -> None:
@@ -133,21 +140,21 @@ class DecisionSink:
 
     async def _persist(self, entries: Sequence[Entry]) -> None:
         """Write, set aside what is refused, acknowledge. When stopping, the rest stays pending."""
-        rows: list[_Row] = []
+        rows: list[Row] = []
         for entry in entries:
             envelope = entry.fields.get(b"envelope", entry.fields.get(b"data"))
             if envelope is not None:
-                rows.append(_Row(entry_id=entry.id, envelope=envelope))
+                rows.append(Row(entry_id=entry.id, envelope=envelope))
             elif entry.fields:
                 await self._set_aside(entry.id, b"", "the entry has no field envelope")
             else:  # pending here, but trimmed from the stream
                 await self._stream.acknowledge([entry.id])
-        for batch in _batches(rows):
+        for batch in batches(rows):
             if not await self._write(batch):
                 return
             await self._stream.acknowledge([row.entry_id for row in batch])
 
-    async def _write(self, rows: Sequence[_Row]) -> bool:
+    async def _write(self, rows: Sequence[Row]) -> bool:
         """Write the rows, halving what is refused. False: stopped before Postgres took them."""
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -165,7 +172,7 @@ class DecisionSink:
                 self._note_written(len(rows), int(status.rpartition(" ")[2]))
                 return True
 
-    async def _halve(self, rows: Sequence[_Row], error: Exception) -> bool:
+    async def _halve(self, rows: Sequence[Row], error: Exception) -> bool:
         if len(rows) > 1:
             middle = len(rows) // 2
             return await self._write(rows[:middle]) and await self._write(rows[middle:])
@@ -193,7 +200,7 @@ class DecisionSink:
         self.counts.repeated += sent - inserted
 
 
-def _batches(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """The rows in order, in statements of a bounded size."""
     start = size = 0
     for index, row in enumerate(rows):

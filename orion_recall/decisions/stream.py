@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
-from orion_recall.bus.consume import Entry, GroupReader
+from orion_recall.bus.consume import Entry, GroupReader, Healed
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 log = logging.getLogger("orion_recall.decisions")
@@ -34,6 +34,11 @@ class DecisionStream:
         self._redis, self._stop = redis, stop
         self._keep_ms = settings.decisions_keep_s * 1000
         self._reader = GroupReader(redis, blocking, stream=self.name, group=DECISIONS_GROUP, consumer=consumer)
+
+    @property
+    def healed(self) -> Healed:
+        """How often the stream, its group or the connection had to be put right."""
+        return self._reader.healed
 
     async def read(self, count: int) -> list[Entry]:
         """Decisions that nobody has seen; waits about a second for the first."""
@@ -94,8 +99,8 @@ class DecisionStream:
             bound = await self._persisted_up_to()
             if bound is None:
                 return 0
-            seconds, _ = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
-            oldest_kept = (int(seconds) * 1000 - self._keep_ms, 0)
+            seconds, microseconds = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
+            oldest_kept = (int(seconds) * 1000 + int(microseconds) // 1000 - self._keep_ms, 0)
             milliseconds, sequence = min(bound, oldest_kept)
             if milliseconds <= 0:
                 return 0

@@ -57,9 +57,9 @@ def triples(change: Change) -> Iterator[Triple]:
     memory = change.memory
     iri = memory_iri(memory_key(memory.tenant, memory.id))
     yield iri, RDF.type, ORION.Memory
-    yield iri, ORION.id, Literal(memory.id)
-    if memory.session_id is not None:
-        yield iri, ORION.session, Literal(memory.session_id)
+    for name, value in _told(memory):
+        if value is not None:
+            yield iri, ORION[name], Literal(value)
     speaker = entity_iri(memory.speaker) if memory.speaker else None
     if memory.speaker and speaker is not None:
         yield iri, ORION.spokenBy, speaker
@@ -81,6 +81,21 @@ def outdated(change: Change) -> Triple | None:
     tenant = change.memory.tenant
     previous, following = (memory_iri(memory_key(tenant, turn.id)) for turn in (change.previous, change.following))
     return previous, ORION.next, following
+
+
+def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
+    """What the memory itself says, so that the graph can stand in for the index when that is away."""
+    yield "id", memory.id
+    yield "content", memory.text
+    yield "title", memory.title
+    yield "kind", memory.kind
+    yield "speaker", memory.speaker
+    yield "session", memory.session_id
+    yield "user", memory.user_id
+    yield "uri", memory.uri
+    yield "occurred", memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+    for tag in memory.tags:
+        yield "tag", tag
 
 
 def _turn_triples(change: Change, iri: URIRef) -> Iterator[Triple]:

@@ -134,7 +134,8 @@ async def _insert(
     """
     try:
         async with connection.transaction():
-            rows = await connection.fetch(sql.STORE, [sql.to_row(memory) for memory in memories])
+            given = [sql.to_row(memory, ordinal) for ordinal, memory in enumerate(memories)]
+            rows = await connection.fetch(sql.STORE, given)
     except POSTGRES_ERRORS as error:
         if not _is_refusal(error):
             raise

@@ -19,18 +19,7 @@ _LISTS = frozenset(("tags", "entities"))
 # New memories in the order given, then the outbox: first the new ones, then the turns beside them that were
 # there already, because their own neighbours have changed. The inner SELECTs see the table as it was before.
 STORE: LiteralString = """
-WITH given AS (
-    SELECT m.*, ordinal FROM ROWS FROM (json_to_recordset($1::json) AS (
-        tenant text, id text, text text, kind text, title text, speaker text, session_id text, node_id text,
-        user_id text, agent_id text, run_id text, occurred_at timestamptz, occurred_until timestamptz,
-        mentioned_at timestamptz, tags text[], entities text[], statements jsonb, source text, uri text,
-        metadata jsonb, text_hash text, simhash bigint, content_hash text
-    )) WITH ORDINALITY AS m (
-        tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
-        occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
-        content_hash, ordinal
-    )
-), stored AS (
+WITH stored AS (
     INSERT INTO memories (
         tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
         occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
@@ -39,7 +28,13 @@ WITH given AS (
     SELECT tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id,
         occurred_at, occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata,
         text_hash, simhash, content_hash
-    FROM given ORDER BY ordinal
+    FROM json_to_recordset($1::json) AS given (
+        ordinal int, tenant text, id text, text text, kind text, title text, speaker text, session_id text,
+        node_id text, user_id text, agent_id text, run_id text, occurred_at timestamptz,
+        occurred_until timestamptz, mentioned_at timestamptz, tags text[], entities text[], statements jsonb,
+        source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text
+    )
+    ORDER BY ordinal
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING tenant, id, seq, session_id, coalesce(ts, '-infinity') AS at
 ), beside AS (
@@ -115,8 +110,8 @@ ON CONFLICT (tenant, id) DO UPDATE SET count = held.count + excluded.count, last
 GET: LiteralString = "SELECT * FROM memories WHERE tenant = $1 AND id = ANY($2::text[])"
 
 
-def to_row(memory: Memory) -> dict[str, Any]:
-    """The memory as JSON that `STORE` takes: times as ISO 8601."""
+def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
+    """The memory as JSON that `STORE` takes, with its place in the batch; times as ISO 8601."""
     row: dict[str, Any] = {field.name: getattr(memory, field.name) for field in fields(memory)}
     for name in _TIMES:
         if row[name] is not None:
@@ -124,6 +119,7 @@ def to_row(memory: Memory) -> dict[str, Any]:
     row["statements"] = [
         {"subject": edge.subject, "relation": edge.relation, "object": edge.object} for edge in memory.statements
     ]
+    row["ordinal"] = ordinal
     row["metadata"] = dict(memory.metadata)
     return row
 

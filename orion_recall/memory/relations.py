@@ -66,7 +66,8 @@ class _Reader:
 
     def step(self) -> Iterator[Statement]:
         """What is stated from here; moves on."""
-        found = self._kin() or self._relation() or self._role()
+        is_mark = self.units[self.at].kind == "mark"
+        found = None if is_mark else self._kin() or self._relation() or self._role()
         if found:
             statements, self.at = found
             self.stated = True

@@ -163,12 +163,12 @@ def _take(tokens: list[_Token], at: int, reader: _Reader, units: list[Unit]) -> 
         units.append(Unit(kind="mark", text=token.text, folded=token.text))
         return at + 1
     if token.kind == "quoted":
-        name = squeezed(token.text).rstrip(".,;:!?")
+        name = squeezed(token.text).rstrip(".,;:!? ")
         if name and len(name.split()) <= _MAX_NAME_WORDS:
             units.append(Unit(kind="name", text=name, folded=name.casefold(), quoted=True))
         return at + 1
     if end := _known_end(tokens, at, reader):
-        units.append(_name(tokens[at:end]))
+        units.append(_name(tokens[at:end], reader.text))
         return end
     if not token.capital:
         units.append(_plain(token))
@@ -185,7 +185,9 @@ def _known_end(tokens: list[_Token], at: int, reader: _Reader) -> int | None:
         given = [token.folded for token in tokens[at:end]]
         if given and given[-1] != parts[-1]:
             given[-1] = given[-1].removesuffix("'s")
-        if tuple(given) == parts and not (end < len(tokens) and _joins(tokens, end, reader.text)):
+        if tuple(given) != parts or (end < len(tokens) and _joins(tokens, end, reader.text)):
+            continue
+        if all(_near(tokens, inside, reader.text) for inside in range(at + 1, end)):
             return end
     return None
 
@@ -241,7 +243,7 @@ def _add_run(run: list[_Token], reader: _Reader, units: list[Unit]) -> None:
         last = first
     units.extend(_plain(token) for token in run[:first])
     if first < last:
-        name = _name(run[first:last])
+        name = _name(run[first:last], reader.text)
         fits = len(name.text) <= MAX_NAME_CHARS and last - first <= _MAX_NAME_WORDS
         units.append(name if fits else Unit(kind="word", text="", folded=""))
     units.extend(_plain(token) for token in run[last:])
@@ -266,10 +268,9 @@ def _never_begins(token: _Token, reader: _Reader) -> bool:
     return base in COMMON_STARTS or base in reader.lower or looks_common or contracted
 
 
-def _name(tokens: list[_Token]) -> Unit:
-    parts = [token.text for token in tokens]
+def _name(tokens: list[_Token], text: str) -> Unit:
+    name = squeezed(text[tokens[0].start : tokens[-1].end])
     possessive = tokens[-1].folded.endswith("'s") and len(tokens[-1].text) > 2
     if possessive:
-        parts[-1] = parts[-1][:-2]
-    name = " ".join(parts)
+        name = name[:-2]
     return Unit(kind="name", text=name, folded=name.casefold(), possessive=possessive)

@@ -45,11 +45,14 @@ _NO_OPTIONS = RecallOptionsV1()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a recall searches and reads: the arms by name, and what they stand on."""
+    """What a recall searches and reads: the arms by name, and what they stand on.
+
+    The first reader that answers gives the memories; the others are for when it cannot.
+    """
 
     arms: Mapping[SourceName, Source]
     tokens: TokenCounter
-    reader: MemoryReader | None = None
+    readers: tuple[MemoryReader, ...] = ()
     lexicon: Lexicon | None = None
     breakers: Mapping[SourceName, Breaker] = field(
         default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
@@ -109,7 +112,7 @@ async def recall(
     pool = candidates[: max(profile.rank_pool, _caps(profile, options).max_total_items)]
     stages.done("fuse")
 
-    memories = await _fetch(pool, sources.reader)
+    memories = await _fetch(pool, sources.readers)
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
@@ -178,13 +181,13 @@ def _requests(
     }
 
 
-async def _fetch(pool: Sequence[Candidate], reader: MemoryReader | None) -> Mapping[UUID, MemoryView]:
-    if reader is None:
-        return {}
-    try:
-        return await reader.fetch([candidate.key for candidate in pool])
-    except SourceError:
-        return {}  # what a source has read itself is still there; the rest is counted as missing
+async def _fetch(pool: Sequence[Candidate], readers: Sequence[MemoryReader]) -> Mapping[UUID, MemoryView]:
+    for reader in readers:
+        try:
+            return await reader.fetch([candidate.key for candidate in pool])
+        except SourceError:
+            continue
+    return {}  # what a source has read itself is still there; the rest is counted as missing
 
 
 def _filtered(

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
+from uuid import UUID
 
 import pyoxigraph
 from oxrdflib import OxigraphStore
@@ -23,10 +24,19 @@ from rdflib.graph import DATASET_DEFAULT_GRAPH_ID, Graph
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
-from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, outdated, tenant_graph, triples
+from orion_recall.graph.vocabulary import (
+    ORION,
+    PROJECTION,
+    entity_iri,
+    key_of,
+    memory_iri,
+    outdated,
+    tenant_graph,
+    triples,
+)
 from orion_recall.sources.source import EntityFinder
-from orion_recall.text import content_words, words
-from orion_recall.values import Change, Hit, SearchRequest, SourceName
+from orion_recall.text import content_words, text_hash, words
+from orion_recall.values import Change, Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
 T = TypeVar("T")
@@ -82,6 +92,21 @@ class RdfGraph:
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
         return await self._run(lambda: self._select(query))
+
+    async def fetch(self, keys: Sequence[UUID]) -> Mapping[UUID, MemoryView]:
+        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
+        if not keys:
+            return {}
+        values = " ".join(memory_iri(key).n3() for key in keys)
+        rows = await self.select(
+            f"SELECT ?memory ?property ?value WHERE {{ VALUES ?memory {{ {values} }} "
+            f"GRAPH ?tenant {{ ?memory ?property ?value }} }}"
+        )
+        told: dict[str, dict[str, list[str]]] = {}
+        for row in rows:
+            name = row["property"].removeprefix(str(ORION))
+            told.setdefault(row["memory"], {}).setdefault(name, []).append(row["value"])
+        return {key_of(memory): _view(properties) for memory, properties in told.items() if "id" in properties}
 
     def _load(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -194,6 +219,27 @@ class RdfSource:
         )
         labels = sorted({row["label"] for row in rows}, key=lambda label: (-len(label), label))
         return [(label, 1.0) for label in labels[:limit]]
+
+
+def _view(told: Mapping[str, Sequence[str]]) -> MemoryView:
+    def one(name: str) -> str | None:
+        return told[name][0] if name in told else None
+
+    text, occurred = one("content") or "", one("occurred")
+    return MemoryView(
+        id=told["id"][0],
+        text=text,
+        text_hash=text_hash(text),
+        kind=one("kind"),
+        title=one("title"),
+        speaker=one("speaker"),
+        session_id=one("session"),
+        user_id=one("user"),
+        ts=float(occurred) if occurred is not None else None,
+        uri=one("uri"),
+        source_ref="graph",
+        tags=tuple(sorted(told.get("tag", ()))),
+    )
 
 
 def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Found]:

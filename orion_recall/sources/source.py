@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from orion_recall.errors import SourceError
 from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
 
 
@@ -50,6 +51,18 @@ class Projection(Protocol):
     def position(self) -> int: ...
 
     async def apply(self, changes: Sequence[Change]) -> None: ...
+
+
+class Unavailable:
+    """Stands where a source could not be opened, and says why to everybody who asks."""
+
+    def __init__(self, name: SourceName, reason: str) -> None:
+        self.name: SourceName = name
+        self._reason = reason
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """SourceError, always."""
+        raise SourceError(self._reason)
 
 
 def in_scope(memory: MemoryView, scope: Scope) -> bool:

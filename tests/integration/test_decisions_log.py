@@ -16,6 +16,26 @@ from orion_recall.postgres import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 
+MORE_THAN_READING = (
+    "DELETE FROM recall_decisions",
+    "DELETE FROM recall_decisions RETURNING id",
+    "WITH gone AS (DELETE FROM recall_decisions RETURNING id) SELECT * FROM gone",
+    "INSERT INTO recall_decisions (id) VALUES (gen_random_uuid()) RETURNING id",
+    "EXPLAIN ANALYZE DELETE FROM recall_decisions",
+    "CREATE TABLE mine (id int)",
+    "DROP TABLE recall_decisions",
+    "COMMIT",
+    "ROLLBACK",
+    "SET ROLE orion",
+    "SET transaction_read_only = off",
+    "COPY recall_decisions TO '/tmp/out'",
+    "SELECT pg_read_file('/etc/hostname')",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; DROP TABLE recall_decisions",
+    "",
+    "-- nothing",
+)
+
 
 @pytest.fixture
 async def pool(database: str) -> AsyncGenerator[Pool]:
@@ -91,36 +111,13 @@ async def test_sql_gives_columns_rows_and_whether_there_is_more(pool: Pool, log:
     assert (cut.columns, cut.rows, cut.truncated) == (("a", "a"), ((1, 2), (1, 2)), True)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM recall_decisions",
-        "DELETE FROM recall_decisions RETURNING id",
-        "WITH gone AS (DELETE FROM recall_decisions RETURNING id) SELECT * FROM gone",
-        "INSERT INTO recall_decisions (id) VALUES (gen_random_uuid()) RETURNING id",
-        "EXPLAIN ANALYZE DELETE FROM recall_decisions",
-        "CREATE TABLE mine (id int)",
-        "DROP TABLE recall_decisions",
-        "COMMIT",
-        "ROLLBACK",
-        "SET ROLE orion",
-        "SET transaction_read_only = off",
-        "COPY recall_decisions TO '/tmp/out'",
-        "SELECT pg_read_file('/etc/hostname')",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; DROP TABLE recall_decisions",
-        "",
-        "-- nothing",
-    ],
-)
-async def test_sql_that_does_more_than_read_is_refused_and_changes_nothing(
-    pool: Pool, log: DecisionLog, sql: str
-) -> None:
+async def test_sql_that_does_more_than_read_is_refused_and_changes_nothing(pool: Pool, log: DecisionLog) -> None:
     await _insert(pool, decision())
-    with pytest.raises(RecordError, match="the SQL was refused"):
-        await log.run_sql(sql)
-    assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 1
-    assert await pool.fetchval("SELECT current_user") == "orion"
+    for sql in MORE_THAN_READING:
+        with pytest.raises(RecordError, match="the SQL was refused"):
+            await log.run_sql(sql)
+        assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 1, sql
+        assert await pool.fetchval("SELECT current_user") == "orion", sql
 
 
 async def test_a_mistake_in_sql_is_told_with_its_line_and_column(log: DecisionLog) -> None:

@@ -264,13 +264,14 @@ async def test_a_vanished_stream_or_group_heals(
     async with _running(sink):
         await _until(_has_rows(pool, 1), "before")
         if disaster == "FLUSHALL":
-            await redis.execute_command("FLUSHALL")
+            await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
         elif disaster == "DEL":
             await redis.delete(stream)
         else:
             await redis.xgroup_destroy(stream, DECISIONS_GROUP)
         await publish(redis, stream, envelope(decision()))
         await _until(_has_rows(pool, 2), "after")
+    assert sink.healed.groups > 0
 
 
 async def test_a_restarted_bus_heals(
@@ -286,8 +287,9 @@ async def test_a_restarted_bus_heals(
 
 
 async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowledged(
-    redis: Redis, pool: Pool, settings: Settings
+    redis: Redis, pool: Pool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("orion_recall.decisions.sink.CHORES_EVERY_S", 0.1)
     stream = settings.decision_stream
     ids = await publish(redis, stream, *(envelope(decision()) for _ in range(1000)))
     await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
@@ -305,8 +307,9 @@ async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowled
 
 
 async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
-    redis: Redis, pool: Pool, settings: Settings
+    redis: Redis, pool: Pool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("orion_recall.decisions.sink.CHORES_EVERY_S", 0.1)
     stream = settings.decision_stream
     await publish(redis, stream, *(envelope(decision()) for _ in range(300)))
     sink = DecisionSink(redis, pool, settings.changed(decisions_keep_s=3600), consumer="sink-1")

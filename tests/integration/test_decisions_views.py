@@ -13,6 +13,17 @@ from orion_recall.postgres import Pool, open_pool
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 VIEWS = ("recall_by_profile_hour", "recall_by_source", "recall_dropped", "recall_selected")
 
+QUESTIONS = (
+    ("FROM recall_decisions WHERE corr_id = 'c-77'", "recall_decisions_corr_id"),
+    ("FROM recall_decisions WHERE session_id = 's-77'", "recall_decisions_session_id"),
+    ("FROM recall_decisions WHERE selected_ids @> '[\"m77\"]'", "recall_decisions_selected_ids"),
+    ("FROM recall_decisions ORDER BY created_at DESC LIMIT 5", "recall_decisions_created_at"),
+    ("FROM recall_decisions WHERE outcome <> 'ok' AND outcome = 'failed'", "recall_decisions_not_ok"),
+    ("FROM recall_by_profile_hour WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
+    ("FROM recall_by_source WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
+    ("FROM recall_dropped WHERE day = '2026-03-01'", "recall_decisions_day"),
+)
+
 
 @pytest.fixture
 async def pool(database: str) -> AsyncGenerator[Pool]:
@@ -113,32 +124,20 @@ async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_shou
         await pool.fetch(f"SELECT * FROM {view}")
 
 
-@pytest.mark.parametrize(
-    ("condition", "index"),
-    [
-        ("FROM recall_decisions WHERE corr_id = 'c-77'", "recall_decisions_corr_id"),
-        ("FROM recall_decisions WHERE session_id = 's-77'", "recall_decisions_session_id"),
-        ("FROM recall_decisions WHERE selected_ids @> '[\"m77\"]'", "recall_decisions_selected_ids"),
-        ("FROM recall_decisions ORDER BY created_at DESC LIMIT 5", "recall_decisions_created_at"),
-        ("FROM recall_decisions WHERE outcome <> 'ok' AND outcome = 'failed'", "recall_decisions_not_ok"),
-        ("FROM recall_by_profile_hour WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
-        ("FROM recall_by_source WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
-        ("FROM recall_dropped WHERE day = '2026-03-01'", "recall_decisions_day"),
-    ],
-)
-async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool, condition: str, index: str) -> None:
+async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool) -> None:
     async with pool.acquire() as connection:
         await connection.execute("SET enable_seqscan = off")
-        plan = await connection.fetch(f"EXPLAIN SELECT * {condition}")
-    assert index in "\n".join(row[0] for row in plan)
+        for condition, index in QUESTIONS:
+            plan = await connection.fetch(f"EXPLAIN SELECT * {condition}")
+            assert index in "\n".join(row[0] for row in plan), condition
 
 
-@pytest.mark.parametrize("relation", ["recall_decisions", *VIEWS])
-async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool: Pool, relation: str) -> None:
-    assert await pool.fetchval("SELECT obj_description($1::regclass, 'pg_class')", relation)
-    silent = await pool.fetch(
-        "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 "
-        "AND col_description(attrelid, attnum) IS NULL",
-        relation,
-    )
-    assert [row["attname"] for row in silent] == []
+async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool: Pool) -> None:
+    for relation in ("recall_decisions", *VIEWS):
+        assert await pool.fetchval("SELECT obj_description($1::text::regclass, 'pg_class')", relation), relation
+        silent = await pool.fetch(
+            "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 "
+            "AND col_description(attrelid, attnum) IS NULL",
+            relation,
+        )
+        assert [row["attname"] for row in silent] == [], relation

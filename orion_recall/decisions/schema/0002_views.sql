@@ -19,7 +19,7 @@ GROUP BY 1, 2;
 
 COMMENT ON VIEW recall_by_profile_hour IS 'How each profile did in each hour (UTC).';
 COMMENT ON COLUMN recall_by_profile_hour.profile IS 'The profile that was used.';
-COMMENT ON COLUMN recall_by_profile_hour.hour IS 'The beginning of the hour. A condition on it reads only its rows.';
+COMMENT ON COLUMN recall_by_profile_hour.hour IS 'The beginning of the hour. A condition on it is answered from an index.';
 COMMENT ON COLUMN recall_by_profile_hour.count IS 'Decisions.';
 COMMENT ON COLUMN recall_by_profile_hour.empty_rate IS 'Share of all decisions that found nothing: 0 to 1.';
 COMMENT ON COLUMN recall_by_profile_hour.degraded_rate IS 'Share of decisions that went without a source: 0 to 1.';
@@ -68,7 +68,7 @@ FROM observed
 GROUP BY hour, source;
 
 COMMENT ON VIEW recall_by_source IS 'How each source did in each hour (UTC).';
-COMMENT ON COLUMN recall_by_source.hour IS 'The beginning of the hour. A condition on it reads only its rows.';
+COMMENT ON COLUMN recall_by_source.hour IS 'The beginning of the hour. A condition on it is answered from an index.';
 COMMENT ON COLUMN recall_by_source.source IS 'vector, lexical, rdf, sql_timeline, or a later one.';
 COMMENT ON COLUMN recall_by_source.searches IS 'How often the source was asked: every status but off.';
 COMMENT ON COLUMN recall_by_source.ok IS 'Searches that brought hits.';
@@ -95,7 +95,7 @@ WHERE jsonb_typeof(reason.value) = 'number'
 GROUP BY 1, 2, 3;
 
 COMMENT ON VIEW recall_dropped IS 'What was found and left out, by reason.';
-COMMENT ON COLUMN recall_dropped.day IS 'The day (UTC). A condition on it reads only its rows.';
+COMMENT ON COLUMN recall_dropped.day IS 'The day (UTC). A condition on it is answered from an index.';
 COMMENT ON COLUMN recall_dropped.profile IS 'The profile that was used.';
 COMMENT ON COLUMN recall_dropped.reason IS 'Why: excluded, own_turn, near_duplicate, token_budget and so on.';
 COMMENT ON COLUMN recall_dropped.count IS 'How many hits.';

@@ -22,7 +22,7 @@ CREATE TABLE memories (
     uri text,
     metadata jsonb NOT NULL DEFAULT '{}',
     text_hash text NOT NULL,
-    simhash bigint NOT NULL,
+    simhash bigint,
     content_hash text NOT NULL,
     recorded_at timestamptz NOT NULL DEFAULT now(),
     search tsvector GENERATED ALWAYS AS (

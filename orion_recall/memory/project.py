@@ -1,0 +1,75 @@
+"""Bringing the copies of the record - index and graph - up to date from the outbox.
+
+Every copy keeps its own position, so a new or rebuilt one begins at zero and catches up by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from orion_recall.errors import ModelError, RecordError, SourceError
+from orion_recall.memory.record import Record
+from orion_recall.sources.source import Projection
+
+log = logging.getLogger("orion_recall.memory")
+
+_AT_ONCE = 200
+_LOOK_EVERY_S = 0.25
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+
+
+class Projector:
+    """Keeps one copy up to date: `run()` until cancelled. `copy` is the name the copy is registered under."""
+
+    def __init__(self, record: Record, projection: Projection, *, copy: str) -> None:
+        self._record, self._projection, self._copy = record, projection, copy
+        self._wake = asyncio.Event()
+        self.error: str | None = None
+
+    def wake(self) -> None:
+        """There is something new."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Apply what is new, look again when woken or after a moment; wait while the record is away."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self.catch_up()
+                self.error, pause_s = None, _FIRST_PAUSE_S
+            except (RecordError, SourceError, ModelError) as error:
+                if self.error is None:
+                    log.warning("the %s waits: %s", self._projection.kind, error)
+                self.error = str(error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                continue
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def catch_up(self) -> int:
+        """Apply everything in the outbox after the copy's position; the new position."""
+        projection = self._projection
+        head = await self._record.head()
+        if head < projection.position:
+            # The record was put back to an earlier state, or this copy belongs to another one.
+            raise SourceError(
+                f"the {projection.kind} is ahead of the record (position {projection.position}, record {head}): "
+                "delete its folder, and it will be rebuilt from this record"
+            )
+        moved = False
+        while head > projection.position:
+            changes = await self._record.changes(projection.position, _AT_ONCE)
+            if not changes:
+                break
+            await projection.apply(changes)
+            await self._record.report(self._copy, projection.kind, projection.position)
+            moved = True
+        if not moved and self.error is not None:
+            log.info("the %s goes on at position %d", projection.kind, projection.position)
+        return projection.position

@@ -1,0 +1,311 @@
+"""One running orion-recall: everything opened in the right order, and closed in the other.
+
+`open_sources` is what an in-process recall needs; `Service` is a whole worker: queries, memories, decisions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from orion_recall.bus.commit import Committer, Limits
+from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
+from orion_recall.bus.consume import GroupReader
+from orion_recall.bus.serve import Pace, Server
+from orion_recall.decisions.sink import DecisionSink
+from orion_recall.errors import RecordError, SettingsError, SourceError
+from orion_recall.memory.access import AccessCounts
+from orion_recall.memory.project import Projector
+from orion_recall.memory.record import Record
+from orion_recall.memory.store_worker import StoreWorker
+from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
+from orion_recall.profile_yaml import load_profiles
+from orion_recall.recall.pipeline import Sources
+from orion_recall.settings import RECALL_GROUP, Settings
+from orion_recall.shipped import shipped_folder
+from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.index import LexicalSource, VectorSource
+from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.source import Source, Unavailable
+from orion_recall.sources.timeline import TimelineSource, TimelineTable
+from orion_recall.values import SourceName
+from orion_recall.worker import LoadedProfile, Worker
+
+log = logging.getLogger("orion_recall.service")
+
+_STORES_AT_ONCE = 4
+_STOP_S = 10.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why."""
+
+    sources: Sources
+    embedder: OnnxEmbedder
+    index: EdgeIndex | None
+    graph: RdfGraph | None
+    broken: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
+    """Every profile of the folder (default: the shipped ones), with its content hash."""
+    profiles = load_profiles(folder or shipped_folder("profiles"))
+    return {
+        name: LoadedProfile(profile=profile, content_hash=profile.content_hash)
+        for name, profile in profiles.items()
+    }
+
+
+@contextlib.asynccontextmanager
+async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
+    """The model loaded and warm, index and graph open, the timeline where Postgres is configured.
+
+    A broken index or graph is reported and stood in for; one that another process holds is an EngineError.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        embedder = OnnxEmbedder(path=settings.model_path)
+        stack.push_async_callback(embedder.close)
+        await embedder.load()
+        sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
+        index, graph = (
+            EdgeIndex(settings.data_dir / "index", embedder, sparse),
+            RdfGraph(settings.data_dir / "graph"),
+        )
+        broken: dict[str, str] = {}
+        for part in (index, graph):
+            try:
+                await part.open()
+                stack.push_async_callback(part.close)
+            except SourceError as error:
+                broken[part.kind] = str(error)
+                log.error("the %s cannot be used: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
+        arms: dict[SourceName, Source] = {}
+        usable_index = index if "index" not in broken else None
+        usable_graph = graph if "graph" not in broken else None
+        if usable_index is None:
+            arms["vector"] = Unavailable("vector", broken["index"])
+            arms["lexical"] = Unavailable("lexical", broken["index"])
+        else:
+            arms["vector"] = VectorSource(usable_index, embedder)
+            arms["lexical"] = LexicalSource(usable_index, sparse)
+        if usable_graph is None:
+            arms["rdf"] = Unavailable("rdf", broken["graph"])
+        else:
+            arms["rdf"] = RdfSource(usable_graph, usable_index)
+        if settings.dsn is not None:
+            timeline = TimelineSource(settings.dsn, _timeline_table(settings))
+            stack.push_async_callback(timeline.close)
+            arms["sql_timeline"] = timeline
+        readers = tuple(part for part in (usable_index, usable_graph) if part is not None)
+        yield Opened(
+            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=usable_index),
+            embedder=embedder,
+            index=usable_index,
+            graph=usable_graph,
+            broken=broken,
+        )
+
+
+def _timeline_table(settings: Settings) -> TimelineTable:
+    return TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)
+
+
+class Service:
+    """A worker with its stores: `async with Service.start(settings)`, then `serve()` until `stop()`."""
+
+    def __init__(
+        self, settings: Settings, opened: Opened, redis: Redis, blocking: tuple[Redis, Redis, Redis]
+    ) -> None:
+        self.settings, self.opened = settings, opened
+        self.profiles = loaded_profiles(settings.profiles_dir)
+        if settings.default_profile not in self.profiles:
+            known = ", ".join(sorted(self.profiles))
+            raise SettingsError(f"ORION_DEFAULT_PROFILE: {settings.default_profile!r} is not one of {known}")
+        self._redis, self._blocking = redis, blocking
+        self._stored = asyncio.Event()
+        self._pool: Pool | None = None
+        self._accesses: AccessCounts | None = None
+        self._store_worker: StoreWorker | None = None
+        self.sink: DecisionSink | None = None
+        self.projectors: list[Projector] = []
+        pace = Pace(
+            concurrency=settings.concurrency, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms
+        )
+        self._intake = self._reader(settings.query_stream, blocking[0])
+        self.worker = Worker(
+            settings,
+            self._committer(settings.query_stream, settings.dead_stream),
+            opened.sources,
+            self.profiles,
+            server_time=self._intake.server_time,
+            used=self._note_use,
+        )
+        self._queries = Server(self._intake, self.worker.serve, pace)
+        self._stores: Server | None = None
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def start(cls, settings: Settings) -> AsyncGenerator[Service]:
+        """Everything loaded and open; the bus must be configured."""
+        if settings.bus_url is None:
+            raise SettingsError("ORION_REDIS_URL is not set: a worker needs a bus (or use `orion-recall up`)")
+        async with contextlib.AsyncExitStack() as stack:
+            opened = await stack.enter_async_context(open_sources(settings))
+            redis = connect(settings.bus_url)
+            stack.push_async_callback(redis.aclose)
+            blocking = tuple(connect(settings.bus_url, blocking=True) for _ in range(3))
+            for client in blocking:
+                stack.push_async_callback(client.aclose)
+            yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]))
+
+    def stop(self) -> None:
+        """Take nothing more; `serve` returns when what is in hand has been answered."""
+        self._queries.stop()
+        if self._stores is not None:
+            self._stores.stop()
+        if self._store_worker is not None:
+            self._store_worker.stop()
+
+    async def serve(self, ready: asyncio.Event | None = None) -> None:
+        """Queries, memories and decisions until `stop()`. `ready` is set once queries are being taken."""
+        await self._wait_for_bus()
+        queries = asyncio.create_task(self._queries.run())
+        beside = asyncio.create_task(self._beside())
+        if ready is not None:
+            ready.set()
+        try:
+            await asyncio.wait([queries, beside], return_when=asyncio.FIRST_COMPLETED)
+            if self._stores is not None:
+                await asyncio.wait([beside], timeout=_STOP_S)
+        finally:
+            for task in (queries, beside):
+                task.cancel()
+            ended = await asyncio.gather(queries, beside, return_exceptions=True)
+            await self._close_pool()
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
+
+    async def _beside(self) -> None:
+        """Memories and decisions, beside the queries; what lives on Postgres waits for it as long as it takes."""
+        if self.settings.dsn is None:
+            stream = self.settings.decision_stream
+            log.warning("no Postgres is configured: decisions stay on %s, no memory can be stored", stream)
+            await self._store_server(None).run()
+            return
+        self._pool = await open_pool(self.settings.dsn, name="worker", min_size=0, max_size=6)
+        await _migrated(self.settings.dsn)
+        record = Record(self._pool)
+        self._accesses = AccessCounts(record)
+        self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
+        parts = [part for part in (self.opened.index, self.opened.graph) if part is not None]
+        copy = f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+        self.projectors = [Projector(record, part, copy=copy) for part in parts]
+        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors)]
+        tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
+        stores = asyncio.create_task(self._store_server(record).run())
+        try:
+            done, _ = await asyncio.wait([stores, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (stores, *tasks):
+                task.cancel()
+            await asyncio.gather(stores, *tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _close_pool(self) -> None:
+        if self._pool is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    await self._pool.close()
+
+    async def _wake_projectors(self) -> None:
+        while True:
+            await self._stored.wait()
+            self._stored.clear()
+            for projector in self.projectors:
+                projector.wake()
+
+    def _store_server(self, record: Record | None) -> Server:
+        settings = self.settings
+        intake = self._reader(settings.store_stream, self._blocking[1])
+        self._store_worker = StoreWorker(
+            settings,
+            self._committer(settings.store_stream, settings.store_dead_stream),
+            record,
+            forgive=intake.forgive,
+            stored=self._stored,
+        )
+        pace = Pace(
+            concurrency=_STORES_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms
+        )
+        self._stores = Server(intake, self._store_worker.serve, pace)
+        return self._stores
+
+    async def _wait_for_bus(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                for reader in (self._intake, self._reader(self.settings.store_stream, self._blocking[1])):
+                    await reader.create_group()
+                    await reader.refresh(())
+                return
+            except BUS_AWAY as error:
+                if pause_s == _FIRST_PAUSE_S:
+                    log.warning(
+                        "waiting for the bus at %s: %s", without_secrets(self.settings.bus_url or ""), error
+                    )
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _reader(self, stream: str, blocking: Redis) -> GroupReader:
+        return GroupReader(
+            self._redis, blocking, stream=stream, group=RECALL_GROUP, consumer=self.settings.instance
+        )
+
+    def _committer(self, stream: str, dead_stream: str) -> Committer:
+        settings = self.settings
+        return Committer(
+            self._redis,
+            stream=stream,
+            group=RECALL_GROUP,
+            decision_stream=settings.decision_stream,
+            dead_stream=dead_stream,
+            limits=Limits(
+                reply_maxlen=settings.reply_maxlen,
+                reply_ttl_s=settings.reply_ttl_s,
+                decisions_cap=settings.decisions_cap,
+            ),
+        )
+
+    def _note_use(self, tenant: str, ids: Any) -> None:
+        if self._accesses is not None:
+            self._accesses.note(tenant, ids)
+
+
+async def _migrated(dsn: str) -> None:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            for name in await migrate(dsn):
+                log.info("schema: applied %s", name)
+            return
+        except RecordError as error:
+            if not is_connection_lost(error):
+                log.error("the schema cannot be applied: %s", error)  # noqa: TRY400 (the text says it all)
+            elif pause_s == _FIRST_PAUSE_S:
+                log.warning("waiting for Postgres: %s", error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
