@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
@@ -32,9 +32,8 @@ def _moment(value: object, *, naive_is_utc: bool) -> datetime:
     if isinstance(value, bool) or value is None:
         raise ValueError("expected a time: ISO 8601 or epoch seconds")
     if isinstance(value, int | float):
-        seconds = value / 1000 if abs(value) >= 1e11 else value
         try:
-            return datetime.fromtimestamp(seconds, UTC)
+            return datetime.fromtimestamp(value / 1000 if abs(value) >= 1e11 else value, UTC)
         except (OverflowError, ValueError, OSError) as error:
             raise ValueError("the epoch time is out of range") from error
     moment = value
@@ -69,8 +68,16 @@ def _source_object(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-Moment = Annotated[datetime, BeforeValidator(zoned_moment)]
-EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment)]
+_ZonedTime = Annotated[
+    str | float,
+    Field(description="ISO 8601 with a zone (2026-03-01T09:30:00Z), or epoch seconds (from 1e11 on: milliseconds)"),
+]
+_EnvelopeTime = Annotated[
+    str | float,
+    Field(description="ISO 8601 (without a zone: UTC), or epoch seconds (from 1e11 on: milliseconds)"),
+]
+Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
+EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]
 Identifier = Annotated[str, Field(min_length=1, max_length=512)]
 Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
 MemoryKind = Literal["world", "experience", "opinion", "observation", "procedure", "plan", "task"]
@@ -105,11 +112,14 @@ class Envelope(_Message):
         default=None, min_length=1, validation_alias=AliasChoices("correlation_id", "corr_id")
     )
     kind: str | None = Field(default=None, validation_alias=AliasChoices("kind", "event"))
-    source: Annotated[EnvelopeSource, BeforeValidator(_source_object)] | None = Field(
-        default=None, validation_alias=AliasChoices("source", "service")
-    )
+    source: (
+        Annotated[EnvelopeSource, BeforeValidator(_source_object, json_schema_input_type=EnvelopeSource | str)]
+        | None
+    ) = Field(default=None, validation_alias=AliasChoices("source", "service"))
     created_at: EnvelopeMoment | None = Field(default=None, validation_alias=AliasChoices("created_at", "ts"))
-    ttl_ms: int | None = Field(default=None, ge=0, description="milliseconds from the stream entry's own id")
+    ttl_ms: int | None = Field(
+        default=None, ge=0, le=2**53, description="milliseconds from the stream entry's own id"
+    )
     reply_to: str | None = None
     trace: dict[str, JsonValue] | None = Field(default=None, description="W3C traceparent and tracestate")
     causality_chain: Annotated[tuple[JsonValue, ...], Field(strict=False)] = ()
@@ -374,5 +384,6 @@ def _nested_model(info: FieldInfo) -> type[BaseModel] | None:
         annotation = stack.pop()
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             return annotation
-        stack.extend(get_args(annotation))
+        if get_origin(annotation) is not dict:  # a mapping's keys are data, not fields
+            stack.extend(get_args(annotation))
     return None

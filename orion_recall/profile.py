@@ -77,28 +77,35 @@ class RankingWeights(BaseModel):
     similarity: Weight = Field(
         default=0.2, description="Weight of the cosine similarity, a relevance part (no unit)."
     )
+    neighbour: Weight = Field(
+        default=0.0,
+        description="Weight of the closer of the turns beside the memory, a relevance part (no unit).",
+    )
+    speaker: Weight = Field(
+        default=0.0,
+        description="Weight of 'the query names this memory's speaker', a relevance part (no unit).",
+    )
     recency: Weight = Field(
         default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
     )
-    speaker: Weight = Field(default=0.0, description="Weight of 'the query names this memory's speaker' (no unit).")
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        relevance = self.fusion + self.similarity
-        total = relevance + self.recency + self.speaker
-        if relevance <= 0:
+        relevance = self.fusion + self.similarity + self.neighbour + self.speaker
+        total = relevance + self.recency
+        if self.fusion + self.similarity <= 0:
             raise PydanticCustomError(
                 "relevance", "`fusion` or `similarity` needs a weight above 0", {"key": "fusion"}
             )
         if relevance / total < MIN_RELEVANCE_SHARE - 1e-9:  # 0.7 + 0.1 is not quite 0.8 in floats
             raise PydanticCustomError(
                 "outvoted",
-                "`fusion` + `similarity` are {share} of the weights and must be at least {least}: "
-                "recency and speaker must not outvote relevance",
+                "`fusion`, `similarity`, `neighbour` and `speaker` together are {share} of the weights and must be "
+                "at least {least}: recency must not outvote relevance",
                 {
                     "share": f"{relevance / total:.4g}",
                     "least": f"{MIN_RELEVANCE_SHARE}",
-                    "key": "recency" if self.recency >= self.speaker else "speaker",
+                    "key": "recency",
                 },
             )
         return self

@@ -36,7 +36,7 @@ from orion_recall.shipped import shipped_folder
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.rdf import RdfGraph, RdfSource
-from orion_recall.sources.source import Source, Unavailable
+from orion_recall.sources.source import Projection, Source, Unavailable
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 from orion_recall.worker import LoadedProfile, Worker
@@ -170,6 +170,11 @@ class Service:
                 stack.push_async_callback(client.aclose)
             yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]))
 
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """The copies that this process keeps: index and graph, those that could be opened."""
+        return tuple(part for part in (self.opened.index, self.opened.graph) if part is not None)
+
     def stop(self) -> None:
         """Take nothing more; `serve` returns when what is in hand has been answered."""
         self._queries.stop()
@@ -210,9 +215,8 @@ class Service:
         record = Record(self._pool)
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
-        parts = [part for part in (self.opened.index, self.opened.graph) if part is not None]
         copy = f"{self.settings.node}:{self.settings.data_dir.resolve()}"
-        self.projectors = [Projector(record, part, copy=copy) for part in parts]
+        self.projectors = [Projector(record, part, copy=copy) for part in self.projections]
         endless = [part.run() for part in (self._accesses, self.sink, *self.projectors)]
         tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
         stores = asyncio.create_task(self._store_server(record).run())

@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid5
 
+import numpy as np
+
 # Fixed for ever: ids of memories in index and graph are derived from it.
 _MEMORY_NAMESPACE = UUID("6f1f1d3c-6f0b-5a4e-9d53-0c1a8e1b7a11")
 
@@ -25,6 +27,8 @@ _INVISIBLE = re.compile(
     "\U000e0000-\U000e007f\ud800-\udfff]"
 )
 _MARKUP = str.maketrans({"<": "‹", ">": "›", "`": "'", "{": "(", "}": ")", "|": "¦", "[": "(", "]": ")"})
+
+_MOST_MARKS = 30
 
 STOP_WORDS: frozenset[str] = frozenset(
     """a about after again all also am an and any are as at be because been before being both but by can could
@@ -60,7 +64,20 @@ def storable_json(value: Any) -> Any:
 
 def words(text: str) -> list[str]:
     """The words of a text in order, folded (NFKC, case), digits kept."""
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    if text.isascii():
+        return _WORD.findall(text.casefold())
+    return _WORD.findall(unicodedata.normalize("NFKC", _with_bounded_marks(text)).casefold())
+
+
+def _with_bounded_marks(text: str) -> str:
+    """Without what goes beyond thirty combining marks in a row: normalising takes time quadratic in such runs."""
+    kept: list[str] = []
+    run = 0
+    for character in text:
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run <= _MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
 
 
 def content_words(text: str) -> list[str]:
@@ -78,14 +95,16 @@ def simhash(text: str) -> int:
 
     Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002.
     """
-    counts = [0] * 64
     folded = words(text)
-    for feature in {*folded, *(f"{a} {b}" for a, b in pairwise(folded))}:
-        bits = int.from_bytes(hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "big")
-        for position in range(64):
-            counts[position] += 1 if bits >> position & 1 else -1
-    unsigned = sum(1 << position for position, count in enumerate(counts) if count > 0)
-    return unsigned - (1 << 64) if unsigned >> 63 else unsigned
+    features = {*folded, *(f"{one} {other}" for one, other in pairwise(folded))}
+    if not features:
+        return 0
+    digests = b"".join(
+        hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest() for feature in features
+    )
+    bits = np.unpackbits(np.frombuffer(digests, dtype=np.uint8).reshape(-1, 8), axis=1)
+    majority = bits.sum(axis=0, dtype=np.int64) * 2 > len(features)
+    return int.from_bytes(np.packbits(majority).tobytes(), "big", signed=True)
 
 
 def one_line(text: str) -> str:

@@ -80,7 +80,10 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """What ranking and rendering need of a memory. All of it was computed when the memory was written."""
+    """What ranking and rendering need of a memory. All of it was computed when the memory was written.
+
+    `beside` are the keys of the turns before and after it in its session.
+    """
 
     id: str
     text: str
@@ -96,6 +99,7 @@ class MemoryView:
     source_ref: str | None = None
     tags: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
+    beside: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

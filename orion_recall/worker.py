@@ -42,6 +42,7 @@ from orion_recall.telemetry import (
     Continued,
     continue_trace,
 )
+from orion_recall.text import storable
 from orion_recall.values import OUTCOMES, Outcome
 
 log = logging.getLogger(LOG_WORKER)
@@ -190,7 +191,7 @@ class Worker:
     def _asked(self, received: Received, traced: Continued) -> Asked:
         return Asked(
             decision_id=str(uuid4()),
-            corr_id=received.correlation_id,
+            corr_id=storable(received.correlation_id),
             entry_id=received.entry.id,
             raw=received.payload,
             profile=self.settings.default_profile,
@@ -248,11 +249,11 @@ class Worker:
             error=answer.error,
         )
 
-        def envelope(kind: str, payload: bytes) -> bytes:
+        def envelope(kind: str, payload: bytes, correlation_id: str) -> bytes:
             return encode(
                 kind,
                 payload,
-                correlation_id=received.correlation_id,
+                correlation_id=correlation_id,
                 source=self._source,
                 trace=traced.carrier,
                 causality_chain=received.onward_chain,
@@ -261,8 +262,8 @@ class Worker:
         commit = Commit(
             entry_id=received.entry.id,
             address=address,
-            reply=envelope(REPLY_KIND, reply_json(answer.reply)),
-            decision=envelope(DECISION_KIND, decided.model_dump_json().encode()),
+            reply=envelope(REPLY_KIND, reply_json(answer.reply), received.correlation_id),
+            decision=envelope(DECISION_KIND, decided.model_dump_json().encode(), asked.corr_id),
             dead_reason=answer.dead_reason[:2000],
             correlation_id=received.correlation_id,
         )

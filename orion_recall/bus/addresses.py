@@ -35,6 +35,8 @@ class ReplyRules:
             reserved=(
                 settings.query_stream,
                 settings.decision_stream,
+                f"{settings.decision_stream}:dead",
+                f"{settings.decision_stream}:trimmed",
                 settings.dead_stream,
                 settings.store_stream,
                 settings.store_dead_stream,

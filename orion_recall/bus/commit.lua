@@ -1,7 +1,8 @@
 -- Reply, decision, dead letter and acknowledgement of one stream entry, as one step.
 --
--- Lua does not roll back, so everything that can refuse is asked first: every key that is to be written must be
--- absent or a stream. Then XACK is the fence: it returns 1 to exactly one caller, whoever claimed the entry.
+-- Lua does not roll back, so everything that can refuse comes first: every key that is to be written must be absent
+-- or a stream, the entry must still be pending, and the reply, whose address is the caller's choice, must go through.
+-- Then XACK is the fence: it returns 1 to exactly one caller, whoever claimed the entry.
 --
 -- KEYS  1 intake  2 reply stream  3 decision stream  4 dead-letter stream
 -- ARGV  1 group   2 entry id
@@ -10,7 +11,7 @@
 --       4 reply  5 reply length  6 reply life in seconds  7 channel
 --       8 decision or ""  9 decisions kept at most
 --      10 dead-letter reason or ""  11 correlation id
--- Returns 1 committed, 0 fenced (somebody has answered), -1 the reply key is no stream,
+-- Returns 1 committed, 0 fenced (somebody has answered), -1 the reply address cannot be written to,
 --        -2 a stream of our own has another type.
 local function writable(key)
   local kind = redis.call('TYPE', key).ok
@@ -22,18 +23,25 @@ if (mode == 'own' or mode == 'shared') and not writable(KEYS[2]) then return -1 
 if decision ~= '' and not writable(KEYS[3]) then return -2 end
 if reason ~= '' and not writable(KEYS[4]) then return -2 end
 
+local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[2], 1)
+if pending.err and string.find(pending.err, 'WRONGTYPE', 1, true) then return redis.error_reply(pending.err) end
+if pending.err or #pending == 0 then return 0 end
 local entry = reason ~= '' and redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) or {}
-if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) ~= 1 then return 0 end
 
+-- pcall: a stream may have used up its ids, and a channel may be closed to us by an access list.
+local said = true
 if mode == 'own' then
-  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[5], '*', 'envelope', ARGV[4])
-  redis.call('EXPIRE', KEYS[2], ARGV[6])
+  said = redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', ARGV[5], '*', 'envelope', ARGV[4])
 elseif mode == 'shared' then
   local now = redis.call('TIME')
-  redis.call('XADD', KEYS[2], 'MINID', '~', (now[1] - ARGV[6]) * 1000, '*', 'envelope', ARGV[4])
+  said = redis.pcall('XADD', KEYS[2], 'MINID', '~', (now[1] - ARGV[6]) * 1000, '*', 'envelope', ARGV[4])
 elseif mode == 'channel' then
-  redis.call('PUBLISH', ARGV[7], ARGV[4])
+  said = redis.pcall('PUBLISH', ARGV[7], ARGV[4])
 end
+if type(said) == 'table' and said.err then return -1 end
+
+if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) ~= 1 then return 0 end
+if mode == 'own' then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 
 if decision ~= '' then
   redis.call('XADD', KEYS[3], '*', 'envelope', decision)
@@ -41,14 +49,20 @@ if decision ~= '' then
   if over > 0 then
     -- Beyond the cap the oldest go, and how many went is counted beside the stream.
     local trimmed = redis.call('XTRIM', KEYS[3], 'MAXLEN', '~', ARGV[9])
-    if trimmed > 0 then redis.call('INCRBY', KEYS[3] .. ':trimmed', trimmed) end
+    if trimmed > 0 then redis.pcall('INCRBY', KEYS[3] .. ':trimmed', trimmed) end
   end
 end
 
 if reason ~= '' then
   local fields = entry[1] and entry[1][2] or {}
   local letter = {'entry_id', ARGV[2], 'reason', reason, 'correlation_id', ARGV[11]}
-  for i = 1, math.min(#fields, 100), 2 do
+  -- Lua hands over a few thousand arguments at most; how many fields did not fit is said.
+  local kept = math.min(#fields, 2000)
+  if kept < #fields then
+    letter[#letter + 1] = 'fields_left_out'
+    letter[#letter + 1] = (#fields - kept) / 2
+  end
+  for i = 1, kept, 2 do
     letter[#letter + 1] = 'field:' .. fields[i]
     letter[#letter + 1] = fields[i + 1]
   end

@@ -1,7 +1,8 @@
 """The fenced commit: reply, decision, dead letter and acknowledgement of one entry, once, as one server-side step.
 
 Commits that are ready at the same time travel in one pipeline. A commit outlives a lost connection: it is sent
-again until the server has said something, and the fence makes the second sending harmless.
+again until the server has said something, and the fence makes the second sending harmless. One that the server will
+not take now (a stream of another type, no memory left) is held and sent again: `commit_when_possible`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Literal, cast
+from typing import Literal, Protocol, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
 
@@ -26,12 +27,12 @@ _SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 _MOST_AT_ONCE = 64
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
-Committed = Literal["committed", "fenced", "reply_is_no_stream", "stream_is_no_stream"]
+Committed = Literal["committed", "fenced", "reply_not_writable", "stream_not_writable"]
 _RESULTS: dict[int, Committed] = {
     1: "committed",
     0: "fenced",
-    -1: "reply_is_no_stream",
-    -2: "stream_is_no_stream",
+    -1: "reply_not_writable",
+    -2: "stream_not_writable",
 }
 
 
@@ -64,6 +65,34 @@ class Commit:
     correlation_id: str = ""
 
 
+class Ending(Protocol):
+    """What ends an entry."""
+
+    async def commit(self, commit: Commit) -> Committed: ...
+
+
+async def commit_when_possible(ending: Ending, commit: Commit) -> Committed:
+    """What the server said, once it has taken the commit or the reply's own address cannot be written to.
+
+    Until then the entry stays pending and in hand: its slot takes nothing else, and waiting never makes it poison.
+    """
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            result = await ending.commit(commit)
+        except RedisError as error:
+            why = f"the bus refused ({error})"
+        else:
+            ours = result == "stream_not_writable" or commit.address.mode == "shared"
+            if result in ("committed", "fenced") or not ours:
+                return result
+            why = "a stream of our own has another type"
+        if pause_s == _FIRST_PAUSE_S:
+            log.error("entry %s waits for its commit: %s", commit.entry_id, why)
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
 class Committer:
     """Sends commits for one intake stream and group."""
 
@@ -79,7 +108,7 @@ class Committer:
         self.fenced = 0
 
     async def commit(self, commit: Commit) -> Committed:
-        """What the server said. Waits for as long as the server is away."""
+        """What the server said. Waits for as long as the server is away; RedisError when it refused."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((commit, future))
         if self._sender is None or self._sender.done():
@@ -102,6 +131,12 @@ class Committer:
                 left = batch
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            except RedisError as error:
+                # Nobody would ever hear of these commits if this loop ended with the error.
+                left = []
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
             self._waiting.extendleft(reversed(left))
 
     async def _send(

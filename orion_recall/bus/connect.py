@@ -21,18 +21,20 @@ BUS_AWAY: tuple[type[Exception], ...] = (
     OSError,
 )
 
+_SILENCE_S = 15.0
 _GROUP_GONE = ("NOGROUP", "UNBLOCKED", "no longer exists", "requires the key to exist")
 
 
 def connect(url: str, *, blocking: bool = False) -> Redis:
     """A client for the address; nothing is sent yet. `blocking` is for the one connection that waits in reads.
 
+    Its socket time-out is far above any block, and is there for a peer that has vanished without a word.
     There are no retries inside the client: a command that is sent twice behind our back is worse than an error.
     """
     return Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
         url,
         decode_responses=False,
-        socket_timeout=None if blocking else 5.0,
+        socket_timeout=_SILENCE_S if blocking else 5.0,
         socket_connect_timeout=5.0,
         retry=Retry(NoBackoff(), 0),
         health_check_interval=0,

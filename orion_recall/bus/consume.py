@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 
@@ -57,7 +57,7 @@ class GroupReader:
         self.healed = Healed()
         self._redis, self._blocking = redis, blocking
         self._cursor = "0-0"
-        self._pause_s = _FIRST_PAUSE_S
+        self._pauses_s: dict[str, float] = {}
         self._clock_offset_s = 0.0
 
     def server_time(self) -> float:
@@ -84,7 +84,7 @@ class GroupReader:
             )
             return [_entry(*row) for _, rows in found or [] for row in rows]
 
-        return await self._healing(once, [])
+        return await self._healing("read", once, [])
 
     async def claim(self, count: int, min_idle_ms: int) -> list[Entry]:
         """Up to `count` entries whose consumer has been silent for `min_idle_ms`, with their delivery counts.
@@ -113,7 +113,7 @@ class GroupReader:
                 Entry(id=entry.id, fields=entry.fields, deliveries=deliveries.get(entry.id, 1)) for entry in entries
             ]
 
-        return await self._healing(once, [])
+        return await self._healing("claim", once, [])
 
     async def refresh(self, ids: Collection[str]) -> None:
         """Say that the entries are being worked on, so that nobody claims them. Delivery counts stay."""
@@ -131,7 +131,7 @@ class GroupReader:
                     justid=True,
                 )
 
-        await self._healing(once, None)
+        await self._healing("refresh", once, None)
 
     async def forgive(self, entry_id: str) -> None:
         """Count the entry as delivered once: it waits for something that is away, and is not what kills workers."""
@@ -147,7 +147,7 @@ class GroupReader:
                 justid=True,
             )
 
-        await self._healing(once, None)
+        await self._healing("forgive", once, None)
 
     async def leave(self) -> None:
         """Take this consumer out of the group, unless it still holds entries; old idle ones go too."""
@@ -168,39 +168,41 @@ class GroupReader:
         rows = cast("list[list[dict[str, Any]]]", await pipeline.execute())
         return {_text(row["message_id"]): int(row["times_delivered"]) for part in rows for row in part}
 
-    async def _healing(self, once: Callable[[], Awaitable[T]], otherwise: T) -> T:
+    async def _healing(self, doing: str, once: Callable[[], Awaitable[T]], otherwise: T) -> T:
         try:
             result = await once()
         except BUS_AWAY as error:
             self.healed.connections += 1
-            await self._wait(f"the bus is away ({type(error).__name__})")
+            await self._wait(doing, f"the bus is away ({type(error).__name__})")
             return otherwise
-        except ResponseError as error:
+        except RedisError as error:
             if group_is_gone(error):
                 self.healed.groups += 1
-                await self._make_again()
+                await self._make_again(doing)
             else:
                 text = str(error).partition(" ")[0]
                 self.healed.errors[text] = self.healed.errors.get(text, 0) + 1
-                await self._wait(f"the bus refused ({error})")
+                await self._wait(doing, f"the bus refused ({error})")
             return otherwise
-        self._pause_s = _FIRST_PAUSE_S
+        self._pauses_s.pop(doing, None)
         return result
 
-    async def _make_again(self) -> None:
+    async def _make_again(self, doing: str) -> None:
         self._cursor = "0-0"
         try:
             await self.create_group()
             log.warning("group %s of %s had gone: made again", self.group, self.stream)
         except (*BUS_AWAY, ResponseError) as error:
             log.warning("group %s of %s cannot be made: %s", self.group, self.stream, error)
-        await self._wait(None)
+        await self._wait(doing, None)
 
-    async def _wait(self, why: str | None) -> None:
-        if why is not None and self._pause_s == _FIRST_PAUSE_S:
-            log.warning("%s: %s; trying again", self.stream, why)
-        await asyncio.sleep(self._pause_s)
-        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+    async def _wait(self, doing: str, why: str | None) -> None:
+        """A pause that grows until the same call succeeds; that another one succeeds says nothing about this one."""
+        pause_s = self._pauses_s.get(doing, _FIRST_PAUSE_S)
+        self._pauses_s[doing] = min(pause_s * 2, _LONGEST_PAUSE_S)
+        if why is not None and pause_s == _FIRST_PAUSE_S:
+            log.warning("%s, %s: %s; trying again", self.stream, doing, why)
+        await asyncio.sleep(pause_s)
 
 
 def _text(value: bytes | str) -> str:

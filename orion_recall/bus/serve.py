@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from orion_recall.bus.consume import Entry
 
 log = logging.getLogger("orion_recall.bus")
+_GRACE_S = 2.0
 
 
 class Intake(Protocol):
@@ -42,10 +43,11 @@ class Server:
     An entry whose handler raised stays pending, is claimed again by somebody, and so comes to be poison.
     """
 
-    def __init__(self, intake: Intake, handle: Callable[[Entry], Awaitable[None]], pace: Pace) -> None:
+    def __init__(self, intake: Intake, handle: Callable[[Entry], Coroutine[Any, Any, None]], pace: Pace) -> None:
         self.claimed = 0
         self._intake, self._handle, self._pace = intake, handle, pace
-        self._in_hand: dict[str, asyncio.Task[None]] = {}
+        # By task, not by entry: a group that was made again hands an entry out while it is still in hand.
+        self._in_hand: dict[asyncio.Task[None], str] = {}
         self._slot_free = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -60,18 +62,32 @@ class Server:
         self._slot_free.set()
 
     async def run(self) -> None:
-        """Serve until `stop()`; then let the last read come back, and finish what is held."""
-        reading, claiming = asyncio.create_task(self._read()), asyncio.create_task(self._claim())
-        refreshing = asyncio.create_task(self._refresh())
+        """Serve until `stop()`; then let the last read and claim come back, and finish what is held.
+
+        Cancelled, it gives what is held two seconds; what is not finished then stays pending.
+        """
+        taking = [asyncio.create_task(self._read()), asyncio.create_task(self._claim())]
+        loops = [*taking, asyncio.create_task(self._refresh())]
         try:
-            await reading
+            # None of the loops may end unseen: a worker that no longer claims or refreshes looks healthy.
+            await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
+            self.stop()
+            await asyncio.wait(taking)
+            while self._in_hand:
+                await asyncio.wait(self._in_hand)
         finally:
-            claiming.cancel()
-            await asyncio.gather(claiming, return_exceptions=True)
-            await asyncio.gather(*self._in_hand.values(), return_exceptions=True)
-            refreshing.cancel()
-            await asyncio.gather(refreshing, return_exceptions=True)
+            for task in taking:
+                task.cancel()
+            if self._in_hand:
+                await asyncio.wait(self._in_hand, timeout=_GRACE_S)
+            rest = (*loops, *self._in_hand)
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
             await self._intake.leave()
+        for task in loops:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
 
     async def _read(self) -> None:
         while not self._stopping.is_set():
@@ -84,27 +100,33 @@ class Server:
                 await self._slot_free.wait()
 
     async def _claim(self) -> None:
-        while True:
-            await asyncio.sleep(self._pace.claim_idle_ms / 5000)
+        while not await self._stops_within(self._pace.claim_idle_ms / 5000):
             # One slot beyond the limit is open here, or a busy worker would never take over from a dead one.
             free = max(1, self._pace.concurrency - len(self._in_hand))
             for entry in await self._intake.claim(free, self._pace.claim_idle_ms):
-                if entry.id not in self._in_hand:
+                if entry.id not in self._in_hand.values():
                     self.claimed += 1
                     self._take(entry)
+
+    async def _stops_within(self, pause_s: float) -> bool:
+        try:
+            async with asyncio.timeout(pause_s):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False
 
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(self._pace.refresh_ms / 1000)
-            await self._intake.refresh(frozenset(self._in_hand))
+            await self._intake.refresh(frozenset(self._in_hand.values()))
 
     def _take(self, entry: Entry) -> None:
-        task = asyncio.ensure_future(self._handle(entry))
-        self._in_hand[entry.id] = task
-        task.add_done_callback(lambda done: self._let_go(entry.id, done))
+        task = asyncio.create_task(self._handle(entry))
+        self._in_hand[task] = entry.id
+        task.add_done_callback(self._let_go)
 
-    def _let_go(self, entry_id: str, done: asyncio.Future[None]) -> None:
-        self._in_hand.pop(entry_id, None)
+    def _let_go(self, done: asyncio.Task[None]) -> None:
+        entry_id = self._in_hand.pop(done)
         self._slot_free.set()
         if not done.cancelled() and (error := done.exception()) is not None:
             log.error("entry %s stays pending: %r", entry_id, error, exc_info=error)

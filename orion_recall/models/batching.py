@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,7 @@ class QueryBatcher:
 
     A query that finds the thread idle starts at once; those that arrive while it works make the next batch. Equal
     texts that wait at the same time are embedded once. A text whose callers have all been cancelled is left out.
-    Serves one event loop at a time.
+    Callers may come from several event loops, one after another or at a time.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class QueryBatcher:
         self._cache_size = cache_size
         self._cache: OrderedDict[str, Vector] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
-        # Guards what loop and worker share: the four below.
+        # Guards all of the state here but the thread itself.
         self._lock = threading.Lock()
         self._queue: deque[_Request] = deque()
         self._pending: dict[str, _Request] = {}
@@ -61,13 +60,14 @@ class QueryBatcher:
 
     async def embed(self, text: str) -> Vector:
         """The text's vector, shape (dimension,), read-only. Raises `ModelError`."""
-        cached = self._cache.get(text)
-        if cached is not None:
-            self._cache.move_to_end(text)
-            self.cache_hits += 1
-            return cached
-        waiter: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
-        self._enqueue(text, waiter)
+        with self._lock:
+            cached = self._cache.get(text)
+            if cached is not None:
+                self._cache.move_to_end(text)
+                self.cache_hits += 1
+                return cached
+            waiter: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+            self._enqueue(text, waiter)
         return await waiter
 
     async def idle(self, *, timeout_ms: float) -> None:
@@ -86,24 +86,23 @@ class QueryBatcher:
             self._closed = True
             waiting = list(self._queue)
             self._queue.clear()
-        self._fail(waiting, "the embedder was closed", None)
+        self._fail(waiting, ModelError("the embedder was closed"))
         await asyncio.to_thread(self._thread.shutdown)
 
     def _enqueue(self, text: str, waiter: asyncio.Future[Vector]) -> None:
-        with self._lock:
-            if self._closed:
-                raise ModelError("the embedder is closed")
-            request = self._pending.get(text)
-            if request is not None:
-                self.cache_hits += 1
-                request.waiters.append(waiter)
-                return
-            self.cache_misses += 1
-            request = _Request(text=text, waiters=[waiter])
-            self._pending[text] = request
-            self._queue.append(request)
-            if not self._draining:
-                self._start()
+        """Join those who wait for the text, or queue it. The lock is held."""
+        if self._closed:
+            raise ModelError("the embedder is closed")
+        request = self._pending.get(text)
+        if request is not None:
+            self.cache_hits += 1
+            request.waiters.append(waiter)
+            return
+        self.cache_misses += 1
+        request = self._pending[text] = _Request(text=text, waiters=[waiter])
+        self._queue.append(request)
+        if not self._draining:
+            self._start()
 
     def _start(self) -> None:
         """Set the worker to the queue. The lock is held."""
@@ -114,7 +113,7 @@ class QueryBatcher:
         """Embed until nothing waits. In the worker, so that batches follow each other without a loop's turn."""
         while batch := self._take():
             vectors = self._encode([request.text for request in batch])
-            self._on_loop(batch, partial(self._deliver, batch, vectors))
+            self._deliver(batch, vectors)
 
     def _take(self) -> list[_Request]:
         batch: list[_Request] = []
@@ -133,46 +132,47 @@ class QueryBatcher:
         error = job.exception()
         if error is None:
             return
-        batch = self._batch
-        self._on_loop(batch, partial(self._fail, batch, f"the query could not be embedded: {error}", error))
+        failure = ModelError(f"the query could not be embedded: {error}")
+        failure.__cause__ = error
+        self._fail(self._batch, failure)
         with self._lock:
             self._draining = False
             if self._queue:
                 self._start()
 
-    def _on_loop(self, batch: list[_Request], action: Callable[[], None]) -> None:
-        """Run an action where the batch's callers wait."""
-        try:
-            batch[0].waiters[0].get_loop().call_soon_threadsafe(action)
-        except RuntimeError:
-            # The loop is closed, and nobody waits any more.
-            self._forget(batch)
-
     def _deliver(self, batch: list[_Request], vectors: Vector) -> None:
-        self._forget(batch)
-        for request, row in zip(batch, vectors, strict=True):
-            vector = row.copy()
-            vector.flags.writeable = False
-            self._remember(request.text, vector)
-            for waiter in request.waiters:
-                if not waiter.done():
-                    waiter.set_result(vector)
+        # Copies, so that a cached vector does not keep its whole batch.
+        rows = [row.copy() for row in vectors]
+        with self._lock:
+            for request, vector in zip(batch, rows, strict=True):
+                vector.flags.writeable = False
+                del self._pending[request.text]
+                self._cache[request.text] = vector
+            while len(self._cache) > self._cache_size:
+                self._cache.popitem(last=False)
+        for request, vector in zip(batch, rows, strict=True):
+            _resolve(request.waiters, vector)
 
-    def _fail(self, batch: list[_Request], reason: str, cause: BaseException | None) -> None:
-        self._forget(batch)
-        for request in batch:
-            for waiter in request.waiters:
-                if not waiter.done():
-                    error = ModelError(reason)
-                    error.__cause__ = cause
-                    waiter.set_exception(error)
-
-    def _forget(self, batch: list[_Request]) -> None:
+    def _fail(self, batch: list[_Request], failure: ModelError) -> None:
         with self._lock:
             for request in batch:
                 self._pending.pop(request.text, None)
+        for request in batch:
+            _resolve(request.waiters, failure)
 
-    def _remember(self, text: str, vector: Vector) -> None:
-        self._cache[text] = vector
-        if len(self._cache) > self._cache_size:
-            self._cache.popitem(last=False)
+
+def _resolve(waiters: list[asyncio.Future[Vector]], outcome: Vector | ModelError) -> None:
+    """Hand the outcome to each waiter on its own loop, from any thread."""
+    for waiter in waiters:
+        # A closed loop's waiters have all been cancelled.
+        with suppress(RuntimeError):
+            waiter.get_loop().call_soon_threadsafe(_settle, waiter, outcome)
+
+
+def _settle(waiter: asyncio.Future[Vector], outcome: Vector | ModelError) -> None:
+    if waiter.done():
+        return
+    if isinstance(outcome, ModelError):
+        waiter.set_exception(outcome)
+    else:
+        waiter.set_result(outcome)

@@ -18,7 +18,7 @@ MAX_TOKENS = 256
 # 256 tokens are about 1,200 characters of prose; what is cut here would be truncated after tokenizing.
 MAX_CHARS = 2_000
 # What starting a run of the model costs, in tokens: padding a row by more than this is dearer than another run.
-_RUN_COST_TOKENS = 8
+_RUN_COST_TOKENS = 6
 
 Vectors = npt.NDArray[np.float32]
 _Ints = npt.NDArray[np.int64]

@@ -117,7 +117,10 @@ async def recall(
 
     dropped: Counter[DropReason] = Counter()
     kept = _filtered(pool, memories, scope, understood.question, options, dropped)
-    scored = score_candidates(kept, profile, now=clock, named_speaker=understood.named_speaker)
+    similarities = {hit.key: hit.score for report in reports if report.source == "vector" for hit in report.hits}
+    scored = score_candidates(
+        kept, profile, now=clock, named_speaker=understood.named_speaker, similarities=similarities
+    )
     ranked = _reduced(scored, profile, options, dropped)
     stages.done("rank")
 

@@ -7,6 +7,7 @@ cross-encoder is this with another set of weights.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from orion_recall.text import words
 from orion_recall.values import Candidate, MemoryView, ScoredCandidate
 
 UNDATED_RECENCY = 0.5
+_NOTHING: Mapping[UUID, float] = {}
 # Texts that share nine tenths of their words and pairs differ in far fewer of the 64 bits; what passes is compared
 # word by word.
 _NEAR_BITS = 16
@@ -25,9 +27,14 @@ def score_candidates(
     profile: Profile,
     *,
     now: float,
-    named_speaker: str | None,
+    named_speaker: str | None = None,
+    similarities: Mapping[UUID, float] = _NOTHING,
 ) -> list[ScoredCandidate]:
-    """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id."""
+    """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id.
+
+    `similarities` are the cosines of all that the dense search found, also of what is no candidate: a turn is the
+    better for standing beside a good one, since people answer a question one turn later.
+    """
     weights = profile.ranking
     # A memory that the dense search did not reach is no closer than the last one that it did.
     reached = [candidate.scores["vector"] for candidate, _ in candidates if "vector" in candidate.scores]
@@ -39,6 +46,9 @@ def score_candidates(
         similarity = candidate.scores.get("vector", farthest)
         if similarity is not None:
             parts["similarity"] = min(1.0, max(0.0, similarity))
+        beside = [similarities[key] for key in memory.beside if key in similarities]
+        if farthest is not None:
+            parts["neighbour"] = min(1.0, max(0.0, *beside, farthest))
         parts["recency"] = recency(
             memory.ts, now, half_life_hours=profile.time_decay_half_life_hours, floor=profile.recency_floor
         )

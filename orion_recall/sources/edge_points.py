@@ -12,7 +12,7 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
 from orion_recall.text import memory_key
-from orion_recall.values import Change, Memory, MemoryView, Scope
+from orion_recall.values import Change, MemoryView, Scope
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "entities", "speaker")
 _ENTITY_NAMESPACE = UUID("0d9d2f3a-2a54-5b1c-8f39-0a0d8f0f3c55")
@@ -29,7 +29,7 @@ async def memory_points(changes: Sequence[Change], embedder: Embedder, sparse: S
                 "text": _sparse(sparse.encode_document(keyword_form(change.memory))),
                 "context": _sparse(sparse.encode_document(context_form(change))),
             },
-            _payload(change.memory),
+            _payload(change),
         )
         for change, vector in zip(changes, vectors, strict=True)
     ]
@@ -81,10 +81,12 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         source_ref=payload.get("source"),
         tags=tuple(payload.get("tags", ())),
         entities=tuple(payload.get("entities", ())),
+        beside=tuple(UUID(key) for key in payload.get("beside", ())),
     )
 
 
-def _payload(memory: Memory) -> dict[str, Any]:
+def _payload(change: Change) -> dict[str, Any]:
+    memory = change.memory
     fields: dict[str, Any] = {
         "tenant": memory.tenant,
         "id": memory.id,
@@ -101,8 +103,14 @@ def _payload(memory: Memory) -> dict[str, Any]:
         "source": memory.source,
         "tags": list(memory.tags) or None,
         "entities": list(memory.entities) or None,
+        "beside": _beside(change) or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _beside(change: Change) -> list[str]:
+    turns = (change.previous, change.following)
+    return [str(memory_key(change.memory.tenant, turn.id)) for turn in turns if turn is not None]
 
 
 def _is(key: str, value: str) -> qe.FieldCondition:

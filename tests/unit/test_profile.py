@@ -151,11 +151,10 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
     "ranking",
     [
         {"recency": 0.3},
-        {"recency": 0.1, "speaker": 0.2},
         {"fusion": 0.0, "similarity": 0.3, "recency": 0.1},
     ],
 )
-def test_recency_and_speaker_together_may_not_outvote_relevance(ranking: dict[str, float]):
+def test_recency_may_not_outvote_relevance(ranking: dict[str, float]):
     assert errors_of(ranking=ranking) == [("ranking", "outvoted")]
 
 
@@ -163,7 +162,7 @@ def test_recency_and_speaker_together_may_not_outvote_relevance(ranking: dict[st
     "ranking",
     [
         {"fusion": 0.7, "similarity": 0.1, "recency": 0.2},  # 0.8 of the sum, less the last bit
-        {"fusion": 0.6, "similarity": 0.2, "recency": 0.1, "speaker": 0.1},
+        {"fusion": 0.4, "similarity": 0.2, "neighbour": 0.1, "speaker": 0.1, "recency": 0.2},
         {"fusion": 4, "similarity": 0, "recency": 1},
         {"fusion": 0, "similarity": 1, "recency": 0},
     ],

@@ -383,7 +383,7 @@ PROFILES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "fusion": st.fixed_dictionaries(
             {"k": whole(1, 10_000)}, optional={"weights": weights("vector", "lexical", "rdf", "sql_timeline")}
         ),
-        "ranking": weights("fusion", "similarity", "recency", "speaker"),
+        "ranking": weights("fusion", "similarity", "neighbour", "speaker", "recency"),
         "graph": st.fixed_dictionaries({"hops": whole(1, 2), "max_entities": whole(1, 16)}),
     },
 )

@@ -175,7 +175,8 @@ async def test_closing_lets_the_running_batch_finish_and_fails_what_waits(encode
         await batcher.embed("too late")
 
 
-def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder) -> None:
+@pytest.mark.parametrize("finish_first", [True, False])
+def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder, finish_first: bool) -> None:
     batcher = QueryBatcher(encoder)
 
     async def ask_and_leave() -> None:
@@ -183,12 +184,17 @@ def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder) ->
         await until(lambda: bool(encoder.batches), "the batch starts")
         task.cancel()
 
-    asyncio.run(ask_and_leave())
-    encoder.gate.set()
-
     async def ask_again() -> Vector:
-        vector = await batcher.embed("text")
+        if finish_first:
+            encoder.gate.set()
+            await batcher.idle(timeout_ms=10_000)
+        task = asyncio.create_task(batcher.embed("text"))
+        await until(lambda: batcher.cache_hits == 1, "the second query joins the first or finds its vector")
+        encoder.gate.set()
+        vector = await asyncio.wait_for(task, 10)
         await batcher.close()
         return vector
 
+    asyncio.run(ask_and_leave())
     assert asyncio.run(ask_again()).tolist() == [4]
+    assert encoder.batches == [["text"]]

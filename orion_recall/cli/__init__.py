@@ -1,0 +1,1 @@
+"""The commands: one a file, loaded when it is called."""

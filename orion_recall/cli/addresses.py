@@ -1,0 +1,104 @@
+"""Where bus and Postgres are: the environment first, else an `orion-recall up` that runs on the data folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import typer
+from pydantic import SecretStr
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.engines.addresses import read_addresses
+from orion_recall.errors import BusUnavailable, SettingsError
+from orion_recall.postgres import Pool, open_pool
+from orion_recall.settings import Settings
+
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="Data folder of a running `up` (default: ORION_DATA_DIR or .orion)."
+    ),
+]
+_SCHEMES = ("redis://", "rediss://", "unix://")
+
+
+def find(data: Path | None) -> Settings:
+    """The settings with the addresses that are known; either may be absent.
+
+    A running `up` fills in what the environment leaves open. Its Postgres is not taken together with another bus.
+    """
+    settings = Settings.read() if data is None else Settings.read(data_dir=data)
+    if settings.redis_url is not None and settings.postgres_dsn is not None:
+        return settings
+    running = read_addresses(settings.data_dir)
+    if running is None:
+        return settings
+    changes: dict[str, SecretStr] = {}
+    if settings.redis_url is None and running.redis_url is not None:
+        changes["redis_url"] = SecretStr(running.redis_url)
+    same_bus = settings.redis_url is None or running.redis_url is None
+    if settings.postgres_dsn is None and running.postgres_dsn is not None and same_bus:
+        changes["postgres_dsn"] = SecretStr(running.postgres_dsn)
+    return settings.changed(**changes)
+
+
+def bus_of(settings: Settings) -> str:
+    """The bus's address, secrets included; SettingsError when there is none."""
+    url = settings.bus_url
+    if url is None:
+        raise SettingsError(
+            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}), or set ORION_REDIS_URL"
+        )
+    if not url.startswith(_SCHEMES):
+        raise SettingsError("ORION_REDIS_URL: write redis://host:6379/0, rediss://… or unix:///path/to/socket")
+    return url
+
+
+def dsn_of(settings: Settings) -> str:
+    """Postgres's address, secrets included; SettingsError when there is none."""
+    if settings.dsn is None:
+        raise SettingsError(
+            f"no Postgres: start `orion-recall up` (none runs on {settings.data_dir}), or set ORION_POSTGRES_DSN"
+        )
+    return settings.dsn
+
+
+@contextlib.asynccontextmanager
+async def open_bus(settings: Settings) -> AsyncGenerator[Redis]:
+    """A connected client. Inside the block what Redis says no to comes out as BusUnavailable."""
+    url = bus_of(settings)
+    try:
+        redis = connect(url)
+    except ValueError as error:
+        raise SettingsError(f"ORION_REDIS_URL cannot be read: {error}") from error
+    try:
+        await redis.ping()  # pyright: ignore[reportUnknownMemberType]
+        yield redis
+    except RedisError as error:
+        raise BusUnavailable(f"the bus at {without_secrets(url)}: {error}") from error
+    finally:
+        await redis.aclose()
+
+
+@contextlib.asynccontextmanager
+async def open_postgres(settings: Settings) -> AsyncGenerator[Pool]:
+    """A small pool. It opens while Postgres is away: what is asked of it then is a RecordError."""
+    pool = await open_pool(dsn_of(settings), name="cli", min_size=0, max_size=2)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+def dsn_without_secrets(dsn: str) -> str:
+    """A DSN that may be printed: without user, password and what else could be one."""
+    parts = urlsplit(dsn)
+    kept = [(key, value) for key, value in parse_qsl(parts.query) if key in ("host", "port", "dbname", "sslmode")]
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=host, query=urlencode(kept, safe="/"), fragment=""))

@@ -1,0 +1,105 @@
+"""`orion-recall ask`: one question over the bus."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.cli.addresses import DataFolder, bus_of, find
+from orion_recall.cli.moments import moment
+from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.contracts import BundleStats, RecallReplyV1
+from orion_recall.settings import Settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_TIME_HELP = "ISO 8601 with zone, or how long ago (PT2H, P3D)."
+
+
+@app.command()
+def ask(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
+    profile: Annotated[str | None, typer.Option(help="How to recall (see `profiles list`).")] = None,
+    session: Annotated[str | None, typer.Option(help="The session that asks.")] = None,
+    node: Annotated[str | None, typer.Option(help="The node that asks.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose memories.")] = None,
+    scope: Annotated[str | None, typer.Option(metavar="session|user|global", help="What may be searched.")] = None,
+    user: Annotated[str | None, typer.Option(help="The user, for scope user.")] = None,
+    k: Annotated[int | None, typer.Option("--k", help="Items at most.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Tokens of the rendered text at most.")] = None,
+    budget: Annotated[str | None, typer.Option(metavar="low|mid|high", help="How deep to search.")] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only later memories: {_TIME_HELP}")] = None,
+    until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {_TIME_HELP}")] = None,
+    as_of: Annotated[str | None, typer.Option(help=f'"Now" for this question: {_TIME_HELP}')] = None,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Ask what is remembered, over the bus.
+
+    Prints the bundle as a prompt would see it, and what every source found. With --json: the whole reply.
+
+    Example: [bold]orion-recall ask "What is wrong with the crane?" --profile deep.graph.v1 --since P7D --k 5[/]
+    """
+    settings = find(data)
+    options: dict[str, Any] = {
+        "tenant": tenant,
+        "scope": scope,
+        "user": user,
+        "k": k,
+        "max_tokens": max_tokens,
+        "budget": budget,
+        "since": moment("--since", since),
+        "until": moment("--until", until),
+        "as_of": moment("--as-of", as_of),
+    }
+    fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    fields["options"] = {name: value for name, value in options.items() if value is not None}
+    reply = asyncio.run(_recall(settings, text, fields, timeout))
+    if as_json:
+        print_json(reply.model_dump(mode="json", exclude_unset=True))
+    if reply.error:
+        print_error(reply.error.type, f"{reply.error.type}: {reply.error.message}", as_json=False)
+        return 1
+    if not as_json:
+        show(reply)
+    return 0
+
+
+async def _recall(settings: Settings, text: str, fields: dict[str, Any], timeout_s: float) -> RecallReplyV1:
+    async with RecallClient.connect(bus_of(settings), prefix=settings.prefix, service="orion-recall-cli") as client:
+        return await client.recall(text, timeout_s=timeout_s, **fields)
+
+
+def show(reply: RecallReplyV1) -> None:
+    """The bundle, then what every source found."""
+    out, stats = console(), reply.bundle.stats
+    if reply.bundle.rendered:
+        out.print(Text(visible(reply.bundle.rendered)), soft_wrap=True)
+    else:
+        notes().print("nothing was found")
+    out.print()
+    out.print(table(("source", "status", "hits", "ms", "error"), source_rows(stats)))
+    out.print(Text(summary(reply), style="dim"), soft_wrap=True)
+
+
+def source_rows(stats: BundleStats) -> list[tuple[str, str, int, float, str | None]]:
+    """Name, status, hits, milliseconds and error of every source."""
+    return [
+        (name, source.status, source.count, round(source.ms, 1), source.error)
+        for name, source in (stats.sources or {}).items()
+    ]
+
+
+def summary(reply: RecallReplyV1) -> str:
+    """One line on the whole answer."""
+    stats = reply.bundle.stats
+    left_out = ", ".join(f"{count} {reason}" for reason, count in (stats.dropped or {}).items())
+    return (
+        f"{stats.outcome}, {len(reply.bundle.items)} items, {stats.tokens} tokens, {stats.latency_ms:.0f} ms, "
+        f"profile {stats.profile}, decision {stats.decision_id}" + (f"; left out: {left_out}" if left_out else "")
+    )

@@ -1,0 +1,167 @@
+"""`orion-recall import`: the memories of a file, over the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.cli.addresses import DataFolder, bus_of, find, open_postgres
+from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
+from orion_recall.errors import RecordError
+from orion_recall.memory.import_file import ImportPosition, ImportSummary
+from orion_recall.memory.import_mapping import ImportMapping, read_mapping
+from orion_recall.memory.import_progress import ImportProgress
+from orion_recall.memory.importer import Imported, import_file, wait_for_copies
+from orion_recall.memory.record import CopyPosition, Record
+from orion_recall.settings import Settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_SHOWN_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """`copies` is caught_up, behind, unknown (no Postgres to ask) or not_waited_for."""
+
+    imported: Imported
+    copies: str
+    behind: Sequence[CopyPosition] = ()
+
+
+@app.command("import")
+def import_memories(
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line.")],
+    timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
+    fields: Annotated[
+        str | None, typer.Option("--map", help="Fields with other names: id=key,text=body.said")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew where a run was stopped.")] = False,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Store the memories of a file, over the bus.
+
+    Each line is one memory: id and text, and whatever is known of kind, speaker, session_id, occurred_at, tags,
+    entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was; running
+    it again changes nothing. Exit code 1 when a line was rejected or its id holds other content.
+
+    Example: [bold]orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC[/]
+    """
+    settings = find(data)
+    mapping = read_mapping(fields, timezone=timezone, tenant=tenant)
+    progress = _progress(settings, file, mapping, restart=restart)
+    outcome = asyncio.run(_import(settings, file, mapping, progress, wait=wait))
+    if as_json:
+        print_json(_as_json(outcome))
+    else:
+        _show(outcome)
+    summary = outcome.imported.summary
+    return 1 if summary.rejected or summary.conflict else 0
+
+
+def _progress(settings: Settings, file: Path, mapping: ImportMapping, *, restart: bool) -> ImportProgress:
+    target = settings.prefix + bus_of(settings)
+    progress = ImportProgress.open(_state_folder(), file, mapping, target)
+    if restart:
+        progress.finish()
+        progress = ImportProgress.open(_state_folder(), file, mapping, target)
+    if progress.position.line:
+        notes().print(f"going on after line {progress.position.line} (--restart begins anew)")
+    return progress
+
+
+def _state_folder() -> Path:
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "orion-recall"
+
+
+async def _import(
+    settings: Settings, file: Path, mapping: ImportMapping, progress: ImportProgress, *, wait: bool
+) -> _Outcome:
+    with _bars() as bars:
+        reading = bars.add_task("storing", total=file.stat().st_size, completed=progress.position.offset)
+
+        def stored(end: ImportPosition, summary: ImportSummary) -> None:
+            bars.update(reading, completed=end.offset, description=f"storing ({summary.read:,} lines)")
+
+        async with RecallClient.connect(
+            bus_of(settings), prefix=settings.prefix, service="orion-recall-import"
+        ) as client:
+            imported = await import_file(client, file, mapping, progress=progress, advanced=stored)
+        if not wait:
+            return _Outcome(imported=imported, copies="not_waited_for")
+        if imported.position is None:
+            return _Outcome(imported=imported, copies="caught_up")
+        if settings.dsn is None:
+            return _Outcome(imported=imported, copies="unknown")
+        return await _caught_up(settings, imported, bars, imported.position)
+
+
+async def _caught_up(settings: Settings, imported: Imported, bars: Progress, position: int) -> _Outcome:
+    catching_up = bars.add_task("index and graph", total=position)
+
+    def moved(copies: Sequence[CopyPosition]) -> None:
+        bars.update(catching_up, completed=min([position, *(copy.position for copy in copies)]))
+
+    try:
+        async with open_postgres(settings) as pool:
+            behind = await wait_for_copies(Record(pool), position, advanced=moved)
+    except RecordError as error:
+        notes().print(Text(f"everything is stored; whether index and graph have it cannot be seen: {error}"))
+        return _Outcome(imported=imported, copies="unknown")
+    return _Outcome(imported=imported, copies="behind" if behind else "caught_up", behind=behind)
+
+
+@contextlib.contextmanager
+def _bars() -> Generator[Progress]:
+    shown = notes()
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
+        yield bars
+
+
+def _as_json(outcome: _Outcome) -> dict[str, object]:
+    summary = outcome.imported.summary
+    return {
+        "file": summary.file,
+        "read": summary.read,
+        "stored": summary.stored,
+        "unchanged": summary.unchanged,
+        "conflict": summary.conflict,
+        "rejected": summary.rejected,
+        "problems": [{"file": one.file, "line": one.line, "reason": one.reason} for one in summary.problems],
+        "went_on_after_line": outcome.imported.began.line,
+        "position": outcome.imported.position,
+        "copies": outcome.copies,
+        "behind": [{"copy": copy.copy, "kind": copy.kind, "position": copy.position} for copy in outcome.behind],
+    }
+
+
+def _show(outcome: _Outcome) -> None:
+    summary, began = outcome.imported.summary, outcome.imported.began
+    console().print(Text(visible(summary.describe())), soft_wrap=True)
+    remarks = [str(problem) for problem in summary.problems[:_SHOWN_PROBLEMS]]
+    more = summary.rejected + summary.conflict - len(remarks)
+    remarks += [f"… and {more} more (--json gives a hundred)"] if more > 0 else []
+    if began.line:
+        remarks.append(f"the lines up to {began.line} were counted by the run before")
+    if outcome.copies == "unknown":
+        remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
+    remarks += [
+        f"the {copy.kind} of {copy.copy} does not move: at {copy.position} of {outcome.imported.position}"
+        for copy in outcome.behind
+    ]
+    for remark in remarks:
+        notes().print(Text(visible(remark)), soft_wrap=True)

@@ -1,0 +1,144 @@
+"""The program `orion-recall`: finds the command, loads it alone, and turns errors into one line and an exit code.
+
+Exit codes: 0 done, 1 it failed or was not found, 2 wrong usage or settings, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import io
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+import typer.core
+from typer.main import get_command as built
+
+from orion_recall.cli.output import print_error
+from orion_recall.errors import (
+    EngineError,
+    ImportFileError,
+    InvalidMessage,
+    OrionError,
+    ProfileError,
+    SettingsError,
+)
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+# Each line is the first line of the command's own help; a test keeps them equal.
+COMMANDS = {
+    "demo": "See it work: sample memories, questions under three profiles, the decisions by SQL.",
+    "up": "Run everything here: bus, Postgres, index, graph and one worker.",
+    "worker": "Run one worker on the engines that the environment names.",
+    "ask": "Ask what is remembered, over the bus.",
+    "import": "Store the memories of a file, over the bus.",
+    "profiles": "Look at profiles, check them, compare them.",
+    "decisions": "Look into the decision log.",
+    "dead": "Look at messages that could not be served, and put them back.",
+    "status": "See how bus, record, copies and sink are doing.",
+    "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
+}
+_MODULES = {"import": "import_memories"}
+_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, InvalidMessage)
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """Lists the commands by their first lines, and imports the module of the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, in the order in which one needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What stands in the list; `resolve_command` gives what is run."""
+        if cmd_name not in COMMANDS:
+            return None
+        return self.commands.setdefault(cmd_name, typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name]))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command itself, with its module loaded."""
+        self.commands.update({name: self.get_command(ctx, name) for name in COMMANDS})
+        name, command, rest = super().resolve_command(ctx, args)
+        return (name, command and load(name or ""), rest)
+
+
+def load(name: str) -> Any:
+    """The command of that name, out of its own module."""
+    module = importlib.import_module(f"orion_recall.cli.{_MODULES.get(name, name)}")
+    command = built(module.app)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    name="orion-recall",
+    cls=LazyGroup,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version")] = False,
+) -> None:
+    """One place to ask: what do we remember about this?
+
+    Begin with [bold]orion-recall demo[/]. Then [bold]orion-recall up[/] in one terminal, and in another
+    [bold]orion-recall ask "What is wrong with the crane?"[/]
+    """
+    if show_version:
+        typer.echo(f"orion-recall {version('orion-recall')}")
+    elif context.invoked_subcommand is None:
+        raise typer.BadParameter("give a command", ctx=context)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line; its exit code."""
+    before_text = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = "--json" in before_text
+    try:
+        result = built(app)(args=list(arguments) or ["--help"], prog_name="orion-recall", standalone_mode=False)
+    except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
+        return INTERRUPTED
+    except typer.TyperException as error:
+        print_error("UsageError", _with_hint(error), as_json=as_json)
+        return error.exit_code
+    except OrionError as error:
+        print_error(type(error).__name__, str(error), as_json=as_json)
+        return USAGE if isinstance(error, _WRONG_USE) else FAILED
+    except ModuleNotFoundError as error:
+        if (error.name or "orion_recall").startswith("orion_recall"):
+            raise
+        what = f"{error.name} is not installed: pip install 'orion-recall[embedded]'"
+        print_error("SettingsError", what, as_json=as_json)
+        return USAGE
+    except OSError as error:
+        what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        print_error(type(error).__name__, what, as_json=as_json)
+        return FAILED
+    return result if isinstance(result, int) else OK
+
+
+def main() -> None:
+    """The entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    code = run(sys.argv[1:])
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    sys.exit(code)
+
+
+def _with_hint(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    hint = f" (see `{context.command_path} --help`)" if context is not None else ""
+    return f"{error.format_message()}{hint}"

@@ -1,0 +1,29 @@
+"""Times as people give them on a command line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from pydantic import TypeAdapter, ValidationError
+
+from orion_recall.contracts import zoned_moment
+from orion_recall.errors import SettingsError
+
+_DURATION = TypeAdapter(timedelta)
+
+
+def moment(option: str, text: str | None, *, now: datetime | None = None) -> datetime | None:
+    """A time with a zone, or an ISO 8601 duration before now: `2026-03-01T09:30:00Z`, `PT2H`, `P3D`.
+
+    None for None; SettingsError that names `option` for anything else.
+    """
+    if text is None:
+        return None
+    try:
+        if text.startswith("P"):
+            return (now or datetime.now(UTC)) - _DURATION.validate_python(text)
+        return zoned_moment(text)
+    except (ValidationError, OverflowError):
+        raise SettingsError(f"{option}: {text!r} is no duration such as PT2H or P3D") from None
+    except ValueError as error:
+        raise SettingsError(f"{option}: {error} (got {text!r}); or how long ago, such as PT2H or P3D") from None

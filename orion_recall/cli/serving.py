@@ -1,0 +1,71 @@
+"""Running a worker until a signal: the first one lets it finish what it holds, the second one ends it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from orion_recall.service import Service
+
+log = logging.getLogger("orion_recall.service")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(slots=True)
+class StopSignals:
+    """How often the process was asked to stop, and what the first time does: `gently`, else cancelling the task."""
+
+    task: asyncio.Task[object]
+    asked: int = 0
+    gently: Callable[[], None] | None = None
+
+    def ask(self) -> None:
+        """One signal more."""
+        self.asked += 1
+        if self.asked == 1 and self.gently is not None:
+            log.info("stopping; once more to stop at once")
+            self.gently()
+        else:
+            self.task.cancel()
+
+
+@contextlib.contextmanager
+def stop_signals() -> Generator[StopSignals]:
+    """Takes SIGINT and SIGTERM for the block. One ends it without an error, a second one by CancelledError."""
+    task = asyncio.current_task()
+    assert task is not None
+    signals = StopSignals(task)
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, signals.ask)
+    try:
+        yield signals
+    except asyncio.CancelledError:
+        if signals.asked != 1:
+            raise
+        task.uncancel()
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def serve(service: Service, signals: StopSignals, announce: Callable[[], None]) -> None:
+    """Serves until the first signal; `announce` is called once queries are being taken."""
+    ready = asyncio.Event()
+    serving = asyncio.create_task(service.serve(ready))
+    waiting = asyncio.create_task(ready.wait())
+    try:
+        await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if ready.is_set():
+            signals.gently = service.stop
+            announce()
+        await serving
+    finally:
+        waiting.cancel()
+        serving.cancel()
+        await asyncio.gather(waiting, serving, return_exceptions=True)

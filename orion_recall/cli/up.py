@@ -1,0 +1,100 @@
+"""`orion-recall up`: everything in one process tree, on one data folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+from rich.text import Text
+
+from orion_recall.bus.connect import without_secrets
+from orion_recall.cli.addresses import dsn_without_secrets
+from orion_recall.cli.output import JsonFlag, console, print_json
+from orion_recall.cli.serving import serve, stop_signals
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.postgres import migrate
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+from orion_recall.telemetry import log_to_stderr
+
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+
+
+@app.command()
+def up(
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Folder for all data (default: ORION_DATA_DIR or .orion)."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run everything here: bus, Postgres, index, graph and one worker.
+
+    Runs until Ctrl-C or SIGTERM. An engine whose address is in the environment (ORION_REDIS_URL,
+    ORION_POSTGRES_DSN) is used where it is; the others are started on the data folder. With --json the first
+    line, written once queries are being taken, is one object with bus_url and postgres_dsn.
+
+    Example: [bold]orion-recall up --data .orion[/], then in another terminal:
+    [bold]orion-recall ask "What is wrong with the crane?" --data .orion[/]
+    """
+    settings = Settings.read() if data is None else Settings.read(data_dir=data)
+    log_to_stderr(settings.log_level)
+    asyncio.run(_run(settings, as_json=as_json))
+
+
+async def _run(settings: Settings, *, as_json: bool) -> None:
+    own_bus, own_postgres = settings.redis_url is None, settings.postgres_dsn is None
+    with stop_signals() as signals:
+        async with EmbeddedEngines.start(settings.data_dir, valkey=own_bus, postgres=own_postgres) as engines:
+            engines.supervise()
+            if own_bus:
+                settings = settings.changed(redis_url=SecretStr(engines.redis_url))
+            if own_postgres:
+                settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
+                await migrate(engines.postgres_dsn)  # before the first query: its timeline reads a view
+            async with Service.start(settings) as service:
+                await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))
+
+
+def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> None:
+    settings, opened = service.settings, service.opened
+    ready: dict[str, Any] = {
+        "ready": True,
+        "bus_url": without_secrets(settings.bus_url or ""),
+        "postgres_dsn": _shown_dsn(settings, engines),
+        "data_dir": str(engines.data_dir),
+        "pid": os.getpid(),
+        "index_position": opened.index.position if opened.index else None,
+        "graph_position": opened.graph.position if opened.graph else None,
+        "profiles": sorted(service.profiles),
+        "engines": engines.pids,
+        "broken": opened.broken,
+    }
+    if as_json:
+        print_json(ready, one_line=True)
+        return
+    out = console()
+    lines = (
+        f"orion-recall is up (process {ready['pid']})",
+        f"  bus       {ready['bus_url']}",
+        f"  Postgres  {ready['postgres_dsn']}",
+        f"  data      {ready['data_dir']}",
+        f"  copies    index at {ready['index_position']}, graph at {ready['graph_position']}",
+        f"  profiles  {', '.join(ready['profiles'])}",
+        "",
+        "Ask from another terminal:",
+        f'  orion-recall ask "What is wrong with the crane?" --data {settings.data_dir}',
+        "Ctrl-C stops everything.",
+    )
+    for line in lines:
+        out.print(Text(line), soft_wrap=True)
+
+
+def _shown_dsn(settings: Settings, engines: EmbeddedEngines) -> str:
+    """The embedded one as it is, for it holds no secret and is to be used; another one without its secrets."""
+    embedded = "postgres" in engines.pids
+    return engines.postgres_dsn if embedded else dsn_without_secrets(settings.dsn or "")

@@ -1,0 +1,64 @@
+"""`orion-recall worker`: one worker on engines that run elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import typer
+
+from orion_recall.bus.connect import without_secrets
+from orion_recall.cli.addresses import bus_of, dsn_without_secrets
+from orion_recall.cli.output import JsonFlag, print_json
+from orion_recall.cli.serving import serve, stop_signals
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+from orion_recall.telemetry import log_to_stderr
+
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+
+
+@app.command()
+def worker(as_json: JsonFlag = False) -> None:
+    """Run one worker on the engines that the environment names.
+
+    ORION_REDIS_URL is the bus (required), ORION_POSTGRES_DSN the record and decision log, ORION_DATA_DIR the
+    folder of this worker's own index and graph. SIGTERM or Ctrl-C: it takes nothing more, answers what it holds
+    and ends; a second one ends it at once.
+
+    Example: [bold]ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
+    ORION_DATA_DIR=/var/lib/orion orion-recall worker[/]
+    """
+    settings = Settings.read()
+    bus_of(settings)
+    log_to_stderr(settings.log_level)
+    asyncio.run(_run(settings, as_json=as_json))
+
+
+async def _run(settings: Settings, *, as_json: bool) -> None:
+    with stop_signals() as signals:
+        async with Service.start(settings) as service:
+            await serve(service, signals, lambda: _announce(service, as_json=as_json))
+
+
+def _announce(service: Service, *, as_json: bool) -> None:
+    settings, opened = service.settings, service.opened
+    bus = without_secrets(settings.bus_url or "")
+    if not as_json:
+        print(f"worker {settings.instance} takes queries from {bus}", flush=True)
+        return
+    print_json(
+        {
+            "ready": True,
+            "instance": settings.instance,
+            "bus_url": bus,
+            "postgres_dsn": dsn_without_secrets(settings.dsn) if settings.dsn else None,
+            "data_dir": str(settings.data_dir.resolve()),
+            "pid": os.getpid(),
+            "index_position": opened.index.position if opened.index else None,
+            "graph_position": opened.graph.position if opened.graph else None,
+            "profiles": sorted(service.profiles),
+            "broken": opened.broken,
+        },
+        one_line=True,
+    )

@@ -1,0 +1,280 @@
+"""Example messages of every kind, as they stand in the field `envelope` of a stream entry.
+
+One story: an executor asks what keeps the harbour crane from running, and gets what Bo and Ana said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orion_recall.contracts import (
+    DECISION_KIND,
+    QUERY_KIND,
+    RECEIPT_KIND,
+    REPLY_KIND,
+    STORE_KIND,
+    RecallDecisionV1,
+)
+
+Json = dict[str, Any]
+
+_EXECUTOR: Json = {"name": "cortex-exec", "node": "athena", "version": "1.4.0", "instance": "cortex-exec-1"}
+_SERVICE: Json = {"name": "orion-recall", "node": "athena", "instance": "athena-4711"}
+_TRACE: Json = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+_ASKED = "2026-03-02T08:15:30.250000+00:00"
+_ANSWERED = "2026-03-02T08:15:30.291000+00:00"
+_QUERY_ID = "7d0c2f2e-5a43-4a55-9a60-0f6f3a0b7a01"
+_REPLY_TO = "recall.reply.v1:5f0f6c1e0a2b4c7d8e9f00112233aabb"
+_FRAGMENT = "What keeps the harbour crane from running?"
+_DECISION_ID = "b0c7a3b4-4f0e-4d54-8a39-6a2f5a3c9d11"
+
+_CRANE = "Bo: The harbour crane needs a new gearbox by Friday."
+_ORDER = "Ana: I ordered the gearbox for the crane at Fjord Labs."
+
+
+def examples() -> dict[str, Json]:
+    """The messages by file name."""
+    return {
+        "query": _request(QUERY_KIND, _query()),
+        "query_with_options": _request(QUERY_KIND, _query() | {"options": _options()}),
+        "query_with_short_names": _short_names(),
+        "reply": _answer(REPLY_KIND, {"bundle": _bundle(_items())}),
+        "reply_with_options": _answer(REPLY_KIND, {"bundle": _extended_bundle()}),
+        "reply_empty": _answer(REPLY_KIND, {"bundle": _bundle([])}),
+        "reply_error": _answer(REPLY_KIND, _error_reply()),
+        "decision": _answer(DECISION_KIND, _decision()),
+        "store": _request(STORE_KIND, {"memories": _memories()}),
+        "receipt": _answer(RECEIPT_KIND, _receipt()),
+    }
+
+
+def _request(kind: str, payload: Json) -> Json:
+    return _envelope(kind, payload, _EXECUTOR, _QUERY_ID, _ASKED) | {"ttl_ms": 2000, "reply_to": _REPLY_TO}
+
+
+def _answer(kind: str, payload: Json) -> Json:
+    answer = _envelope(kind, payload, _SERVICE, "e2a5b7d0-9c1f-4a3e-8b56-1d2c3b4a5f02", _ANSWERED)
+    return answer | {"causality_chain": [_QUERY_ID]}
+
+
+def _envelope(kind: str, payload: Json, source: Json, message_id: str, at: str) -> Json:
+    return {
+        "schema": "orion.envelope",
+        "schema_version": "2.0.0",
+        "id": message_id,
+        "correlation_id": "plan-42/step-3",
+        "kind": kind,
+        "source": source,
+        "created_at": at,
+        "ttl_ms": None,
+        "reply_to": None,
+        "trace": _TRACE,
+        "causality_chain": [],
+        "payload": payload,
+    }
+
+
+def _short_names() -> Json:
+    return {
+        "corr_id": "plan-42/step-3",
+        "event": QUERY_KIND,
+        "service": "cortex-exec",
+        "ts": 1772439330.25,
+        "payload": {"fragment": _FRAGMENT},
+    }
+
+
+def _query() -> Json:
+    return {
+        "fragment": _FRAGMENT,
+        "verb": "reflect",
+        "intent": "plan the day's repairs",
+        "session_id": "shift-2026-03-02",
+        "node_id": "athena",
+        "profile": "reflect.v1",
+        "reply_to": _REPLY_TO,
+    }
+
+
+def _options() -> Json:
+    return {
+        "tenant": "default",
+        "scope": "global",
+        "k": 8,
+        "budget": "mid",
+        "max_tokens": 200,
+        "min_score": 0.1,
+        "kinds": ["experience", "world"],
+        "tags": ["harbour"],
+        "since": "2026-02-01T00:00:00Z",
+        "until": "2026-03-02T09:15:00+01:00",
+        "as_of": "2026-03-02T08:15:30Z",
+        "exclude": ["mem-03"],
+        "include": {"trace": True, "entities": True, "chunks": False},
+    }
+
+
+def _items() -> list[Json]:
+    return [
+        _item("mem-17", "lexical", _CRANE, score=0.963415, ts=1772355600.0),
+        _item("mem-21", "vector", _ORDER, score=0.901172, ts=1772391600.0),
+    ]
+
+
+def _item(memory_id: str, source: str, snippet: str, *, score: float, ts: float) -> Json:
+    return {
+        "id": memory_id,
+        "source": source,
+        "source_ref": "index",
+        "uri": None,
+        "score": score,
+        "ts": ts,
+        "title": None,
+        "snippet": snippet,
+        "tags": ["harbour"],
+    }
+
+
+def _bundle(items: list[Json]) -> Json:
+    lines = [f"- [2026-03-01 {item['source']} {item['id']}] {item['snippet']}" for item in items]
+    found = len(items)
+    counts = {"vector": found, "lexical": found, "rdf": 0, "sql_timeline": 0}
+    stats = {"backend_counts": counts, "latency_ms": 38.214, "profile": "reflect.v1"}
+    return {"rendered": "\n".join(lines), "items": items, "stats": stats}
+
+
+def _extended_bundle() -> Json:
+    crane, order = _items()
+    crane |= _further("Bo", {"fusion": 1.0, "similarity": 0.871707, "recency": 0.890899}, ranks=(2, 1))
+    order |= _further("Ana", {"fusion": 0.983871, "similarity": 0.612345, "recency": 0.979}, ranks=(1, 3))
+    bundle = _bundle([crane, order])
+    bundle["stats"] |= {
+        "outcome": "ok",
+        "decision_id": _DECISION_ID,
+        "tokens": 58,
+        "dropped": {"near_duplicate": 1},
+        "sources": _source_stats(),
+        "trace": {"stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6}, "ranked": 2},
+    }
+    return bundle
+
+
+def _further(speaker: str, parts: Mapping[str, float], *, ranks: tuple[int, int]) -> Json:
+    return {
+        "kind": "experience",
+        "speaker": speaker,
+        "session_id": "shift-2026-03-01",
+        "score_parts": dict(parts),
+        "ranks": {"vector": ranks[0], "lexical": ranks[1]},
+        "entities": [speaker, "Fjord Labs"],
+    }
+
+
+def _source_stats() -> Json:
+    return {
+        "vector": {"status": "ok", "count": 2, "ms": 9.214, "error": None},
+        "lexical": {"status": "ok", "count": 2, "ms": 1.022, "error": None},
+        "rdf": {"status": "empty", "count": 0, "ms": 2.518, "error": None},
+        "sql_timeline": {"status": "empty", "count": 0, "ms": 3.127, "error": None},
+    }
+
+
+def _error_reply() -> Json:
+    stats: Json = {"backend_counts": {}, "latency_ms": 0.412, "profile": "reflect.v1"}
+    error = {"type": "invalid", "message": "payload.fragment: Input should be a valid string (got 7)"}
+    return {"bundle": {"rendered": "", "items": [], "stats": stats}, "error": error}
+
+
+def _decision() -> Json:
+    items = _extended_bundle()["items"]
+    decided = RecallDecisionV1.model_validate(
+        {
+            "id": _DECISION_ID,
+            "corr_id": "plan-42/step-3",
+            **{name: value for name, value in _query().items() if name not in ("fragment", "reply_to", "intent")},
+            "intent": _query()["intent"],
+            "query": _FRAGMENT,
+            "query_chars": len(_FRAGMENT),
+            "selected_ids": [item["id"] for item in items],
+            "selected": [
+                {
+                    "id": item["id"],
+                    "source": item["source"],
+                    "score": item["score"],
+                    "parts": item["score_parts"],
+                    "ranks": item["ranks"],
+                }
+                for item in items
+            ],
+            "backend_counts": {"vector": 2, "lexical": 2, "rdf": 0, "sql_timeline": 0},
+            "sources": _source_stats(),
+            "dropped": {"near_duplicate": 1},
+            "latency_ms": 38.214,
+            "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
+            "created_at": _ANSWERED,
+            "outcome": "ok",
+            "tenant": "default",
+            "scope": "global",
+            "profile_requested": "reflect.v1",
+            "profile_hash": "8f3b1c0a9d2e4f57",
+            "tokens": 58,
+            "entry_id": "1772439330251-0",
+            "reply_to": _REPLY_TO,
+            "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+            "worker": "athena-4711",
+        }
+    )
+    return decided.model_dump(mode="json")
+
+
+def _memories() -> list[Json]:
+    return [
+        {
+            "id": "mem-17",
+            "text": "The harbour crane needs a new gearbox by Friday.",
+            "speaker": "Bo",
+            "session_id": "shift-2026-03-01",
+            "occurred_at": "2026-03-01T09:00:00Z",
+            "tags": ["harbour"],
+        },
+        {
+            "id": "mem-21",
+            "text": "I ordered the gearbox for the crane at Fjord Labs.",
+            "tenant": "default",
+            "kind": "experience",
+            "speaker": "Ana",
+            "session_id": "shift-2026-03-01",
+            "node_id": "athena",
+            "user_id": "ana",
+            "agent_id": "cortex-exec",
+            "run_id": "plan-41",
+            "occurred_at": 1772391600,
+            "mentioned_at": "2026-03-01T20:05:00+01:00",
+            "tags": ["harbour"],
+            "entities": ["Fjord Labs"],
+            "source": "chat",
+            "uri": "chat://shift-2026-03-01/21",
+            "metadata": {"channel": "radio"},
+        },
+        {"id": "mem-03", "text": "The crane lifts forty tonnes.", "kind": "world", "title": "Harbour crane"},
+    ]
+
+
+def _receipt() -> Json:
+    return {
+        "stored": 1,
+        "unchanged": 1,
+        "conflict": 1,
+        "rejected": 0,
+        "position": 5,
+        "results": [
+            {"id": "mem-17", "status": "unchanged"},
+            {"id": "mem-21", "status": "stored"},
+            {
+                "id": "mem-03",
+                "status": "conflict",
+                "reason": "the id holds other content: a changed memory needs an id of its own",
+            },
+        ],
+    }

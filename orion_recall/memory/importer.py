@@ -1,0 +1,146 @@
+"""Importing a file over the bus: several batches in flight, acknowledged in order, taken up again after a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.contracts import MemoryReceiptV1
+from orion_recall.errors import ClientError
+from orion_recall.memory.import_file import ImportBatch, ImportPosition, ImportSummary, read_batches
+from orion_recall.memory.import_mapping import ImportMapping
+from orion_recall.memory.import_progress import ImportProgress
+from orion_recall.memory.record import CopyPosition, Record
+
+IN_FLIGHT = 4
+# A copy that is behind and has not moved for so long is not waited for: it may be one of a worker that is gone.
+STALLED_S = 15.0
+_LOOK_EVERY_S = 0.1
+_KINDS = frozenset(("index", "graph"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of a file.
+
+    `position` is the outbox position at which all of it is in index and graph (None: nothing was stored), and
+    `began` where in the file this run began: after the last acknowledged batch of an earlier one.
+    """
+
+    summary: ImportSummary
+    position: int | None
+    began: ImportPosition
+
+
+async def import_file(
+    client: RecallClient,
+    path: Path,
+    mapping: ImportMapping | None = None,
+    *,
+    progress: ImportProgress | None = None,
+    advanced: Callable[[ImportPosition, ImportSummary], None] | None = None,
+    batch_size: int = 200,
+) -> Imported:
+    """Stores every memory of a JSON-lines file; done when all of it is acknowledged.
+
+    With `progress` a run that was stopped is gone on with. `advanced` is told after each batch. Batches travel
+    side by side: of two lines with one id and other content, either may be the one that is kept.
+    ImportFileError: the file cannot be read. ReplyTimeout, BusUnavailable, ClientError (the worker stores
+    nothing): run it again, and it goes on.
+    """
+    began = progress.position if progress is not None else ImportPosition()
+    summary = ImportSummary(file=str(path))
+    run = _Run(client, summary, progress, advanced)
+    batches = read_batches(path, mapping or ImportMapping(), start=began, batch_size=batch_size)
+    try:
+        # Reading and checking a batch takes a while: not on the loop.
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            await run.send(batch)
+        await run.settle(0)
+    except BaseException:
+        await run.abandon()
+        raise
+    if progress is not None:
+        progress.finish()
+    return Imported(summary=summary, position=run.position, began=began)
+
+
+class _Run:
+    """The batches that are under way, oldest first."""
+
+    def __init__(
+        self,
+        client: RecallClient,
+        summary: ImportSummary,
+        progress: ImportProgress | None,
+        advanced: Callable[[ImportPosition, ImportSummary], None] | None,
+    ) -> None:
+        self.position: int | None = None
+        self._client, self._summary, self._progress, self._advanced = client, summary, progress, advanced
+        self._under_way: deque[tuple[ImportBatch, asyncio.Task[MemoryReceiptV1 | None]]] = deque()
+
+    async def send(self, batch: ImportBatch) -> None:
+        """Sends one batch more, once there is room for it."""
+        await self.settle(IN_FLIGHT - 1)
+        self._under_way.append((batch, asyncio.create_task(self._store(batch))))
+
+    async def settle(self, left: int) -> None:
+        """Waits for receipts, in order, until at most `left` batches are under way."""
+        while len(self._under_way) > left:
+            batch, storing = self._under_way[0]
+            receipt = await storing
+            self._under_way.popleft()
+            self._summary.add(batch, receipt)
+            if receipt is not None and receipt.position is not None:
+                self.position = max(self.position or 0, receipt.position)
+            if self._progress is not None:
+                await asyncio.to_thread(self._progress.acknowledge, batch.end)
+            if self._advanced is not None:
+                self._advanced(batch.end, self._summary)
+
+    async def abandon(self) -> None:
+        """Stops waiting for what is under way; nothing of it is acknowledged."""
+        for _, storing in self._under_way:
+            storing.cancel()
+        await asyncio.gather(*(storing for _, storing in self._under_way), return_exceptions=True)
+
+    async def _store(self, batch: ImportBatch) -> MemoryReceiptV1 | None:
+        if not batch.memories:
+            return None
+        receipt = await self._client.store(batch.memories)
+        if receipt.error is not None:
+            raise ClientError(f"the lines up to {batch.end.line} were not stored: {receipt.error.message}")
+        return receipt
+
+
+async def wait_for_copies(
+    record: Record,
+    position: int,
+    *,
+    stalled_s: float = STALLED_S,
+    advanced: Callable[[Sequence[CopyPosition]], None] | None = None,
+) -> list[CopyPosition]:
+    """Waits until every registered copy, one of the index and one of the graph at least, is at `position`.
+
+    Gives those that are still behind when nothing has moved for `stalled_s`; normally none. RecordError:
+    Postgres is away.
+    """
+    last: list[CopyPosition] = []
+    moved_at = time.monotonic()
+    while True:
+        copies = await record.copies()
+        if advanced is not None:
+            advanced(copies)
+        behind = [copy for copy in copies if copy.position < position]
+        if not behind and {copy.kind for copy in copies} >= _KINDS:
+            return []
+        if copies != last:
+            last, moved_at = copies, time.monotonic()
+        elif time.monotonic() - moved_at > stalled_s:
+            return behind
+        await asyncio.sleep(_LOOK_EVERY_S)
