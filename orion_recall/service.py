@@ -134,6 +134,7 @@ class Service:
             known = ", ".join(sorted(self.profiles))
             raise SettingsError(f"ORION_DEFAULT_PROFILE: {settings.default_profile!r} is not one of {known}")
         self._redis, self._blocking = redis, blocking
+        self._stopping = False
         self._stored = asyncio.Event()
         self._pool: Pool | None = None
         self._accesses: AccessCounts | None = None
@@ -176,7 +177,8 @@ class Service:
         return tuple(part for part in (self.opened.index, self.opened.graph) if part is not None)
 
     def stop(self) -> None:
-        """Take nothing more; `serve` returns when what is in hand has been answered."""
+        """Take nothing more; `serve` returns when what is in hand has been answered, within ten seconds."""
+        self._stopping = True
         self._queries.stop()
         if self._stores is not None:
             self._stores.stop()
@@ -192,8 +194,9 @@ class Service:
             ready.set()
         try:
             await asyncio.wait([queries, beside], return_when=asyncio.FIRST_COMPLETED)
-            if self._stores is not None:
-                await asyncio.wait([beside], timeout=_STOP_S)
+            self.stop()
+            # Without a store server `beside` waits for Postgres, and holds nothing.
+            await asyncio.wait([queries, beside] if self._stores is not None else [queries], timeout=_STOP_S)
         finally:
             for task in (queries, beside):
                 task.cancel()
@@ -256,11 +259,13 @@ class Service:
             concurrency=_STORES_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms
         )
         self._stores = Server(intake, self._store_worker.serve, pace)
+        if self._stopping:
+            self._stores.stop()
         return self._stores
 
     async def _wait_for_bus(self) -> None:
         pause_s = _FIRST_PAUSE_S
-        while True:
+        while not self._stopping:
             try:
                 for reader in (self._intake, self._reader(self.settings.store_stream, self._blocking[1])):
                     await reader.create_group()

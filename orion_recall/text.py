@@ -20,11 +20,12 @@ _MEMORY_NAMESPACE = UUID("6f1f1d3c-6f0b-5a4e-9d53-0c1a8e1b7a11")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SPACES = re.compile(r"\s+", re.UNICODE)
-# Control and format characters (bidi overrides, zero-width, line separators): invisible, and able to pose
-# as a new line or to hide text from a reader.
+# Control and format characters (bidi overrides, zero-width, tags, most variation selectors): invisible, and able
+# to hide text from a reader. Those that separate lines or words are spaces.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e007f\ud800-\udfff]"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0d\ufeff\ufff0-\ufffb\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 _MARKUP = str.maketrans({"<": "‹", ">": "›", "`": "'", "{": "(", "}": ")", "|": "¦", "[": "(", "]": ")"})
 
@@ -86,8 +87,12 @@ def content_words(text: str) -> list[str]:
 
 
 def text_hash(text: str) -> str:
-    """A hash of the normal form: equal for texts that differ in case, spacing or punctuation only."""
-    return hashlib.blake2b(" ".join(words(text)).encode("utf-8", "replace"), digest_size=12).hexdigest()
+    """A hash of the normal form: equal for texts that differ in case, spacing or punctuation only.
+
+    A text without words (an emoji, say) is its own normal form, but for spacing.
+    """
+    normal = " ".join(words(text) or text.split())
+    return hashlib.blake2b(normal.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def simhash(text: str) -> int:
@@ -112,5 +117,5 @@ def one_line(text: str) -> str:
 
     Markup that could pose as instructions, as a template or as another bullet is shown with look-alikes.
     """
-    visible = _INVISIBLE.sub("", _SPACES.sub(" ", text))
+    visible = _SPACES.sub(" ", _INVISIBLE.sub("", text))
     return visible.translate(_MARKUP).strip()

@@ -5,18 +5,15 @@ Whatever arrives, its entry ends with one reply and one decision. `bus/serve.py`
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 from uuid import uuid4
 
-from redis.exceptions import RedisError
-
 from orion_recall.bus.addresses import ReplyRules
-from orion_recall.bus.commit import Commit, Committed, ReplyAddress
+from orion_recall.bus.commit import Commit, Committed, Ending, ReplyAddress, commit_when_possible
 from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode
 from orion_recall.contracts import (
@@ -24,14 +21,13 @@ from orion_recall.contracts import (
     QUERY_KIND,
     REPLY_KIND,
     RecallQueryV1,
-    RecallReplyV1,
     count_unknown,
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
 from orion_recall.profile import Profile
 from orion_recall.recall.decision import Asked, decision
-from orion_recall.recall.pipeline import Recalled, Sources, recall
+from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.recall.reply import error_reply, reply, reply_json
 from orion_recall.settings import Settings
 from orion_recall.telemetry import (
@@ -49,13 +45,6 @@ log = logging.getLogger(LOG_WORKER)
 
 # What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
 _RESERVE_S = 0.05
-_STREAM_BROKEN_PAUSE_S = 1.0
-
-
-class Ending(Protocol):
-    """What ends an entry."""
-
-    async def commit(self, commit: Commit) -> Committed: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +67,10 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What is to be said about one entry."""
+    """What is to be said about one entry; `reply` is JSON."""
 
     outcome: Outcome
-    reply: RecallReplyV1
+    reply: bytes
     recalled: Recalled | None = None
     error: str | None = None
     dead_reason: str = ""
@@ -116,21 +105,15 @@ class Worker:
         traced = continue_trace(received.trace)
         asked, address, answer = await self._answer(received, traced, started)
         result = await self._commit(received, traced, asked, address, answer, started)
-        if result == "reply_is_no_stream":
-            # Said again on the shared stream, as what it is: the address cannot be written to.
-            message = f"reply_to {address.name!r} holds something that is no stream"
-            refused = self._refusal(RefusedMessage(message), asked, started)
-            refused = replace(refused, recalled=answer.recalled)
-            result = await self._commit(received, traced, asked, self._rules.shared, refused, started)
-            answer = refused
+        if result == "reply_not_writable":
+            answer = self._for_the_shared_stream(answer, address, asked, started)
+            result = await self._commit(received, traced, asked, self._rules.shared, answer, started)
         if result == "committed":
             self.counters.outcomes[answer.outcome] += 1
             self._note_use(asked, answer)
-        elif result == "fenced":
-            self.counters.fenced += 1
         else:
-            log.error("entry %s stays pending: a stream of our own has another type", entry.id)
-            await asyncio.sleep(_STREAM_BROKEN_PAUSE_S)
+            self.counters.fenced += 1
+        self._end_span(traced, asked, answer)
         self._log(asked, answer, result, started)
 
     async def _answer(
@@ -151,6 +134,7 @@ class Worker:
             unknown = received.unknown_fields + count_unknown(RecallQueryV1, received.payload)
             self.counters.unknown_fields += unknown
             asked = self._profiled(replace(asked, query=query, unknown_fields=unknown))
+            scope_of(query, self._profiles[asked.profile].profile, "")  # of several outcomes, invalid comes first
             timeout_s = self._time_left(received)
             if refused is not None:
                 raise refused
@@ -186,7 +170,7 @@ class Worker:
             decision_id=asked.decision_id,
         )
         error = answer.error.message if answer.error else None
-        return _Answer(outcome=recalled.outcome, reply=answer, recalled=recalled, error=error)
+        return _Answer(outcome=recalled.outcome, reply=reply_json(answer), recalled=recalled, error=error)
 
     def _asked(self, received: Received, traced: Continued) -> Asked:
         return Asked(
@@ -226,11 +210,21 @@ class Worker:
         message = str(error)
         answer = error_reply(outcome, message, latency_ms=_ms_since(started), profile=asked.profile)
         dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
-        return _Answer(outcome=outcome, reply=answer, error=message, dead_reason=dead_reason)
+        return _Answer(outcome=outcome, reply=reply_json(answer), error=message, dead_reason=dead_reason)
 
     def _failure(self, message: str, asked: Asked, started: float, *, dead_reason: str = "") -> _Answer:
         answer = error_reply("failed", message, latency_ms=_ms_since(started), profile=asked.profile)
-        return _Answer(outcome="failed", reply=answer, error=message, dead_reason=dead_reason)
+        return _Answer(outcome="failed", reply=reply_json(answer), error=message, dead_reason=dead_reason)
+
+    def _for_the_shared_stream(
+        self, answer: _Answer, address: ReplyAddress, asked: Asked, started: float
+    ) -> _Answer:
+        """That the reply's own address cannot be written to, unless there is worse to be said."""
+        if answer.outcome in ("invalid", "expired"):
+            return answer
+        message = f"reply_to {address.name!r} cannot take a reply: it holds something else, or is closed to us"
+        refused = self._refusal(RefusedMessage(message), asked, started)
+        return replace(refused, recalled=answer.recalled, dead_reason=answer.dead_reason)
 
     async def _commit(
         self,
@@ -262,11 +256,14 @@ class Worker:
         commit = Commit(
             entry_id=received.entry.id,
             address=address,
-            reply=envelope(REPLY_KIND, reply_json(answer.reply), received.correlation_id),
+            reply=envelope(REPLY_KIND, answer.reply, received.correlation_id),
             decision=envelope(DECISION_KIND, decided.model_dump_json().encode(), asked.corr_id),
             dead_reason=answer.dead_reason[:2000],
             correlation_id=received.correlation_id,
         )
+        return await commit_when_possible(self._committer, commit)
+
+    def _end_span(self, traced: Continued, asked: Asked, answer: _Answer) -> None:
         traced.span.set_attributes(
             {
                 ATTRIBUTE_OUTCOME: answer.outcome,
@@ -275,14 +272,11 @@ class Worker:
             }
         )
         traced.span.end()
-        try:
-            return await self._committer.commit(commit)
-        except RedisError:
-            log.exception("entry %s could not be committed and stays pending", received.entry.id)
-            return "stream_is_no_stream"
 
     def _note_use(self, asked: Asked, answer: _Answer) -> None:
-        if self._used is not None and answer.recalled is not None and asked.tenant is not None:
+        if answer.outcome == "refused" or answer.recalled is None or asked.tenant is None:
+            return
+        if self._used is not None:
             self._used(asked.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
 
     def _log(self, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:

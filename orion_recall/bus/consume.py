@@ -197,7 +197,7 @@ class GroupReader:
         await self._wait(doing, None)
 
     async def _wait(self, doing: str, why: str | None) -> None:
-        """A pause that grows until the same call succeeds; that another one succeeds says nothing about this one."""
+        """A pause that grows until the same call succeeds; another one's success says nothing about this one."""
         pause_s = self._pauses_s.get(doing, _FIRST_PAUSE_S)
         self._pauses_s[doing] = min(pause_s * 2, _LONGEST_PAUSE_S)
         if why is not None and pause_s == _FIRST_PAUSE_S:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 _ORIGINAL = b"field:"
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +42,18 @@ class DeadLetters:
 
     async def get(self, letter_id: str) -> DeadLetter | None:
         """One letter by its own id, or by the id of the entry it was."""
-        rows = cast("list[tuple[bytes, dict[bytes, bytes]]]", await self._redis.xrange(self._dead_stream))
-        letters = (_letter(*row) for row in rows)
-        return next((letter for letter in letters if letter_id in (letter.id, letter.entry_id)), None)
+        first = "-"
+        # In small parts: letters hold whole messages, and there may be ten thousand of them.
+        while rows := cast(
+            "list[tuple[bytes, dict[bytes, bytes]]]",
+            await self._redis.xrange(self._dead_stream, min=first, count=_AT_ONCE),
+        ):
+            for row in rows:
+                letter = _letter(*row)
+                if letter_id in (letter.id, letter.entry_id):
+                    return letter
+            first = f"({rows[-1][0].decode()}"
+        return None
 
     async def requeue(self, letter: DeadLetter) -> str:
         """Put the entry back at the end of its stream, in one transaction; its new entry id."""

@@ -7,6 +7,7 @@ that could still be read (correlation id, reply address, trace) is there, so tha
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,9 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.text import storable_json
 
 _FIELDS = (b"envelope", b"data")
+# Deeper than any message means something, and far from where walking or writing it would run out of stack.
+_MOST_LEVELS = 100
+_TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +145,33 @@ def _json_object(entry: Entry, max_bytes: int) -> dict[str, Any]:
     if len(raw) > max_bytes:
         raise InvalidMessage(f"the message has {len(raw)} bytes; at most {max_bytes} are read")
     try:
-        data = json.loads(raw, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        data = json.loads(raw, parse_constant=_no_constant, parse_float=_finite)
+    except ValueError as error:
         raise InvalidMessage(f"the message is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidMessage(_TOO_DEEP) from error
     if not isinstance(data, dict):
         raise InvalidMessage("the message is JSON but not an object")
+    if _is_too_deep(cast("dict[str, Any]", data)):
+        raise InvalidMessage(_TOO_DEEP)
     return cast("dict[str, Any]", data)
+
+
+def _is_too_deep(data: dict[str, Any]) -> bool:
+    level: list[dict[str, Any] | list[Any]] = [data]
+    for _ in range(_MOST_LEVELS):
+        within = (inner for part in level for inner in (part.values() if isinstance(part, dict) else part))
+        level = [inner for inner in within if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):  # what is too large to read could not be written again either
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
 
 
 def _no_constant(name: str) -> NoReturn:

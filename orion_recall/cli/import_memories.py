@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from orion_recall.bus.client import RecallClient
@@ -44,7 +44,7 @@ def import_memories(
     timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
     fields: Annotated[
-        str | None, typer.Option("--map", help="Fields with other names: id=key,text=body.said")
+        str | None, typer.Option("--map", help="Other names of fields: id=key,text=body.said")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew where a run was stopped.")] = False,
@@ -60,7 +60,7 @@ def import_memories(
     Example: [bold]orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC[/]
     """
     settings = find(data)
-    mapping = read_mapping(fields, timezone=timezone, tenant=tenant)
+    mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
     progress = _progress(settings, file, mapping, restart=restart)
     outcome = asyncio.run(_import(settings, file, mapping, progress, wait=wait))
     if as_json:
@@ -127,7 +127,7 @@ async def _caught_up(settings: Settings, imported: Imported, bars: Progress, pos
 @contextlib.contextmanager
 def _bars() -> Generator[Progress]:
     shown = notes()
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
         yield bars
 

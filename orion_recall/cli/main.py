@@ -107,6 +107,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = built(app)(args=list(arguments) or ["--help"], prog_name="orion-recall", standalone_mode=False)
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
+        print_error("Interrupted", "interrupted", as_json=as_json)
         return INTERRUPTED
     except typer.TyperException as error:
         print_error("UsageError", _with_hint(error), as_json=as_json)

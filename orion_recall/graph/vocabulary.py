@@ -25,6 +25,7 @@ ORION = Namespace("urn:orion:vocabulary:")
 PROJECTION = URIRef("urn:orion:projection")
 
 Triple = tuple[URIRef, URIRef, URIRef | Literal]
+TriplePattern = tuple[URIRef | None, URIRef, URIRef | None]
 
 
 def tenant_graph(tenant: str) -> URIRef:
@@ -74,13 +75,16 @@ def triples(change: Change) -> Iterator[Triple]:
     yield from _turn_triples(change, iri)
 
 
-def outdated(change: Change) -> Triple | None:
-    """The edge that a memory told late has cut in two: the one from its previous to its following turn."""
-    if change.previous is None or change.following is None:
-        return None
+def outdated(change: Change) -> Iterator[TriplePattern]:
+    """The edges to and from a memory and the turns beside it that may have been cut by turns told late."""
     tenant = change.memory.tenant
-    previous, following = (memory_iri(memory_key(tenant, turn.id)) for turn in (change.previous, change.following))
-    return previous, ORION.next, following
+    iri = memory_iri(memory_key(tenant, change.memory.id))
+    if change.previous is not None:
+        yield None, ORION.next, iri
+        yield memory_iri(memory_key(tenant, change.previous.id)), ORION.next, None
+    if change.following is not None:
+        yield iri, ORION.next, None
+        yield None, ORION.next, memory_iri(memory_key(tenant, change.following.id))
 
 
 def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:

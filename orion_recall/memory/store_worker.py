@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 from orion_recall.bus.addresses import ReplyRules
-from orion_recall.bus.commit import Commit, Committed, ReplyAddress
+from orion_recall.bus.commit import Commit, Committed, Ending, ReplyAddress, commit_when_possible
 from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode
 from orion_recall.contracts import (
@@ -26,12 +26,6 @@ from orion_recall.telemetry import continue_trace
 
 log = logging.getLogger("orion_recall.memory")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
-
-
-class Ending(Protocol):
-    """What ends an entry."""
-
-    async def commit(self, commit: Commit) -> Committed: ...
 
 
 class StoreWorker:
@@ -79,7 +73,7 @@ class StoreWorker:
         if receipt.stored:
             self._stored.set()
         result = await self._commit(received, receipt, address, dead_reason)
-        if result == "reply_is_no_stream":
+        if result == "reply_not_writable":
             result = await self._commit(received, receipt, self._rules.shared, dead_reason)
         log.info(
             "store",
@@ -126,21 +120,21 @@ class StoreWorker:
     ) -> Committed:
         reply = encode(
             RECEIPT_KIND,
-            receipt.model_dump_json(exclude_none=True).encode(),
+            # A memory without an id is rejected with the id null: only what has its default is left out.
+            receipt.model_dump_json(exclude_defaults=True).encode(),
             correlation_id=received.correlation_id,
             source=self._source,
             trace=continue_trace(received.trace).carrier,
             causality_chain=received.onward_chain,
         )
-        return await self._committer.commit(
-            Commit(
-                entry_id=received.entry.id,
-                address=address,
-                reply=reply,
-                dead_reason=dead_reason[:2000],
-                correlation_id=received.correlation_id,
-            )
+        commit = Commit(
+            entry_id=received.entry.id,
+            address=address,
+            reply=reply,
+            dead_reason=dead_reason[:2000],
+            correlation_id=received.correlation_id,
         )
+        return await commit_when_possible(self._committer, commit)
 
 
 def _kind(error: MessageError) -> Literal["invalid", "expired", "refused"]:

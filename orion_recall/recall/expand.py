@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from orion_recall.text import words
+from orion_recall.text import STOP_WORDS, words
 
 _VERBS = """
 be was were been|become became|begin began begun|bite bit bitten|blow blew blown|break broke broken|bring brought
@@ -36,12 +36,13 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
     """Further words to search for, in a fixed order, none of them in `terms`.
 
     `names` are the full names known; a name's first word, or a beginning of it of three letters and more that is
-    a word of the question, brings the whole name ("Mel" finds "Melanie Jones").
+    a word of the question, brings the whole name ("Mel" finds "Melanie Jones", "the" does not find "Theo").
     """
     asked = words(text)
     found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]
+    beginnings = [word for word in asked if len(word) >= 3 and word not in STOP_WORDS]
     for name in sorted(names):
         parts = words(name)
-        if parts and any(len(word) >= 3 and parts[0].startswith(word) and word not in parts[1:] for word in asked):
+        if parts and any(parts[0].startswith(word) and word not in parts[1:] for word in beginnings):
             found.extend(parts)
     return [word for word in dict.fromkeys(found) if word not in terms]

@@ -38,6 +38,8 @@ def fuse(
             candidate = found.get(hit.key)
             if candidate is None:
                 candidate = found[hit.key] = Candidate(key=hit.key)
+            elif report.source in candidate.ranks:
+                continue  # a source that brings a memory twice has ranked it once, at the better place
             _add(candidate, hit, report.source, rank)
             if method == "rrf":
                 candidate.fused += weight / (k + rank)

@@ -6,6 +6,7 @@ cross-encoder is this with another set of weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -56,8 +57,13 @@ def score_candidates(
             parts["speaker"] = 1.0 if memory.speaker == named_speaker else 0.0
         total = combine(parts, weights.model_dump())
         scored.append(ScoredCandidate(candidate=candidate, memory=memory, score=total, parts=parts))
-    scored.sort(key=lambda item: (-item.score, -(item.memory.ts or float("-inf")), item.memory.id))
+    scored.sort(key=_order)
     return scored
+
+
+def _order(item: ScoredCandidate) -> tuple[float, float, str]:
+    newest_first = math.inf if item.memory.ts is None else -item.memory.ts
+    return -item.score, newest_first, item.memory.id
 
 
 def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
@@ -96,9 +102,9 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> set
 
 
 def jaccard(a: Sequence[str], b: Sequence[str]) -> float:
-    """The share of words that two texts have in common; 1 for two empty ones."""
+    """The share of words that two texts have in common; 0 for two without words, of which nothing is known."""
     one, other = set(a), set(b)
-    return len(one & other) / len(one | other) if one or other else 1.0
+    return len(one & other) / len(one | other) if one or other else 0.0
 
 
 def _near_pairs(scored: Sequence[ScoredCandidate]) -> list[tuple[int, int]]:

@@ -65,8 +65,9 @@ def _fitted(
     while True:
         heart = snippet(text, terms, allowed, tokens)
         line = f"{prefix} {heart}"
-        # The newline is counted with its line: cl100k never joins what stands on both sides of one.
-        used = tokens.count(f"{line}\n")
+        # A newline counts with its line: cl100k never joins what stands on both sides of one. The last line has
+        # none, which may cost a token more (`?!\n` is one token, `?!` may be two).
+        used = max(tokens.count(f"{line}\n"), tokens.count(line))
         if used <= left:
             return SelectedItem(scored=scored, snippet=heart, line=line, tokens=used)
         smaller = min(allowed, tokens.count(heart)) - (used - left)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.recall.expand import expansions
-from orion_recall.sources.source import known_names
-from orion_recall.text import content_words, text_hash, words
+from orion_recall.text import STOP_WORDS, content_words, text_hash, words
 from orion_recall.values import Question
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
@@ -32,8 +33,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     text = query.fragment[:_SEARCHED_CHARS]
     intent = (query.intent or "")[:_SEARCHED_CHARS]
     terms = frozenset(content_words(f"{text} {intent}"))
-    names = known_names(speakers)
-    named = {names[_bare(word)] for word in words(text) if _bare(word) in names}
+    named = _named(text, speakers)
     keyword_text = " ".join(part for part in (text, intent) if part)
     if profile.enable_query_expansion:
         further = expansions(text, speakers, terms)
@@ -42,7 +42,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     return Understanding(
         question=Question(
             text=text,
-            dense_text=_without(text, frozenset(names)) if named else text,
+            dense_text=_without(text, {word for said in named.values() for word in said}) if named else text,
             keyword_text=keyword_text,
             terms=terms,
             now=now,
@@ -54,11 +54,43 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     )
 
 
+@lru_cache(maxsize=64)
+def _by_first_name(speakers: frozenset[str]) -> Mapping[str, Sequence[tuple[str, tuple[str, ...]]]]:
+    """The speakers, as written and in words, by the first word of their names."""
+    names: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for speaker in sorted(speakers):
+        if name := tuple(words(speaker)):
+            names.setdefault(name[0], []).append((speaker, name))
+    return names
+
+
+def _named(text: str, speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    """The speakers whom the text names, as written, each with the words that name them.
+
+    A full name wins over the first name in it, a first name that several bear names them all, and a stop word
+    ("Will", "The Doctor") names nobody alone.
+    """
+    names = _by_first_name(speakers)
+    asked = tuple(_bare(word) for word in words(text))
+    named: dict[str, frozenset[str]] = {}
+    for place, word in enumerate(asked):
+        bearers = names.get(word, ())
+        whole = [len(name) for _, name in bearers if asked[place : place + len(name)] == name]
+        length = max(whole, default=1)
+        if length == 1 and word in STOP_WORDS:
+            continue
+        said = asked[place : place + length]
+        for speaker, name in bearers:
+            if not whole or name == said:
+                named[speaker] = named.get(speaker, frozenset()).union(said)
+    return named
+
+
 def _bare(word: str) -> str:
     return word.removesuffix("'s").removesuffix("’s")
 
 
-def _without(text: str, names: frozenset[str]) -> str:
+def _without(text: str, names: Set[str]) -> str:
     kept = [part for part in text.split() if _bare(part.casefold().strip('.,;:!?"“”()')) not in names]
     rest = " ".join(kept)
     return rest if content_words(rest) else text

@@ -127,8 +127,8 @@ class RdfGraph:
     def _write(self, changes: Sequence[Change]) -> None:
         dataset = self._open()
         for change in changes:
-            if (cut := outdated(change)) is not None:
-                dataset.store.remove(cut, Graph(dataset.store, tenant_graph(change.memory.tenant)))
+            for edge in outdated(change):
+                dataset.store.remove(edge, Graph(dataset.store, tenant_graph(change.memory.tenant)))
         graphs = {name: Graph(dataset.store, tenant_graph(name)) for name in {c.memory.tenant for c in changes}}
         dataset.store.addN(
             [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -75,13 +75,3 @@ def in_scope(memory: MemoryView, scope: Scope) -> bool:
         and (scope.since is None or (memory.ts is not None and memory.ts >= scope.since))
         and (scope.until is None or (memory.ts is not None and memory.ts < scope.until))
     )
-
-
-def known_names(labels: Iterable[str]) -> dict[str, str]:
-    """First names and full names, folded, to the label they stand for."""
-    names: dict[str, str] = {}
-    for label in sorted(labels):
-        folded = label.casefold().strip()
-        names.setdefault(folded, label)
-        names.setdefault(folded.partition(" ")[0], label)
-    return names
