@@ -1,0 +1,229 @@
+"""Workers as processes, and an executor that knows nothing but redis commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+from redis.asyncio import Redis
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.bus.connect import connect
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.postgres import Connection
+
+CLAIM_IDLE_MS = 1500
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """One `orion-recall worker`."""
+
+    process: asyncio.subprocess.Process
+    data_dir: Path
+    ready: dict[str, Any]
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the process."""
+        self.process.send_signal(number)
+
+    async def stop(self) -> int:
+        """SIGTERM, and the exit code; a worker that does not end is killed."""
+        if self.process.returncode is None:
+            self.send(signal.SIGCONT)
+            self.send(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(30):
+                return await self.process.wait()
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+            raise
+
+
+async def start_worker(engines: EmbeddedEngines, data_dir: Path, **environment: str) -> WorkerProcess:
+    """A worker that has said it is ready."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "orion_recall",
+        "worker",
+        "--json",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=os.environ
+        | {
+            "ORION_REDIS_URL": engines.redis_url,
+            "ORION_POSTGRES_DSN": engines.postgres_dsn,
+            "ORION_DATA_DIR": str(data_dir),
+            "ORION_CLAIM_IDLE_MS": str(CLAIM_IDLE_MS),
+            "ORION_REFRESH_MS": "300",
+        }
+        | environment,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        line = await process.stdout.readline()
+    return WorkerProcess(process=process, data_dir=data_dir, ready=json.loads(line))
+
+
+async def wait_until(predicate: Callable[[], Awaitable[bool]], *, what: str, timeout_s: float = 40.0) -> None:
+    """Return once the predicate holds; AssertionError that says `what` did not come about."""
+    until = time.monotonic() + timeout_s
+    while not await predicate():
+        assert time.monotonic() < until, f"not within {timeout_s:g} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+@dataclass(slots=True)
+class Executor:
+    """Sends queries and collects every reply by correlation id, with plain redis commands."""
+
+    redis: Redis
+    stream: str = field(default_factory=lambda: f"recall.reply.v1:{uuid4().hex}")
+    sent: list[str] = field(default_factory=list[str])
+    replies: dict[str, list[dict[str, Any]]] = field(
+        default_factory=lambda: cast("dict[str, list[dict[str, Any]]]", defaultdict(list))
+    )
+    _last: bytes = b"0"
+
+    async def ask(self, fragment: str, **payload: Any) -> str:
+        """One query; its correlation id."""
+        correlation_id = uuid4().hex
+        envelope = {
+            "correlation_id": correlation_id,
+            "kind": "recall.query.v1",
+            "reply_to": self.stream,
+            "payload": {"fragment": fragment, **payload},
+        }
+        await self.redis.xadd("recall.query.v1", {"envelope": json.dumps(envelope)})
+        self.sent.append(correlation_id)
+        return correlation_id
+
+    async def ask_many(self, count: int, *, every_s: float = 0.0, **payload: Any) -> None:
+        """Different questions, one after the other."""
+        for number in range(count):
+            await self.ask(f"what did Ana say about crate number {number} of {uuid4().hex[:6]}?", **payload)
+            if every_s:
+                await asyncio.sleep(every_s)
+
+    async def all_answered(self) -> bool:
+        """Read what has come; whether every query has a reply."""
+        rows: Any = await self.redis.xrange(self.stream, min=b"(" + self._last if self._last != b"0" else b"-")
+        for entry_id, fields in rows:
+            envelope = json.loads(fields[b"envelope"])
+            self.replies[envelope["correlation_id"]].append(envelope["payload"])
+            self._last = entry_id
+        return all(correlation_id in self.replies for correlation_id in self.sent)
+
+    async def outcomes(self) -> dict[str, list[str]]:
+        """The outcomes of all decisions on the stream, by correlation id."""
+        found: dict[str, list[str]] = defaultdict(list)
+        rows: Any = await self.redis.xrange("recall.decision.v1")
+        for _, fields in rows:
+            decision = json.loads(fields[b"envelope"])["payload"]
+            found[decision["corr_id"]].append(decision["outcome"])
+        return found
+
+
+async def assert_once_each(executor: Executor, engines: EmbeddedEngines) -> None:
+    """Every query has exactly one reply and one decision, on the bus and in Postgres, and nothing is pending."""
+    await wait_until(executor.all_answered, what="a reply to every query")
+
+    async def nothing_pending() -> bool:
+        pending = await executor.redis.xpending("recall.query.v1", "orion-recall")
+        return int(pending["pending"]) == 0
+
+    await wait_until(nothing_pending, what="an empty pending list")
+    await executor.all_answered()
+    assert {len(replies) for replies in executor.replies.values()} == {1}
+    outcomes = await executor.outcomes()
+    assert {correlation_id: len(outcomes[correlation_id]) for correlation_id in executor.sent} == dict.fromkeys(
+        executor.sent, 1
+    )
+    opened: Any = await asyncpg.connect(engines.postgres_dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    connection = cast("Connection", opened)
+    try:
+
+        async def all_in_postgres() -> bool:
+            rows = await connection.fetch(
+                "SELECT corr_id, count(*) AS n FROM recall_decisions WHERE corr_id = ANY($1) GROUP BY 1",
+                executor.sent,
+            )
+            assert all(row["n"] == 1 for row in rows)
+            return len(rows) == len(executor.sent)
+
+        await wait_until(all_in_postgres, what="a row for every decision")
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def executor_for(engines: EmbeddedEngines) -> AsyncGenerator[Executor]:
+    """An executor on the engines' bus."""
+    redis = connect(engines.redis_url)
+    executor = Executor(redis)
+    try:
+        yield executor
+    finally:
+        await redis.delete(executor.stream)
+        await redis.aclose()
+
+
+@asynccontextmanager
+async def running_engines() -> AsyncGenerator[tuple[EmbeddedEngines, Path]]:
+    """Engines of one's own, and the folder around their data."""
+    folder = Path(f"/tmp/orion-acceptance-{os.getpid()}-{uuid4().hex[:8]}")
+    folder.mkdir(mode=0o711)
+    try:
+        async with EmbeddedEngines.start(folder / "engines") as engines:
+            yield engines, folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+MEMORIES = [
+    {
+        "id": f"crate-{number}",
+        "text": f"Crate number {number} stands in hall {number % 5}; Ana counted {number * 3} bottles.",
+        "speaker": ("Ana", "Bo")[number % 2],
+        "session_id": f"s{number // 10}",
+        "entities": ["Ana", f"hall {number % 5}"],
+        "occurred_at": time.time() - number * 60,
+    }
+    for number in range(40)
+]
+
+
+async def store_and_wait(engines: EmbeddedEngines, *workers: WorkerProcess) -> None:
+    """The memories stored over the bus, and in every worker's index and graph."""
+    async with RecallClient.connect(engines.redis_url) as client:
+        receipt = await client.store(MEMORIES)
+    assert receipt.error is None
+    assert receipt.rejected == receipt.conflict == 0
+    opened: Any = await asyncpg.connect(engines.postgres_dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    connection = cast("Connection", opened)
+    try:
+
+        async def caught_up() -> bool:
+            count = await connection.fetchval(
+                "SELECT count(*) FROM projections WHERE position >= (SELECT max(position) FROM outbox)"
+            )
+            return count >= 2 * len(workers)
+
+        await wait_until(caught_up, what="every copy to catch up")
+    finally:
+        await connection.close()
