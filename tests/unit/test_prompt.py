@@ -1,0 +1,40 @@
+"""The prompt helper says so when nothing was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jinja2 import Environment
+
+from orion_recall.contracts import BundleStats, MemoryBundleV1
+from orion_recall.prompt import NOTHING_FOUND, add_filter, memory_context
+
+DOCUMENTED = '{{ memory_bundle.rendered | default("No additional memory context provided.", true) }}'
+
+
+def bundle(rendered: str) -> MemoryBundleV1:
+    return MemoryBundleV1(
+        rendered=rendered, items=[], stats=BundleStats(backend_counts={}, latency_ms=1.0, profile="p")
+    )
+
+
+def test_a_bundle_becomes_its_bullets() -> None:
+    assert memory_context(bundle("- [undated vector m1] tea")) == "- [undated vector m1] tea"
+    assert memory_context({"rendered": "- x"}) == "- x"
+
+
+@pytest.mark.parametrize("empty", [None, {}, {"rendered": ""}, {"rendered": None}, {"rendered": 7}])
+def test_nothing_found_is_said_and_not_left_blank(empty: Any) -> None:
+    assert memory_context(empty) == NOTHING_FOUND
+    assert memory_context(bundle("")) == NOTHING_FOUND
+    assert memory_context(bundle(""), "none") == "none"
+
+
+@pytest.mark.parametrize("template", [DOCUMENTED, "{{ memory_bundle | memory_context }}"])
+def test_both_ways_of_writing_it_in_a_template_agree(template: str) -> None:
+    environment = Environment(autoescape=True)
+    add_filter(environment)
+    compiled = environment.from_string(template)
+    assert compiled.render(memory_bundle=bundle("- tea")) == "- tea"
+    assert compiled.render(memory_bundle=bundle("")) == NOTHING_FOUND
