@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
-from uuid import UUID
 
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
@@ -99,7 +98,7 @@ class MemoryView:
     source_ref: str | None = None
     tags: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
-    beside: tuple[UUID, ...] = ()
+    beside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +169,7 @@ class Hit:
     batch, for the few that are ranked. `statements` are the graph's reasons, readable.
     """
 
-    key: UUID
+    key: int
     score: float
     memory: MemoryView | None = None
     statements: tuple[str, ...] = ()
@@ -191,7 +190,7 @@ class SourceReport:
 class Candidate:
     """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score."""
 
-    key: UUID
+    key: int
     fused: float = 0.0
     ranks: dict[SourceName, int] = field(default_factory=dict[SourceName, int])
     scores: dict[SourceName, float] = field(default_factory=dict[SourceName, float])

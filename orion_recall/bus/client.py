@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.envelope import encode_request
@@ -65,6 +65,7 @@ class RecallClient:
             finally:
                 reader.cancel()
                 await asyncio.gather(reader, return_exceptions=True)
+                client._give_up()
                 with contextlib.suppress(*BUS_AWAY):
                     await redis.unlink(client.reply_stream)
         finally:
@@ -129,6 +130,11 @@ class RecallClient:
             del self._waiting[correlation_id]
         return read_message(model, answer, "reply")
 
+    def _give_up(self) -> None:
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(BusUnavailable("the client was closed before the reply came"))
+
     async def _read(self) -> None:
         last = "0"
         pause_s = 0.05
@@ -145,7 +151,7 @@ class RecallClient:
                     last = rows[-1][0].decode()
                     await self._redis.xdel(self.reply_stream, *[row[0] for row in rows])
                 pause_s = 0.05
-            except (*BUS_AWAY, ResponseError) as error:
+            except (*BUS_AWAY, RedisError) as error:
                 log.debug("reading replies: %s; trying again", error)
                 last = "0"
                 await asyncio.sleep(pause_s)
@@ -156,7 +162,7 @@ class RecallClient:
             envelope = json.loads(fields[b"envelope"])
             future = self._waiting.get(envelope["correlation_id"])
             payload = envelope["payload"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("a reply could not be read: %s", error)
             return
         if future is not None and not future.done():

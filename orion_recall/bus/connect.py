@@ -1,13 +1,18 @@
 """Connections to the bus, and what to do when the server says no.
 
-Three traps are closed here. A blocking read must not have a socket time-out near its block, nor a client that
-silently sends it again; FLUSHALL and a deleted group answer with different words for one thing; and a lost
-connection looks like four exceptions.
+Four traps are closed here. A blocking read must not have a socket time-out near its block, nor a client that
+silently sends it again; FLUSHALL and a deleted group answer with different words for one thing; a lost
+connection looks like four exceptions; and a task that is cancelled while it sends must end.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from functools import cache
+
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, ResponseError, TimeoutError
@@ -31,7 +36,7 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
     Its socket time-out is far above any block, and is there for a peer that has vanished without a word.
     There are no retries inside the client: a command that is sent twice behind our back is worse than an error.
     """
-    return Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+    client = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
         url,
         decode_responses=False,
         socket_timeout=_SILENCE_S if blocking else 5.0,
@@ -40,6 +45,31 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
         health_check_interval=0,
         protocol=2,
     )
+    pool = client.connection_pool
+    pool.connection_class = _cancellable(pool.connection_class)
+    return client
+
+
+@cache
+def _cancellable(kind: type[AbstractConnection]) -> type[AbstractConnection]:
+    """The kind of connection, with sends that can be cancelled.
+
+    redis-py sends inside `asyncio.wait_for`, which loses a cancellation that comes when the send is done already
+    (https://github.com/python/cpython/issues/86296, until Python 3.12): a loop that was told to end goes on.
+    """
+
+    class Cancellable(kind):
+        async def send_packed_command(
+            self, command: bytes | str | Iterable[bytes], check_health: bool = True
+        ) -> None:
+            task = asyncio.current_task()
+            asked = task.cancelling() if task else 0
+            await super().send_packed_command(command, check_health)
+            if task and task.cancelling() > asked:
+                await self.disconnect(nowait=True)  # the answer would be the next command's
+                raise asyncio.CancelledError
+
+    return Cancellable
 
 
 def group_is_gone(error: Exception) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import typer
 from pydantic import SecretStr
@@ -101,4 +101,4 @@ def dsn_without_secrets(dsn: str) -> str:
     parts = urlsplit(dsn)
     kept = [(key, value) for key, value in parse_qsl(parts.query) if key in ("host", "port", "dbname", "sslmode")]
     host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=host, query=urlencode(kept, safe="/"), fragment=""))
+    return f"{parts.scheme}://{host}{parts.path}" + (f"?{urlencode(kept, safe='/')}" if kept else "")

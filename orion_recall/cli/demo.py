@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
-from rich.panel import Panel
 from rich.text import Text
 
 from orion_recall.bus.client import RecallClient
@@ -238,8 +237,10 @@ def _show(shown: Shown) -> None:
         for one in recalls:
             stats = one.reply.bundle.stats
             title = f"{one.profile}: {len(one.reply.bundle.items)} memories, {stats.tokens} tokens"
-            text = visible(one.reply.bundle.rendered) or (one.reply.error.message if one.reply.error else "nothing")
-            out.print(Panel(Text(text), title=Text(title), title_align="left"))
+            text = one.reply.bundle.rendered or (one.reply.error.message if one.reply.error else "nothing")
+            out.print(Text(title, style="bold cyan"))
+            out.print(Text(visible(text)), soft_wrap=True)
+            out.print()
         out.print(_sources_table(recalls))
         out.print()
     out.rule(Text("The decisions, read back by SQL", style="bold"), align="left")

@@ -43,7 +43,7 @@ def import_memories(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line.")],
     timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
-    fields: Annotated[
+    mapped: Annotated[
         str | None, typer.Option("--map", help="Other names of fields: id=key,text=body.said")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,

@@ -55,7 +55,7 @@ def plain(value: object) -> Any:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+        return {str(plain(key)): plain(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
         return [plain(item) for item in cast("Iterable[object]", value)]
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

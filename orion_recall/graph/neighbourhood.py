@@ -8,34 +8,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rdflib import URIRef
+from rdflib import Literal, URIRef
 
 from orion_recall.graph.vocabulary import ORION
+from orion_recall.values import Scope
 
 
-def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, hops: int, max_statements: int) -> str:
+def neighbourhood_query(
+    graph: URIRef, entities: Sequence[URIRef], *, scope: Scope, hops: int, max_statements: int
+) -> str:
     """SPARQL for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
 
-    `seed` is the entity's place in `entities`. IRIs enter through rdflib's own n3().
+    `seed` is the entity's place in `entities`. Only memories in scope are found and count towards the limits; the
+    scope's tenant is the graph. IRIs and values enter through rdflib's own n3().
     """
     each = max(4, max_statements // max(1, len(entities)))
+    seen = _in_scope(scope)
     parts: list[str] = []
     for place, entity in enumerate(entities):
         seed = entity.n3()
         about, text, from_ = ORION.about.n3(), ORION.text.n3(), ORION["from"].n3()
         parts.append(
             f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory ?text WHERE '
-            f"{{ ?s {about} {seed} ; {text} ?text ; {from_} ?memory }} LIMIT {each} }}"
+            f"{{ ?s {about} {seed} ; {text} ?text ; {from_} ?memory {seen}}} LIMIT {each} }}"
         )
         parts.append(
             f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory WHERE '
-            f"{{ ?memory {ORION.mentions.n3()} {seed} }} LIMIT {each} }}"
+            f"{{ ?memory {ORION.mentions.n3()} {seed} {seen}}} LIMIT {each} }}"
         )
         if hops >= 2:
             parts.append(
                 f'{{ SELECT ("{place}" AS ?seed) ("2" AS ?hop) ?memory ?text WHERE '
                 f"{{ {{ SELECT DISTINCT ?other WHERE {{ ?a {about} {seed} ; {about} ?other "
                 f"FILTER(?other != {seed}) }} LIMIT {each} }} "
-                f"?s {about} ?other ; {text} ?text ; {from_} ?memory }} LIMIT {each} }}"
+                f"?s {about} ?other ; {text} ?text ; {from_} ?memory {seen}}} LIMIT {each} }}"
             )
     return f"SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
+
+
+def _in_scope(scope: Scope) -> str:
+    """Conditions on ?memory that must all hold; what a memory does not say, it does not satisfy."""
+    conditions: list[str] = []
+    if scope.session_id is not None:
+        conditions.append(f"?memory {ORION.session.n3()} {Literal(scope.session_id).n3()}")
+    if scope.user_id is not None:
+        conditions.append(f"?memory {ORION.user.n3()} {Literal(scope.user_id).n3()}")
+    for name, wanted in (("kind", scope.kinds), ("tag", scope.tags)):
+        if wanted:
+            values = ", ".join(Literal(value).n3() for value in wanted)
+            conditions.append(
+                f"FILTER EXISTS {{ ?memory {ORION[name].n3()} ?{name} FILTER(?{name} IN ({values})) }}"
+            )
+    bounds = [("<=", scope.since), (">", scope.until)]
+    compared = [f"{Literal(moment).n3()} {sign} ?occurred" for sign, moment in bounds if moment is not None]
+    if compared:
+        conditions.append(f"?memory {ORION.occurred.n3()} ?occurred FILTER({' && '.join(compared)})")
+    return "".join(f". {condition} " for condition in conditions)

@@ -6,23 +6,23 @@ Every tenant has a named graph of its own, so that no query can see another's. I
     memory  --next-->      memory          (turns of one session, in time)
     statement --about--> entity (subject and object), --subject / relation / object--, --text-->, --from--> memory
 
-Memory IRIs are `urn:uuid:` of the key that the index uses too.
+A memory's IRI ends in the key that the index uses too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from urllib.parse import quote
-from uuid import UUID, uuid5
 
 from rdflib import Literal, Namespace, URIRef
 from rdflib.namespace import RDF, RDFS
 
-from orion_recall.text import memory_key, words
+from orion_recall.text import memory_key, number_of, words
 from orion_recall.values import Change, Memory, Statement
 
 ORION = Namespace("urn:orion:vocabulary:")
 PROJECTION = URIRef("urn:orion:projection")
+_MEMORY = "urn:orion:memory:"
 
 Triple = tuple[URIRef, URIRef, URIRef | Literal]
 TriplePattern = tuple[URIRef | None, URIRef, URIRef | None]
@@ -38,14 +38,14 @@ def entity_iri(label: str) -> URIRef:
     return URIRef(f"urn:orion:entity:{quote('_'.join(words(label)) or label.casefold(), safe='')}")
 
 
-def memory_iri(key: UUID) -> URIRef:
+def memory_iri(key: int) -> URIRef:
     """A memory by its key."""
-    return URIRef(f"urn:uuid:{key}")
+    return URIRef(f"{_MEMORY}{key}")
 
 
-def key_of(iri: str) -> UUID:
+def key_of(iri: str) -> int:
     """The key in a memory's IRI."""
-    return UUID(iri.removeprefix("urn:uuid:"))
+    return int(iri.removeprefix(_MEMORY))
 
 
 def sentence(statement: Statement) -> str:
@@ -112,7 +112,7 @@ def _turn_triples(change: Change, iri: URIRef) -> Iterator[Triple]:
 
 def _statement_triples(memory: URIRef, statement: Statement) -> Iterator[Triple]:
     text = sentence(statement)
-    node = URIRef(f"urn:uuid:{uuid5(key_of(memory), text)}")
+    node = URIRef(f"urn:orion:statement:{number_of(str(memory), text)}")
     subject, obj = entity_iri(statement.subject), entity_iri(statement.object)
     yield node, RDF.type, ORION.Statement
     yield node, ORION.subject, subject

@@ -5,23 +5,35 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import ClientError
 from orion_recall.memory.import_file import ImportBatch, ImportPosition, ImportSummary, read_batches
 from orion_recall.memory.import_mapping import ImportMapping
 from orion_recall.memory.import_progress import ImportProgress
-from orion_recall.memory.record import CopyPosition, Record
+from orion_recall.memory.record import CopyPosition
 
 IN_FLIGHT = 4
 # A copy that is behind and has not moved for so long is not waited for: it may be one of a worker that is gone.
 STALLED_S = 15.0
 _LOOK_EVERY_S = 0.1
 _KINDS = frozenset(("index", "graph"))
+
+
+class StoringClient(Protocol):
+    """What sends memories and gives receipts: a RecallClient."""
+
+    async def store(self, memories: Sequence[Mapping[str, Any]]) -> MemoryReceiptV1: ...
+
+
+class Copies(Protocol):
+    """What knows how far the copies have come: the record."""
+
+    async def copies(self) -> list[CopyPosition]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +50,7 @@ class Imported:
 
 
 async def import_file(
-    client: RecallClient,
+    client: StoringClient,
     path: Path,
     mapping: ImportMapping | None = None,
     *,
@@ -75,7 +87,7 @@ class _Run:
 
     def __init__(
         self,
-        client: RecallClient,
+        client: StoringClient,
         summary: ImportSummary,
         progress: ImportProgress | None,
         advanced: Callable[[ImportPosition, ImportSummary], None] | None,
@@ -119,7 +131,7 @@ class _Run:
 
 
 async def wait_for_copies(
-    record: Record,
+    record: Copies,
     position: int,
     *,
     stalled_s: float = STALLED_S,

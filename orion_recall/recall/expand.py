@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from orion_recall.text import STOP_WORDS, words
+from orion_recall.text import STOP_WORDS, without_possessive, words
 
 _VERBS = """
 be was were been|become became|begin began begun|bite bit bitten|blow blew blown|break broke broken|bring brought
@@ -40,7 +40,7 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
     """
     asked = words(text)
     found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]
-    beginnings = [word for word in asked if len(word) >= 3 and word not in STOP_WORDS]
+    beginnings = [bare for word in asked if len(bare := without_possessive(word)) >= 3 and word not in STOP_WORDS]
     for name in sorted(names):
         parts = words(name)
         if parts and any(parts[0].startswith(word) and word not in parts[1:] for word in beginnings):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
-from uuid import UUID
 
 from orion_recall.values import Candidate, Hit, SourceName, SourceReport
 
@@ -20,37 +19,48 @@ def fuse(
     method: Literal["rrf", "min_max"],
     k: int,
     weights: Mapping[SourceName, float],
+    limit: int | None = None,
 ) -> list[Candidate]:
-    """One candidate a memory, best first; equal fused scores in the order of their keys.
+    """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
     `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
     """
-    found: dict[UUID, Candidate] = {}
+    lists = [(report, _ranked(report.hits)) for report in reports if report.hits]
     possible = 0.0
-    for report in reports:
-        if not report.hits:
-            continue
+    fused: dict[int, float] = {}
+    for report, ranked in lists:
         weight = weights[report.source]
         possible += weight / (k + 1) if method == "rrf" else weight
         low = min(hit.score for hit in report.hits)
         span = max(hit.score for hit in report.hits) - low
-        for hit, rank in zip(report.hits, ranks(report.hits), strict=True):
-            candidate = found.get(hit.key)
-            if candidate is None:
-                candidate = found[hit.key] = Candidate(key=hit.key)
-            elif report.source in candidate.ranks:
-                continue  # a source that brings a memory twice has ranked it once, at the better place
-            _add(candidate, hit, report.source, rank)
-            if method == "rrf":
-                candidate.fused += weight / (k + rank)
-            else:
-                candidate.fused += weight * ((hit.score - low) / span if span > 0 else 1.0)
-    candidates = list(found.values())
-    for fused in candidates:
-        fused.fused = fused.fused / possible if possible > 0 else 0.0
-        fused.best_source = _best_source(fused.ranks, weights)
-    candidates.sort(key=lambda candidate: (-round(candidate.fused, 9), candidate.key.int))
-    return candidates
+        for key, (rank, hit) in ranked.items():
+            gain = 1 / (k + rank) if method == "rrf" else (hit.score - low) / span if span > 0 else 1.0
+            fused[key] = fused.get(key, 0.0) + weight * gain
+    # Objects are made only for those that go on: most of what a deep search finds does not.
+    best = sorted(fused, key=lambda key: (-round(fused[key], 9), key))[:limit]
+    return [_candidate(key, fused[key] / possible if possible > 0 else 0.0, lists, weights) for key in best]
+
+
+def _ranked(hits: Sequence[Hit]) -> dict[int, tuple[int, Hit]]:
+    """Rank and hit by key; a source that brings a memory twice has ranked it once, at the better place."""
+    found: dict[int, tuple[int, Hit]] = {}
+    for rank, hit in zip(ranks(hits), hits, strict=True):
+        found.setdefault(hit.key, (rank, hit))
+    return found
+
+
+def _candidate(
+    key: int,
+    fused: float,
+    lists: Sequence[tuple[SourceReport, Mapping[int, tuple[int, Hit]]]],
+    weights: Mapping[SourceName, float],
+) -> Candidate:
+    candidate = Candidate(key=key, fused=fused)
+    for report, ranked in lists:
+        if (found := ranked.get(key)) is not None:
+            _add(candidate, found[1], report.source, found[0])
+    candidate.best_source = _best_source(candidate.ranks, weights)
+    return candidate
 
 
 def _best_source(held: Mapping[SourceName, int], weights: Mapping[SourceName, float]) -> SourceName:

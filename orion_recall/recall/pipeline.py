@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage, SourceError
@@ -108,8 +107,9 @@ async def recall(
     stages.done("search")
 
     weights: dict[SourceName, float] = profile.fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
-    candidates = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights)
-    pool = candidates[: max(profile.rank_pool, _caps(profile, options).max_total_items)]
+    caps = _caps(profile, options)
+    limit = max(profile.rank_pool, caps.max_total_items)
+    pool = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights, limit=limit)
     stages.done("fuse")
 
     memories = await _fetch(pool, sources.readers)
@@ -124,9 +124,9 @@ async def recall(
     ranked = _reduced(scored, profile, options, dropped)
     stages.done("rank")
 
-    selection = select(ranked, understood.question.terms, _caps(profile, options), sources.tokens)
+    selection = select(ranked, understood.question.terms, caps, sources.tokens)
     dropped.update(selection.dropped)
-    dropped["rank_pool"] += len(candidates) - len(pool)
+    dropped["rank_pool"] += len({hit.key for report in reports for hit in report.hits}) - len(pool)
     stages.done("select")
     return Recalled(
         outcome=_outcome(reports, selection),
@@ -184,7 +184,7 @@ def _requests(
     }
 
 
-async def _fetch(pool: Sequence[Candidate], readers: Sequence[MemoryReader]) -> Mapping[UUID, MemoryView]:
+async def _fetch(pool: Sequence[Candidate], readers: Sequence[MemoryReader]) -> Mapping[int, MemoryView]:
     for reader in readers:
         try:
             return await reader.fetch([candidate.key for candidate in pool])
@@ -195,7 +195,7 @@ async def _fetch(pool: Sequence[Candidate], readers: Sequence[MemoryReader]) -> 
 
 def _filtered(
     pool: Sequence[Candidate],
-    memories: Mapping[UUID, MemoryView],
+    memories: Mapping[int, MemoryView],
     scope: Scope,
     question: Question,
     options: RecallOptionsV1,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from uuid import UUID
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from orion_recall.text import words
 from orion_recall.values import Candidate, MemoryView, ScoredCandidate
 
 UNDATED_RECENCY = 0.5
-_NOTHING: Mapping[UUID, float] = {}
+_NOTHING: Mapping[int, float] = {}
 # Texts that share nine tenths of their words and pairs differ in far fewer of the 64 bits; what passes is compared
 # word by word.
 _NEAR_BITS = 16
@@ -29,21 +28,21 @@ def score_candidates(
     *,
     now: float,
     named_speaker: str | None = None,
-    similarities: Mapping[UUID, float] = _NOTHING,
+    similarities: Mapping[int, float] = _NOTHING,
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id.
 
-    `similarities` are the cosines of all that the dense search found, also of what is no candidate: a turn is the
-    better for standing beside a good one, since people answer a question one turn later.
+    `similarities` are the cosines, by key, of all that the dense search found, candidate or not: a turn is
+    the better for standing beside a good one, since people answer a question one turn later.
     """
-    weights = profile.ranking
+    weights: dict[str, float] = profile.ranking.model_dump()
     # A memory that the dense search did not reach is no closer than the last one that it did.
     reached = [candidate.scores["vector"] for candidate, _ in candidates if "vector" in candidate.scores]
     farthest = min(reached) if reached else None
     best_fused = max((candidate.fused for candidate, _ in candidates), default=0.0) or 1.0
     scored: list[ScoredCandidate] = []
     for candidate, memory in candidates:
-        parts = {"fusion": candidate.fused / best_fused if weights.fusion else 0.0}
+        parts = {"fusion": candidate.fused / best_fused if weights["fusion"] else 0.0}
         similarity = candidate.scores.get("vector", farthest)
         if similarity is not None:
             parts["similarity"] = min(1.0, max(0.0, similarity))
@@ -55,7 +54,7 @@ def score_candidates(
         )
         if named_speaker is not None:
             parts["speaker"] = 1.0 if memory.speaker == named_speaker else 0.0
-        total = combine(parts, weights.model_dump())
+        total = combine(parts, weights)
         scored.append(ScoredCandidate(candidate=candidate, memory=memory, score=total, parts=parts))
     scored.sort(key=_order)
     return scored

@@ -12,6 +12,8 @@ from orion_recall.recall.render import body, head
 from orion_recall.recall.snippet import snippet
 from orion_recall.values import DropReason, ScoredCandidate, SelectedItem, Selection, SourceName
 
+# No line takes fewer tokens: dash, brackets, date, source, reference.
+_SHORTEST_LINE = 8
 # A snippet cut to fewer tokens than this says nothing: the memory is left out instead.
 _SHORTEST_SNIPPET = 12
 
@@ -44,7 +46,7 @@ def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps,
             dropped["max_per_source"] += 1
         elif len(items) >= caps.max_total_items:
             dropped["max_total_items"] += 1
-        elif (item := _fitted(scored, terms, caps.snippet_tokens, left, tokens)) is None:
+        elif left <= _SHORTEST_LINE or (item := _fitted(scored, terms, caps.snippet_tokens, left, tokens)) is None:
             dropped["token_budget"] += 1
             if caps.over_budget == "stop":
                 dropped["token_budget"] += len(ranked) - place - 1
@@ -60,8 +62,13 @@ def _fitted(
     scored: ScoredCandidate, terms: frozenset[str], snippet_tokens: int, left: int, tokens: TokenCounter
 ) -> SelectedItem | None:
     """The item with as much of its heart as fits, or None when too little would be left of it."""
-    prefix, text = head(scored), body(scored)
-    allowed = snippet_tokens
+    prefix = head(scored)
+    room = left - tokens.count(prefix)
+    if room < 1:
+        return None
+    text, allowed = body(scored), min(snippet_tokens, room)
+    if allowed < _SHORTEST_SNIPPET and tokens.count(text) > allowed:
+        return None
     while True:
         heart = snippet(text, terms, allowed, tokens)
         line = f"{prefix} {heart}"

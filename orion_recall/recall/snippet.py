@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.text import without_possessive
 
 _WORD = re.compile(r"\S+")
 _EDGES = ".,;:!?\"'“”‘’()"
 _PREFIX = 5
-_CHARS_PER_TOKEN = 2  # fewer characters than this a token are rare: a shorter text fits without counting
 
 
 def snippet(text: str, terms: frozenset[str], max_tokens: int, tokens: TokenCounter) -> str:
     """The text when it fits, else its best window, marked with … where something was left out."""
-    if len(text) <= max_tokens * _CHARS_PER_TOKEN or tokens.count(text) <= max_tokens:
+    if tokens.count(text) <= max_tokens:
         return text
     spans = [match.span() for match in _WORD.finditer(text)]
-    stems = frozenset(term[:_PREFIX] for term in terms)
-    wanted = [text[start:end].strip(_EDGES).casefold()[:_PREFIX] in stems for start, end in spans]
+    stems = frozenset(_stem(term) for term in terms)
+    wanted = [_stem(text[start:end].strip(_EDGES).casefold()) in stems for start, end in spans]
     size = max(1, min(len(spans), max_tokens * 3 // 4))
     while True:
         first = _densest(wanted, size)
@@ -30,6 +30,10 @@ def snippet(text: str, terms: frozenset[str], max_tokens: int, tokens: TokenCoun
         if size == 1:
             return tokens.trim(window, max_tokens)
         size = max(1, size * 4 // 5)
+
+
+def _stem(word: str) -> str:
+    return without_possessive(word)[:_PREFIX]
 
 
 def _densest(wanted: list[bool], size: int) -> int:

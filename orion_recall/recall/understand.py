@@ -9,7 +9,7 @@ from functools import lru_cache
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.recall.expand import expansions
-from orion_recall.text import STOP_WORDS, content_words, text_hash, words
+from orion_recall.text import STOP_WORDS, content_words, text_hash, without_possessive, words
 from orion_recall.values import Question
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
@@ -71,7 +71,7 @@ def _named(text: str, speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
     ("Will", "The Doctor") names nobody alone.
     """
     names = _by_first_name(speakers)
-    asked = tuple(_bare(word) for word in words(text))
+    asked = tuple(without_possessive(word) for word in words(text))
     named: dict[str, frozenset[str]] = {}
     for place, word in enumerate(asked):
         bearers = names.get(word, ())
@@ -86,11 +86,7 @@ def _named(text: str, speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
     return named
 
 
-def _bare(word: str) -> str:
-    return word.removesuffix("'s").removesuffix("’s")
-
-
 def _without(text: str, names: Set[str]) -> str:
-    kept = [part for part in text.split() if _bare(part.casefold().strip('.,;:!?"“”()')) not in names]
+    kept = [part for part in text.split() if without_possessive(part.casefold().strip('.,;:!?"“”()')) not in names]
     rest = " ".join(kept)
     return rest if content_words(rest) else text

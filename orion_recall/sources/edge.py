@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
-from uuid import UUID
 
 import qdrant_edge as qe
 
@@ -30,7 +29,7 @@ from orion_recall.values import Change, MemoryView, Scope
 log = logging.getLogger("orion_recall.sources")
 T = TypeVar("T")
 
-_FORMAT = 1
+_FORMAT = 2
 _OPTIMISE_AFTER = 5000
 
 
@@ -112,20 +111,33 @@ class EdgeIndex:
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
-    ) -> list[tuple[UUID, float]]:
+    ) -> list[tuple[int, float]]:
         """Nearest by cosine, best first; scores below `min_score` are left out."""
-        return await self._query(
-            qe.Query.Nearest(list(vector), using="dense"), scope_filter(scope), limit, min_score
-        )
+        shard = self._open_shard()
+        query = qe.Query.Nearest(list(vector), using="dense")
+        request = qe.QueryRequest(query=query, limit=limit, filter=scope_filter(scope), score_threshold=min_score)
+        points = await self._run(self._readers, lambda: shard.query(request))
+        return [(cast("int", point.id), point.score) for point in points]
 
     async def search_sparse(
-        self, terms: SparseTerms, scope: Scope, limit: int, *, using: str = "text"
-    ) -> list[tuple[UUID, float]]:
-        """BM25 above zero, best first. `using` is text, or context for a turn with its neighbours."""
+        self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
+    ) -> list[list[tuple[int, float]]]:
+        """BM25 above zero, best first: a list for each of `using`.
+
+        `text` holds a memory's own words, `context` a turn's with those of its neighbours.
+        """
         if not terms.indices:
-            return []
-        query = qe.Query.Nearest(qe.SparseVector(list(terms.indices), list(terms.values)), using=using)
-        return [hit for hit in await self._query(query, scope_filter(scope), limit, None) if hit[1] > 0]
+            return [[] for _ in using]
+        shard, conditions = self._open_shard(), scope_filter(scope)
+        vector = qe.SparseVector(list(terms.indices), list(terms.values))
+        batch = qe.QueryBatchRequest(
+            [
+                qe.QueryRequest(query=qe.Query.Nearest(vector, using=name), limit=limit, filter=conditions)
+                for name in using
+            ]
+        )
+        found = await self._run(self._readers, lambda: shard.query_batch(batch))
+        return [[(cast("int", point.id), point.score) for point in points if point.score > 0] for points in found]
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
@@ -140,13 +152,13 @@ class EdgeIndex:
         points = await self._run(self._readers, lambda: shard.query(request))
         return [(str((point.payload or {})["label"]), point.score) for point in points]
 
-    async def fetch(self, keys: Sequence[UUID]) -> Mapping[UUID, MemoryView]:
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key. Keys that are not there are left out."""
         if not keys:
             return {}
         shard = self._open_shard()
         records = await self._run(self._readers, lambda: shard.retrieve(list(keys), True, False))
-        return {cast("UUID", record.id): memory_view(cast("dict[str, Any]", record.payload)) for record in records}
+        return {cast("int", record.id): memory_view(cast("dict[str, Any]", record.payload)) for record in records}
 
     def speakers(self, tenant: str) -> frozenset[str]:
         """Who speaks in the tenant's memories, as written."""
@@ -188,7 +200,7 @@ class EdgeIndex:
     def _load(self) -> None:
         if self._card_file.exists():
             self._card = self._checked_card()
-            self._shard = qe.EdgeShard.load(str(self.folder / "shard"))
+            self._shard = self._loaded_shard()
             return
         vectors = {"dense": qe.EdgeVectorParams(size=self.embedder.dimension, distance=qe.Distance.Cosine)}
         sparse = {
@@ -204,9 +216,16 @@ class EdgeIndex:
         self._shard.flush()
         self._write_card(0)
 
+    def _loaded_shard(self) -> qe.EdgeShard:
+        try:
+            return _translated(lambda: qe.EdgeShard.load(str(self.folder / "shard")))
+        except SourceError as error:
+            raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
+
     def _checked_card(self) -> IndexCard:
         try:
             card = IndexCard(**json.loads(self._card_file.read_text("utf-8")))
+            card = replace(card, position=int(card.position))
         except (ValueError, TypeError, OSError) as error:
             raise SourceError(
                 f"{self._card_file} cannot be read ({error}): delete {self.folder} and it will be rebuilt"
@@ -235,14 +254,6 @@ class EdgeIndex:
         temporary.write_text(json.dumps(asdict(card)), "utf-8")
         temporary.replace(self._card_file)
         self._card = card
-
-    async def _query(
-        self, query: Any, conditions: qe.Filter, limit: int, min_score: float | None
-    ) -> list[tuple[UUID, float]]:
-        shard = self._open_shard()
-        request = qe.QueryRequest(query=query, limit=limit, filter=conditions, score_threshold=min_score)
-        points = await self._run(self._readers, lambda: shard.query(request))
-        return [(cast("UUID", point.id), point.score) for point in points]
 
     def _open_shard(self) -> qe.EdgeShard:
         if self._shard is None:

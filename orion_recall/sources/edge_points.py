@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID, uuid5
 
 import qdrant_edge as qe
 
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
-from orion_recall.text import memory_key
+from orion_recall.text import memory_key, number_of
 from orion_recall.values import Change, MemoryView, Scope
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "entities", "speaker")
-_ENTITY_NAMESPACE = UUID("0d9d2f3a-2a54-5b1c-8f39-0a0d8f0f3c55")
+_ENTITY = "entity\x1f"
 
 
 async def memory_points(changes: Sequence[Change], embedder: Embedder, sparse: SparseEncoder) -> list[qe.Point]:
@@ -40,7 +39,7 @@ def entity_points(changes: Sequence[Change], sparse: SparseEncoder) -> list[qe.P
     named = {(change.memory.tenant, entity) for change in changes for entity in change.memory.entities}
     return [
         qe.Point(
-            uuid5(_ENTITY_NAMESPACE, f"{tenant}\x1f{entity.casefold()}"),
+            number_of(_ENTITY + tenant, entity.casefold()),
             {"entity": _sparse(sparse.encode_document(entity))},
             {"tenant": tenant, "label": entity},
         )
@@ -81,7 +80,7 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         source_ref=payload.get("source"),
         tags=tuple(payload.get("tags", ())),
         entities=tuple(payload.get("entities", ())),
-        beside=tuple(UUID(key) for key in payload.get("beside", ())),
+        beside=tuple(payload.get("beside", ())),
     )
 
 
@@ -108,9 +107,9 @@ def _payload(change: Change) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _beside(change: Change) -> list[str]:
+def _beside(change: Change) -> list[int]:
     turns = (change.previous, change.following)
-    return [str(memory_key(change.memory.tenant, turn.id)) for turn in turns if turn is not None]
+    return [memory_key(change.memory.tenant, turn.id) for turn in turns if turn is not None]
 
 
 def _is(key: str, value: str) -> qe.FieldCondition:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
-from uuid import UUID
 
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
@@ -18,11 +17,11 @@ class VectorIndex(Protocol):
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
-    ) -> list[tuple[UUID, float]]: ...
+    ) -> list[tuple[int, float]]: ...
 
     async def search_sparse(
-        self, terms: SparseTerms, scope: Scope, limit: int, *, using: str = "text"
-    ) -> list[tuple[UUID, float]]: ...
+        self, terms: SparseTerms, scope: Scope, limit: int
+    ) -> list[list[tuple[int, float]]]: ...
 
 
 class VectorSource:
@@ -51,11 +50,10 @@ class LexicalSource:
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories that share words with the question, best first."""
         terms = self._sparse.encode_query(request.question.keyword_text)
-        own = await self._index.search_sparse(terms, request.scope, request.limit)
-        beside = await self._index.search_sparse(terms, request.scope, request.limit, using="context")
+        own, beside = await self._index.search_sparse(terms, request.scope, request.limit)
         scores = dict(own)
         for key, score in beside:
             scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
         hits = [Hit(key=key, score=score) for key, score in scores.items()]
-        hits.sort(key=lambda hit: (-hit.score, hit.key.int))
+        hits.sort(key=lambda hit: (-hit.score, hit.key))
         return hits[: request.limit]

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
-from uuid import UUID
 
 import pyoxigraph
 from oxrdflib import OxigraphStore
@@ -22,7 +21,7 @@ from rdflib import Dataset, Literal
 from rdflib.graph import DATASET_DEFAULT_GRAPH_ID, Graph
 
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import EngineError, SourceError
+from orion_recall.errors import EngineError, SourceError, TransientSourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
 from orion_recall.graph.vocabulary import (
     ORION,
@@ -93,7 +92,7 @@ class RdfGraph:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
         return await self._run(lambda: self._select(query))
 
-    async def fetch(self, keys: Sequence[UUID]) -> Mapping[UUID, MemoryView]:
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         if not keys:
             return {}
@@ -110,8 +109,13 @@ class RdfGraph:
 
     def _load(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        store = OxigraphStore(store=pyoxigraph.Store(str(self.folder / "store")))
-        self._dataset = Dataset(store=store)
+        try:
+            store = pyoxigraph.Store(str(self.folder / "store"))
+        except (OSError, RuntimeError, ValueError) as error:
+            raise SourceError(
+                f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
+            ) from error
+        self._dataset = Dataset(store=OxigraphStore(store=store))
         found = self._open().value(PROJECTION, ORION.position)
         self._position = int(str(found)) if found is not None else 0
 
@@ -143,7 +147,10 @@ class RdfGraph:
         self._position = changes[-1].position
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _translated, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, _translated, work)
+        except RuntimeError as error:
+            raise TransientSourceError(f"the graph is closing: {error}") from error
 
 
 def _translated(work: Callable[[], T]) -> T:
@@ -178,6 +185,7 @@ class RdfSource:
         query = neighbourhood_query(
             tenant_graph(scope.tenant),
             [entity_iri(label) for label, _ in seeds],
+            scope=scope,
             hops=request.hops,
             max_statements=request.max_statements,
         )

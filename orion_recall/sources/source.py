@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
-from uuid import UUID
 
 from orion_recall.errors import SourceError
 from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
@@ -26,7 +25,7 @@ class Source(Protocol):
 class MemoryReader(Protocol):
     """Reads whole memories by key, in one batch. Keys that are not there are left out."""
 
-    async def fetch(self, keys: Sequence[UUID]) -> Mapping[UUID, MemoryView]: ...
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
 
 
 class EntityFinder(Protocol):

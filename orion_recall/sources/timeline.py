@@ -1,8 +1,8 @@
 """The `sql_timeline` arm: what happened lately, from a Postgres table or view of anybody's.
 
-The rows of the window are narrowed by tenant and scope, and the newest of them ranked by how well their text
-matches, how recent they are in the window, and whether they are of the query's own session or node. Text search
-runs over the window only: over a whole table an OR query takes most of a second.
+The rows of the window are narrowed by tenant and scope, and the newest of them ranked by whether and how well
+their text matches, how recent they are in the window, and whether they are of the query's own session or node.
+Text search runs over the window only: over a whole table an OR query takes most of a second.
 """
 
 from __future__ import annotations
@@ -140,13 +140,19 @@ def timeline_query(table: TimelineTable, request: SearchRequest) -> tuple[str, l
     scope, question, columns = request.scope, request.question, table.columns
     since = question.now - request.window_minutes * 60
     values: list[Any] = [
-        _moment(max(since, scope.since or since)),
-        _moment(min(question.now, scope.until or question.now)),
+        _moment(since if scope.since is None else max(since, scope.since)),
+        _moment(question.now),
     ]
-    conditions = [f"{_column(columns, 'ts')} >= $1", f"{_column(columns, 'ts')} <= $2"]
+    # A column without a zone is read as UTC, which is the session's.
+    conditions = [
+        f"{_column(columns, 'ts')} >= $1::timestamptz",
+        f"{_column(columns, 'ts')} <= $2::timestamptz",
+        f"{_column(columns, 'text')} IS NOT NULL",
+    ]
     if "tenant" not in columns and scope.tenant != table.tenant:
         raise SourceError(f"the timeline belongs to tenant {table.tenant!r}")
     wanted: list[tuple[str, Any, str]] = [
+        ("ts", None if scope.until is None else _moment(scope.until), "< {}::timestamptz"),
         ("tenant", scope.tenant if "tenant" in columns else None, "= {}"),
         ("session_id", scope.session_id, "= {}"),
         ("user_id", scope.user_id, "= {}"),
@@ -163,16 +169,15 @@ def timeline_query(table: TimelineTable, request: SearchRequest) -> tuple[str, l
     searched = quote_identifier(columns["search"]) if "search" in columns else _vector(columns)
     values.extend((question.session_id, question.node_id, request.limit))
     session, node, limit = (f"${len(values) - back}" for back in (2, 1, 0))
-    own = _either(columns, session, node)
-    chosen = ", ".join(f"{quote_identifier(columns[role])} AS {role}" for role in ROLES[:-1] if role in columns)
+    score = _score(words, _either(columns, session, node))
+    chosen = ", ".join(
+        f"{quote_identifier(columns[role])}{'::timestamptz' if role == 'ts' else ''} AS {role}"
+        for role in ROLES[:-1]
+        if role in columns
+    )
     newest = (
         f"SELECT {chosen}, {searched} AS searched FROM {quote_qualified(table.name)} "  # noqa: S608 (quoted)
         f"WHERE {' AND '.join(conditions)} ORDER BY {_column(columns, 'ts')} DESC LIMIT {_NEWEST}"
-    )
-    score = (
-        f"0.6 * coalesce(ts_rank_cd(searched, {words}, 32), 0) "
-        "+ 0.3 * coalesce(extract(epoch FROM ts - $1) / nullif(extract(epoch FROM $2 - $1), 0), 0) "
-        f"+ 0.1 * {own}"
     )
     roles = ", ".join(role for role in ROLES[:-1] if role in columns)
     return (
@@ -180,6 +185,17 @@ def timeline_query(table: TimelineTable, request: SearchRequest) -> tuple[str, l
         f"ORDER BY score DESC, ts DESC, id LIMIT {limit}",
         values,
     )
+
+
+def _score(words: str, own: str) -> str:
+    """SQL in [0, 1]: half for sharing a word at all, so that no row is ahead of one that does by being newer."""
+    recency = (
+        "coalesce(extract(epoch FROM ts - $1::timestamptz) "
+        "/ nullif(extract(epoch FROM $2::timestamptz - $1::timestamptz), 0), 0)"
+    )
+    matched = f"coalesce((searched @@ {words})::int, 0)"
+    rank = f"coalesce(ts_rank_cd(searched, {words}, 32), 0)"
+    return f"0.5 * {matched} + 0.2 * {rank} + 0.2 * {recency} + 0.1 * {own}"
 
 
 def _either(columns: Mapping[str, str], session: str, node: str) -> str:
@@ -209,8 +225,6 @@ def _moment(seconds: float) -> datetime:
 def _hit(row: Record, request: SearchRequest, table: TimelineTable) -> Hit:
     text, memory_id = str(row["text"]), str(row["id"])
     moment: datetime | None = row["ts"]
-    if moment is not None and moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
     memory = MemoryView(
         id=memory_id,
         text=text,
@@ -224,7 +238,7 @@ def _hit(row: Record, request: SearchRequest, table: TimelineTable) -> Hit:
         ts=moment.timestamp() if moment is not None else None,
         uri=_text(row, "uri"),
         source_ref=table.name,
-        tags=tuple(str(tag) for tag in row.get("tags") or ()),
+        tags=_tags(row.get("tags")),
     )
     return Hit(key=memory_key(request.scope.tenant, memory_id), score=float(row["score"]), memory=memory)
 
@@ -232,3 +246,9 @@ def _hit(row: Record, request: SearchRequest, table: TimelineTable) -> Hit:
 def _text(row: Record, role: str) -> str | None:
     value = row.get(role)
     return None if value is None else str(value)
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(str(tag) for tag in value or ())

@@ -1,0 +1,43 @@
+"""`orion-recall contracts`: the contracts as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orion_recall.cli.output import JsonFlag, notes, print_json
+from orion_recall.contract_files import write_contracts
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="""Write out the contracts: schemas, AsyncAPI document, examples.
+
+    Example: [bold]orion-recall contracts write contracts[/]
+    """,
+)
+
+
+@app.callback()
+def group() -> None:
+    pass
+
+
+@app.command("write")
+def write(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the files.")] = Path("contracts"),
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the files into a folder, over those of an earlier version.
+
+    Example: [bold]orion-recall contracts write /tmp/contracts[/]
+    """
+    written = write_contracts(folder)
+    if as_json:
+        print_json({"folder": folder, "files": [str(path) for path in written]})
+        return
+    for path in written:
+        print(path)
+    notes().print(f"{len(written)} files")

@@ -1,0 +1,145 @@
+"""`orion-recall decisions`: the decision log for people and programs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from orion_recall.cli.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.moments import moment
+from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.contracts import RecallDecisionV1
+from orion_recall.decisions.log import DecisionLog, SqlResult
+from orion_recall.errors import SettingsError
+from orion_recall.settings import Settings
+from orion_recall.values import OUTCOMES
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="""Look into the decision log.
+
+    One row for every query: what was found, kept and dropped, why, by which source, in how many ms, under which
+    profile. The table is recall_decisions; ready-made views are recall_by_profile_hour, recall_by_source,
+    recall_dropped and recall_selected.
+
+    Example: [bold]orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"[/]
+    """,
+)
+
+
+@app.command("list")
+def list_decisions(
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
+    outcome: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(OUTCOMES)}.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only later ones: a time with zone, or how long ago.")] = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The latest decisions, newest first.
+
+    Example: [bold]orion-recall decisions list --outcome empty --since P1D[/]
+    """
+    if outcome is not None and outcome not in OUTCOMES:
+        raise SettingsError(f"--outcome: {outcome!r} is none of {', '.join(OUTCOMES)}")
+    after = moment("--since", since)
+
+    async def latest(settings: Settings) -> list[RecallDecisionV1]:
+        async with open_postgres(settings) as pool:
+            log = DecisionLog(pool)
+            return await log.latest(limit, outcome=outcome, profile=profile, since=after)
+
+    found = asyncio.run(latest(find(data)))
+    if as_json:
+        print_json({"decisions": [decision.model_dump(mode="json") for decision in found]})
+        return
+    rows = [
+        (
+            one.created_at,
+            one.id,
+            one.profile,
+            one.outcome,
+            round(one.latency_ms, 1),
+            len(one.selected_ids),
+            one.query[:80],
+        )
+        for one in found
+    ]
+    console().print(table(("at (UTC)", "id", "profile", "outcome", "ms", "kept", "query"), rows))
+
+
+@app.command("show")
+def show_decision(
+    decision_id: Annotated[str, typer.Argument(metavar="ID", help="A decision's id, or a correlation id.")],
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Everything about one decision, by its own id or its correlation id.
+
+    Example: [bold]orion-recall decisions show 875a5172-46c0-4014-94f6-ee2cdfb0d3b0[/]
+    """
+
+    async def get(settings: Settings) -> list[RecallDecisionV1]:
+        async with open_postgres(settings) as pool:
+            return await DecisionLog(pool).get(decision_id)
+
+    found = asyncio.run(get(find(data)))
+    if not found:
+        print_error(
+            "NotFound", f"there is no decision {decision_id!r} (the newest may be a moment late)", as_json=as_json
+        )
+        return 1
+    if as_json:
+        print_json({"decisions": [decision.model_dump(mode="json") for decision in found]})
+        return 0
+    for decision in found:
+        _show(decision)
+    return 0
+
+
+@app.command("sql")
+def run_sql(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement that only reads.")],
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 1000,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What a SELECT of yours gives; nothing is written, and 30 s are enough.
+
+    Example: [bold]orion-recall decisions sql "SELECT * FROM recall_by_source ORDER BY hour DESC" --limit 8[/]
+    """
+
+    async def run(settings: Settings) -> SqlResult:
+        async with open_postgres(settings) as pool:
+            return await DecisionLog(pool).run_sql(sql, limit)
+
+    result = asyncio.run(run(find(data)))
+    if as_json:
+        print_json({"columns": result.columns, "rows": result.rows, "truncated": result.truncated})
+        return
+    console().print(table(result.columns, result.rows))
+    if result.truncated:
+        notes().print(f"only the first {limit} rows are shown (--limit)")
+
+
+def _show(decision: RecallDecisionV1) -> None:
+    out = console()
+    fields = decision.model_dump(
+        mode="json", exclude={"sources", "selected", "stage_ms", "dropped", "selected_ids"}
+    )
+    told = [(name, value) for name, value in fields.items() if value not in (None, "")]
+    out.print(table(("field", "value"), [(name, visible(value)) for name, value in told]))
+    sources = [(name, one.status, one.count, one.ms, one.error) for name, one in decision.sources.items()]
+    out.print(table(("source", "status", "hits", "ms", "error"), sources, title="\nWhat every source found"))
+    kept = [
+        (rank, one.id, one.source, round(one.score, 4), visible(one.parts), visible(one.ranks))
+        for rank, one in enumerate(decision.selected, 1)
+    ]
+    out.print(table(("", "kept", "source", "score", "parts of the score", "ranks"), kept, title="\nWhat was kept"))
+    out.print(table(("dropped because", "hits"), list(decision.dropped.items()), title="\nWhat was left out"))
+    out.print(table(("stage", "ms"), list(decision.stage_ms.items()), title="\nWhere the time went"))
+    out.print(Text())

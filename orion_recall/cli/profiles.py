@@ -1,0 +1,153 @@
+"""`orion-recall profiles`: the profiles in use, one in full, a check, a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
+from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
+from orion_recall.profile import Profile, diff_profiles
+from orion_recall.profile_yaml import dump_profile, load_profile, load_profiles
+from orion_recall.settings import Settings
+from orion_recall.shipped import shipped_folder
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="""Look at profiles, check them, compare them.
+
+    The profiles are those of ORION_PROFILES_DIR, or else the shipped ones. To make your own: copy example.yaml,
+    name the copy after its profile, and check it.
+
+    Example: [bold]orion-recall profiles check mine/*.yaml[/]
+    """,
+)
+
+
+@app.command("list")
+def list_profiles(as_json: JsonFlag = False) -> None:
+    """Every profile with its sources and limits.
+
+    Example: [bold]orion-recall profiles list[/]
+    """
+    settings = Settings.read()
+    profiles = load_profiles(_folder(settings))
+    if as_json:
+        listed = [
+            {
+                "profile": name,
+                "default": name == settings.default_profile,
+                "sources": profile.sources_on,
+                "max_total_items": profile.max_total_items,
+                "render_budget_tokens": profile.render_budget_tokens,
+                "hash": profile.content_hash,
+                "description": profile.description,
+            }
+            for name, profile in profiles.items()
+        ]
+        print_json({"folder": str(_folder(settings)), "profiles": listed})
+        return
+    rows = [
+        (
+            f"{name} *" if name == settings.default_profile else name,
+            ", ".join(profile.sources_on),
+            profile.max_total_items,
+            profile.render_budget_tokens,
+            profile.description,
+        )
+        for name, profile in profiles.items()
+    ]
+    console().print(table(("profile (* default)", "sources", "items", "tokens", "for what"), rows))
+
+
+@app.command("show")
+def show_profile(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A profile's name, or a YAML file.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """One profile with every value written out, as YAML that can be used as it is.
+
+    Example: [bold]orion-recall profiles show reflect.v1 > mine.v1.yaml[/]
+    """
+    profile = _named(name)
+    if as_json:
+        print_json({**profile.model_dump(mode="json"), "hash": profile.content_hash})
+    else:
+        print(dump_profile(profile), end="")
+
+
+@app.command("check")
+def check_profiles(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="Default: all in use.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Whether profile files can be used: every problem with its line and what to write instead.
+
+    Example: [bold]orion-recall profiles check mine.v1.yaml[/]
+    """
+    good: list[str] = []
+    problems: list[ProfileProblem] = []
+    if files:
+        for file in files:
+            try:
+                good.append(load_profile(file).profile)
+            except ProfileError as error:
+                problems += error.problems
+    else:
+        try:
+            good += load_profiles(_folder(Settings.read()))
+        except ProfileError as error:
+            problems += error.problems
+    if as_json:
+        names = ("file", "line", "column", "key", "message", "hint")
+        listed = [{name: getattr(problem, name) for name in names} for problem in problems]
+        print_json({"ok": not problems, "profiles": good, "problems": listed})
+    else:
+        for problem in problems:
+            console().print(Text(visible(problem)), soft_wrap=True)
+        notes().print(f"{len(problems)} problems" if problems else f"ok: {', '.join(good)}")
+    return 1 if problems else 0
+
+
+@app.command("diff")
+def compare_profiles(
+    left: Annotated[str, typer.Argument(metavar="A", help="A profile's name, or a YAML file.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """The values in which two profiles differ.
+
+    Example: [bold]orion-recall profiles diff reflect.v1 mine.v1.yaml[/]
+    """
+    found = [one for one in diff_profiles(_named(left), _named(right)) if one.key not in ("profile", "description")]
+    if as_json:
+        listed = [{"key": one.key, "left": one.left, "right": one.right} for one in found]
+        print_json({"left": left, "right": right, "differences": listed})
+    elif found:
+        console().print(
+            table(("key", left, right), [(one.key, _word(one.left), _word(one.right)) for one in found])
+        )
+    else:
+        notes().print("no difference")
+
+
+def _word(value: object) -> str:
+    return "null" if value is None else visible(value)
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.profiles_dir or shipped_folder("profiles")
+
+
+def _named(name: str) -> Profile:
+    """The profile of that name, or in that file."""
+    if name.endswith((".yaml", ".yml")):
+        return load_profile(Path(name))
+    profiles = load_profiles(_folder(Settings.read()))
+    if name not in profiles:
+        raise SettingsError(f"{name!r} is no profile; there are {', '.join(sorted(profiles))}")
+    return profiles[name]

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recall_fakes import hit, key, report, view
+
+from orion_recall.recall.fuse import fuse, ranks
+from orion_recall.values import SOURCE_NAMES, Hit, SourceName, SourceReport
+
+
+def weighted(**changes: float) -> dict[SourceName, float]:
+    """Every source counts one, but for the changes."""
+    return {name: changes.get(name, 1.0) for name in SOURCE_NAMES}
+
+
+ONE = weighted()
+SCORES = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.0, 0.25, 0.5, 1.0, 17.0]), max_size=8)
+REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
+    lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
+)
+METHODS: tuple[Literal["rrf", "min_max"], ...] = ("rrf", "min_max")
+
+
+def names_by_fused(reports: list[SourceReport], **changes: float) -> dict[str, float]:
+    """Candidates by rrf with k = 60, by name, best first."""
+    names = {key(name): name for name in "abcdefghij"}
+    fused = fuse(reports, method="rrf", k=60, weights=weighted(**changes))
+    return {names[candidate.key]: candidate.fused for candidate in fused}
+
+
+def test_ranks_one_three_and_five_make_0_0477_of_the_best_possible():
+    reports = [
+        report("vector", {"a": 0.9, "b": 0.8, "c": 0.7}),
+        report("lexical", {"b": 9.0, "c": 8.0, "a": 7.0, "d": 6.0}),
+        report("rdf", {"e": 5.0, "d": 4.0, "c": 3.0, "b": 2.0, "a": 1.0}),
+    ]
+    raw = 1 / (60 + 1) + 1 / (60 + 3) + 1 / (60 + 5)
+    best_possible = 3 / (60 + 1)
+    assert raw == pytest.approx(0.0477, abs=5e-5)
+    fused = names_by_fused(reports)["a"]
+    assert fused == pytest.approx(raw / best_possible)
+    assert fused * best_possible == pytest.approx(0.0477, abs=5e-5)
+
+
+def test_ranks_begin_at_one_and_equal_scores_share_the_best_of_theirs():
+    hits = [hit(name, score) for name, score in zip("abcdef", (9, 7, 7, 7, 3, 3), strict=True)]
+    assert ranks(hits) == [1, 2, 2, 2, 5, 5]
+    assert ranks([]) == []
+
+
+def test_the_first_of_the_only_list_has_one_and_k_changes_the_rest():
+    only = [report("lexical", {"a": 2.0, "b": 1.0})]
+    assert names_by_fused(only) == {"a": 1.0, "b": pytest.approx(61 / 62)}
+    fused = fuse(only, method="rrf", k=1, weights=ONE)
+    assert [candidate.fused for candidate in fused] == [1.0, pytest.approx(2 / 3)]
+
+
+def test_a_memory_in_two_lists_beats_one_in_one():
+    reports = [report("vector", {"a": 0.9, "b": 0.8}), report("lexical", {"c": 9.0, "b": 8.0})]
+    assert next(iter(names_by_fused(reports))) == "b"
+
+
+def test_weights_count_lists_for_more_or_less():
+    reports = [report("vector", {"a": 0.9}), report("lexical", {"b": 9.0})]
+    assert list(names_by_fused(reports, lexical=2.0)) == ["b", "a"]
+    assert names_by_fused(reports, lexical=0.0) == {"a": 1.0, "b": 0.0}
+    assert set(names_by_fused(reports, lexical=0.0, vector=0.0).values()) == {0.0}
+
+
+def test_equal_fused_scores_are_in_the_order_of_their_keys():
+    reports = [report("vector", dict.fromkeys("dbca", 1.0))]
+    fused = fuse(reports, method="rrf", k=60, weights=ONE)
+    assert [candidate.key for candidate in fused] == sorted(key(name) for name in "abcd")
+
+
+def test_min_max_stretches_each_list_to_one_and_weighs_it():
+    reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"b": 20.0, "c": 10.0})]
+    fused = fuse(reports, method="min_max", k=60, weights=weighted(lexical=3.0))
+    by_key = {candidate.key: candidate.fused for candidate in fused}
+    assert by_key == {
+        key("a"): pytest.approx(1 / 4),
+        key("b"): pytest.approx((0.5 + 3) / 4),
+        key("c"): pytest.approx(0.0),
+    }
+
+
+def test_min_max_of_equal_scores_gives_each_the_whole_weight():
+    fused = fuse([report("vector", {"a": 0.4, "b": 0.4})], method="min_max", k=60, weights=ONE)
+    assert [candidate.fused for candidate in fused] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "weights", "best"),
+    [
+        ({"vector": (1.0, 0.5), "lexical": (0.5, 1.0)}, {}, "vector"),
+        ({"vector": (0.5, 1.0), "lexical": (1.0, 0.5)}, {}, "lexical"),
+        ({"vector": (1.0, 0.5), "lexical": (1.0, 0.5)}, {"vector": 2.0}, "vector"),
+        ({"vector": (1.0, 0.5), "lexical": (1.0, 0.5)}, {"lexical": 2.0}, "lexical"),
+        ({"vector": (1.0, 0.5), "lexical": (1.0, 0.5)}, {}, "lexical"),
+    ],
+)
+def test_the_best_source_is_the_one_that_ranked_it_best_then_the_heavier_then_the_first_by_name(
+    scores: dict[SourceName, tuple[float, float]], weights: dict[str, float], best: SourceName
+):
+    reports = [report(name, {"a": own, "other": rival}) for name, (own, rival) in scores.items()]
+    fused = fuse(reports, method="rrf", k=60, weights=weighted(**weights))
+    assert next(candidate for candidate in fused if candidate.key == key("a")).best_source == best
+
+
+def test_a_memory_that_one_source_brings_twice_counts_once_at_its_better_place():
+    twice = SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 3.0), hit("b", 2.0), hit("a", 1.0)))
+    once = SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 3.0), hit("b", 2.0)))
+    fused = fuse([twice], method="rrf", k=60, weights=ONE)
+    assert [(candidate.key, candidate.fused, candidate.ranks) for candidate in fused] == [
+        (candidate.key, candidate.fused, candidate.ranks)
+        for candidate in fuse([once], method="rrf", k=60, weights=ONE)
+    ]
+
+
+def test_what_a_source_has_read_and_why_the_graph_found_it_are_kept():
+    memory = view("a")
+    reports = [
+        SourceReport(source="rdf", status="ok", hits=(hit("a", 1.0, statements=("Ana mends crane",)),)),
+        SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 0.5, memory=memory),)),
+        SourceReport(source="vector", status="failed", error="away"),
+    ]
+    (candidate,) = fuse(reports, method="rrf", k=60, weights=ONE)
+    assert candidate.memory is memory
+    assert candidate.statements == ("Ana mends crane",)
+    assert candidate.ranks == {"rdf": 1, "sql_timeline": 1}
+    assert candidate.scores == {"rdf": 1.0, "sql_timeline": 0.5}
+
+
+def test_nothing_found_is_no_candidates():
+    assert fuse([SourceReport(source="vector", status="empty")], method="rrf", k=60, weights=ONE) == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(reports=REPORTS, seed=st.integers())
+def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_matter(
+    method: Literal["rrf", "min_max"], reports: list[SourceReport], seed: int
+):
+    fused = fuse(reports, method=method, k=60, weights=ONE)
+    assert {candidate.key for candidate in fused} == {each.key for one in reports for each in one.hits}
+    assert all(0 <= candidate.fused <= 1 + 1e-9 for candidate in fused)
+    assert [round(candidate.fused, 9) for candidate in fused] == sorted(
+        (round(candidate.fused, 9) for candidate in fused), reverse=True
+    )
+    shuffled = random.Random(seed).sample(reports, len(reports))
+    again = fuse(shuffled, method=method, k=60, weights=ONE)
+    assert [(one.key, one.best_source) for one in again] == [(one.key, one.best_source) for one in fused]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30))
+def test_ranks_count_how_many_are_better(scores: list[float]):
+    hits: list[Hit] = [hit(str(place), score) for place, score in enumerate(sorted(scores, reverse=True))]
+    assert ranks(hits) == [1 + sum(other.score > one.score for other in hits) for one in hits]
+
+
+@given(REPORTS, st.integers(0, 12))
+def test_a_limit_gives_the_first_of_the_whole_list(reports: list[SourceReport], limit: int):
+    whole = fuse(reports, method="rrf", k=60, weights=ONE)
+    first = fuse(reports, method="rrf", k=60, weights=ONE, limit=limit)
+    assert first == whole[:limit]

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
+
+from orion_recall.contracts import RecallQueryV1, RecallReplyV1
+from orion_recall.errors import SourceError
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.reply import backend_counts, error_reply, reply, reply_json, why_failed
+from orion_recall.values import SourceReport
+
+FOUNDING_ITEM = ["id", "source", "source_ref", "uri", "score", "ts", "title", "snippet", "tags"]
+CRANE = view(
+    "m1", "The crane needs a gearbox.", ts=NOW, title="Crane", kind="plan", speaker="Bo", session_id="s",
+    tags=("harbour",), entities=("Fjord Labs",), uri="x:1", source_ref="chat",
+)  # fmt: skip
+SHED = view("m2", "The shed is painted.")
+
+
+async def answered(
+    tokens: TokenCounter, *, failing: bool = False, **fields: Any
+) -> tuple[dict[str, Any], Recalled]:
+    arms = [
+        FakeSource("vector", (hit("m1", 0.9), hit("m2", 0.5)), errors=[SourceError("away")] if failing else ()),
+        FakeSource("lexical", (hit("m1", 7.0),), errors=[SourceError("away, too")] if failing else ()),
+    ]
+    asked: RecallQueryV1 = query(**fields)
+    recalled = await recall(asked, profile(), sources(tokens, arms, CRANE, SHED), now=NOW)
+    made = reply(asked, recalled, latency_ms=12.5, profile="test.v1", decision_id="d-1")
+    return json.loads(reply_json(made)), recalled
+
+
+async def test_without_options_a_reply_has_the_founding_documents_fields_only(tokens: TokenCounter):
+    written, _ = await answered(tokens, session_id="s", verb="reflect", intent="plan")
+    assert list(written) == ["bundle"]
+    assert list(written["bundle"]) == ["rendered", "items", "stats"]
+    assert written["bundle"]["stats"] == {
+        "backend_counts": {"vector": 2, "lexical": 1}, "latency_ms": 12.5, "profile": "test.v1",
+    }  # fmt: skip
+    assert [list(item) for item in written["bundle"]["items"]] == [FOUNDING_ITEM, FOUNDING_ITEM]
+
+
+async def test_an_item_says_where_it_comes_from(tokens: TokenCounter):
+    written, recalled = await answered(tokens)
+    crane, shed = written["bundle"]["items"]
+    assert crane == {
+        "id": "m1", "source": "lexical", "source_ref": "chat", "uri": "x:1", "score": recalled.ranked[0].score,
+        "ts": NOW, "title": "Crane", "snippet": "Crane: Bo: The crane needs a gearbox.", "tags": ["harbour"],
+    }  # fmt: skip
+    assert (shed["source"], shed["source_ref"], shed["ts"], shed["tags"]) == ("vector", "index", None, [])
+
+
+async def test_the_rendered_text_is_one_bullet_for_every_item(tokens: TokenCounter):
+    written, _ = await answered(tokens)
+    lines = written["bundle"]["rendered"].split("\n")
+    assert [line.partition("] ")[2] for line in lines] == [item["snippet"] for item in written["bundle"]["items"]]
+
+
+async def test_options_bring_the_further_fields(tokens: TokenCounter):
+    written, recalled = await answered(tokens, options={})
+    stats = written["bundle"]["stats"]
+    assert (stats["outcome"], stats["decision_id"], stats["dropped"]) == ("ok", "d-1", {})
+    assert stats["tokens"] == recalled.selection.tokens
+    assert {name: one["status"] for name, one in stats["sources"].items()} == {
+        "vector": "ok", "lexical": "ok", "rdf": "off", "sql_timeline": "off",
+    }  # fmt: skip
+    item = written["bundle"]["items"][0]
+    assert list(item) == [*FOUNDING_ITEM, "kind", "speaker", "session_id", "score_parts", "ranks"]
+    assert (item["kind"], item["speaker"], item["session_id"]) == ("plan", "Bo", "s")
+    assert item["ranks"] == {"vector": 1, "lexical": 1}
+    assert set(item["score_parts"]) >= {"fusion", "similarity", "recency"}
+    assert "trace" not in stats
+
+
+@pytest.mark.parametrize("part", ["trace", "entities", "chunks"])
+async def test_each_further_part_comes_on_request_only(tokens: TokenCounter, part: str):
+    written, _ = await answered(tokens, options={"include": {part: True}})
+    item, stats = written["bundle"]["items"][0], written["bundle"]["stats"]
+    assert ("trace" in stats, "entities" in item, "chunk" in item) == (
+        part == "trace", part == "entities", part == "chunks",
+    )  # fmt: skip
+    assert item.get("entities", ["Fjord Labs"]) == ["Fjord Labs"]
+    assert item.get("chunk", "The crane needs a gearbox.") == "The crane needs a gearbox."
+    assert stats.get("trace", {"ranked": 2})["ranked"] == 2
+
+
+async def test_nothing_found_is_an_empty_bundle_without_an_error(tokens: TokenCounter):
+    written, _ = await answered(tokens, options={"exclude": ["m1", "m2"]})
+    assert (written["bundle"]["rendered"], written["bundle"]["items"]) == ("", [])
+    assert "error" not in written
+    assert written["bundle"]["stats"]["dropped"] == {"excluded": 2}
+
+
+async def test_when_every_source_fails_the_reply_says_why(tokens: TokenCounter):
+    written, _ = await answered(tokens, failing=True)
+    assert written["error"] == {
+        "type": "failed",
+        "message": "no source answered (vector: away; lexical: away, too)",
+    }
+    assert written["bundle"]["items"] == []
+    assert list(written["bundle"]["stats"]) == ["backend_counts", "latency_ms", "profile"]
+
+
+def test_an_error_is_an_empty_bundle_with_the_reason():
+    written = json.loads(reply_json(error_reply("expired", "too late", latency_ms=0.4, profile="test.v1")))
+    assert written == {
+        "bundle": {
+            "rendered": "",
+            "items": [],
+            "stats": {"backend_counts": {}, "latency_ms": 0.4, "profile": "test.v1"},
+        },
+        "error": {"type": "expired", "message": "too late"},
+    }
+    RecallReplyV1.model_validate(written)
+
+
+def test_counts_are_of_the_sources_that_were_asked():
+    reports = (
+        SourceReport(source="vector", status="ok", hits=(hit("a", 1.0),)),
+        SourceReport(source="rdf", status="late", error="no answer within 5 ms"),
+        SourceReport(source="sql_timeline", status="off"),
+    )
+    assert backend_counts(reports) == {"vector": 1, "rdf": 0}
+    assert why_failed(reports[1:]) == "no source answered (rdf: no answer within 5 ms)"
+    assert why_failed(reports[2:]) == "no source answered (none of the profile's sources is configured)"

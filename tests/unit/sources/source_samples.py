@@ -1,0 +1,88 @@
+"""Memories, requests and an embedder for the sources, made in one line each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.memory.compose import compose
+from orion_recall.text import content_words, memory_key, text_hash, words
+from orion_recall.values import Change, Hit, Memory, Neighbour, Question, Scope, SearchRequest
+
+NOW = 1_772_400_000.0
+TENANT = "acme"
+
+
+class HashingEmbedder:
+    """A bag of hashed words as a unit vector: near when words are shared. `name` and `weights` make it another."""
+
+    def __init__(self, name: str = "hashing", *, dimension: int = 64, weights: str = "a" * 64) -> None:
+        self.name, self.dimension, self.weights_sha256 = name, dimension, weights
+
+    async def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        vector = np.zeros(self.dimension, dtype=np.float32)
+        for word in words(text):
+            vector[
+                int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big") % self.dimension
+            ] += 1
+        length = float(np.linalg.norm(vector))
+        return vector / np.float32(length or 1.0)
+
+    async def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
+
+
+def memory(name: str, text: str, *, tenant: str = TENANT, **fields: Any) -> Memory:
+    return compose(MemoryV1.model_validate({"id": name, "text": text, **fields}), tenant)
+
+
+def changes(*memories: Memory, start: int = 1) -> list[Change]:
+    """The memories as steps of the outbox, the turns of a session side by side in the order given."""
+    made: list[Change] = []
+    for place, one in enumerate(memories):
+        before = [other for other in memories[:place] if _same_session(one, other)]
+        after = [other for other in memories[place + 1 :] if _same_session(one, other)]
+        made.append(
+            Change(
+                position=start + place,
+                memory=one,
+                previous=beside(before[-1]) if before else None,
+                following=beside(after[0]) if after else None,
+            )
+        )
+    return made
+
+
+def _same_session(one: Memory, other: Memory) -> bool:
+    return one.session_id is not None and (one.tenant, one.session_id) == (other.tenant, other.session_id)
+
+
+def beside(one: Memory) -> Neighbour:
+    return Neighbour(id=one.id, text=one.text, speaker=one.speaker)
+
+
+def key(name: str, tenant: str = TENANT) -> int:
+    return memory_key(tenant, name)
+
+
+def names(hits: Iterable[Hit], memories: Iterable[Memory]) -> list[str]:
+    """The ids of what was hit, in order."""
+    by_key = {memory_key(one.tenant, one.id): one.id for one in memories}
+    return [by_key[hit.key] for hit in hits]
+
+
+def request(text: str, *, scope: Scope | None = None, limit: int = 10, **fields: Any) -> SearchRequest:
+    question = Question(
+        text=text,
+        dense_text=text,
+        keyword_text=text,
+        terms=frozenset(content_words(text)),
+        now=NOW,
+        text_hash=text_hash(text),
+    )
+    return SearchRequest(question=question, scope=scope or Scope(tenant=TENANT), limit=limit, **fields)
