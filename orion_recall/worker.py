@@ -150,7 +150,8 @@ class Worker:
         """Seconds for the search: the service's longest or the ttl left, less what a reply needs."""
         deadline_s = self.settings.deadline_ms / 1000
         if received.expires_at is not None:
-            left_s = received.expires_at - self._server_time()
+            # Our reading of the server's clock may be a little behind; an entry has not come before its time.
+            left_s = received.expires_at - max(self._server_time(), received.entry.added_at)
             if left_s <= 0:
                 raise ExpiredMessage(f"the ttl of {received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
             deadline_s = min(deadline_s, left_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -58,11 +59,20 @@ class GroupReader:
         self._redis, self._blocking = redis, blocking
         self._cursor = "0-0"
         self._pauses_s: dict[str, float] = {}
-        self._clock_offset_s = 0.0
+        self._clock_offset_s, self._round_trip_s = 0.0, math.inf
 
     def server_time(self) -> float:
         """Epoch seconds by the server's clock, as of the last refresh."""
         return time.time() + self._clock_offset_s
+
+    def _set_clock(self, offset_s: float, round_trip_s: float) -> None:
+        """Take the offset over from a quick round trip: a slow one knows the time less well than the last.
+
+        What counts as quick is forgotten slowly, or a clock that drifts would be followed no more.
+        """
+        self._round_trip_s *= 1.1
+        if round_trip_s <= self._round_trip_s:
+            self._clock_offset_s, self._round_trip_s = offset_s - round_trip_s / 2, round_trip_s
 
     async def create_group(self) -> None:
         """Make the group, at the start of the stream, unless it is there."""
@@ -119,8 +129,9 @@ class GroupReader:
         """Say that the entries are being worked on, so that nobody claims them. Delivery counts stay."""
 
         async def once() -> None:
+            asked, asked_at = time.monotonic(), time.time()
             seconds, micros = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
-            self._clock_offset_s = seconds + micros / 1e6 - time.time()
+            self._set_clock(seconds + micros / 1e6 - asked_at, time.monotonic() - asked)
             if ids:
                 await self._redis.xclaim(
                     self.stream,

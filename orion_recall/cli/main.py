@@ -107,8 +107,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = built(app)(args=list(arguments) or ["--help"], prog_name="orion-recall", standalone_mode=False)
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
-        print_error("Interrupted", "interrupted", as_json=as_json)
-        return INTERRUPTED
+        result = INTERRUPTED
     except typer.TyperException as error:
         print_error("UsageError", _with_hint(error), as_json=as_json)
         return error.exit_code
@@ -125,6 +124,8 @@ def run(arguments: Sequence[str]) -> int:
         what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
         print_error(type(error).__name__, what, as_json=as_json)
         return FAILED
+    if result == INTERRUPTED:  # typer makes it out of a KeyboardInterrupt, too
+        print_error("Interrupted", "interrupted", as_json=as_json)
     return result if isinstance(result, int) else OK
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -13,9 +18,18 @@ from uuid import uuid4
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
+from bus_leftovers import leftovers
+from executor import Executor, until
+from redis.asyncio import Redis
+from serving import caught_up
 
+from orion_recall.bus.client import RecallClient
+from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres import Connection, migrate
+from orion_recall.service import Service
+from orion_recall.settings import Settings
 
 _TEMPLATE = "orion_template"
 
@@ -23,10 +37,16 @@ _TEMPLATE = "orion_template"
 @pytest.fixture(scope="session")
 async def engines() -> AsyncGenerator[EmbeddedEngines]:
     """The embedded bus and Postgres. A test that stops one starts it again."""
+    async with _private_engines() as started:
+        yield started
+
+
+@asynccontextmanager
+async def _private_engines(*, postgres: bool = True) -> AsyncGenerator[EmbeddedEngines]:
     # Not under pytest's own temporary folder: it is closed to the user that Postgres runs as under root.
     data_dir = Path(tempfile.gettempdir()) / f"orion-tests-{os.getpid()}-{uuid4().hex[:8]}"
     try:
-        async with EmbeddedEngines.start(data_dir) as started:
+        async with EmbeddedEngines.start(data_dir, postgres=postgres) as started:
             yield started
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
@@ -74,3 +94,158 @@ async def _run(dsn: str, sql: str) -> None:
         await connection.execute(sql)
     finally:
         await connection.close()
+
+
+# A whole service, with engines of its own: tests of the engines above stop theirs, and it would have much to say.
+
+
+@pytest.fixture(autouse=True)
+async def the_bus_is_left_clean(request: pytest.FixtureRequest) -> AsyncGenerator[list[str]]:
+    """Fails a test that leaves pending entries, keys without a time to live or reply streams on a bus.
+
+    A fixture that hands out a bus appends its URL.
+    """
+    urls: list[str] = []
+    yield urls
+    for url in dict.fromkeys(urls):
+        async with connect(url) as redis:
+
+            async def is_clean(redis: Redis = redis) -> bool:
+                return not await leftovers(redis)
+
+            try:
+                await until(is_clean, "a clean bus", timeout_s=5)
+            except AssertionError:
+                found = await leftovers(redis)
+                await redis.unlink(*found)
+                pytest.fail(f"{request.node.name} left on the bus: {found}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+async def _service_engines() -> AsyncGenerator[EmbeddedEngines]:
+    async with _private_engines() as started:
+        yield started
+
+
+@pytest.fixture
+async def service_engines(_service_engines: EmbeddedEngines, the_bus_is_left_clean: list[str]) -> EmbeddedEngines:
+    """The engines of `service`. A test that stops one starts it again."""
+    the_bus_is_left_clean.append(_service_engines.redis_url)
+    return _service_engines
+
+
+@pytest.fixture(scope="session")
+async def bus_alone() -> AsyncGenerator[EmbeddedEngines]:
+    """A bus of its own for tests that flush it or stop it; nothing else runs on it."""
+    async with _private_engines(postgres=False) as started:
+        yield started
+
+
+_MEMORIES = [
+    {
+        "id": name,
+        "text": text,
+        "speaker": speaker,
+        "session_id": session,
+        "occurred_at": (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat(),
+        "tags": ["seed"],
+    }
+    for name, text, speaker, session, minutes in (
+        ("m-work", "I work at Fjord Labs in Bergen.", "Ana", "s-ana", 90),
+        ("m-sister", "My sister Mira moved to Oslo last spring.", "Ana", "s-ana", 80),
+        ("m-crane", "The harbour crane needs a new gearbox by Friday.", "Bo", "s-bo", 60),
+        ("m-boat", "Bo sold the old sailing boat to a dentist.", "Bo", "s-bo", 30),
+    )
+]
+_tenant_numbers = count()
+
+
+@pytest.fixture(scope="session")
+async def _running_service(_service_engines: EmbeddedEngines) -> AsyncGenerator[Service]:
+    settings = Settings.read(
+        redis_url=_service_engines.redis_url,
+        postgres_dsn=_service_engines.postgres_dsn,
+        data_dir=_service_engines.data_dir,
+        prefix="svc:",
+        tenants=("default", *(f"tenant-{number}" for number in range(1000))),
+        refresh_ms=100,
+        claim_idle_ms=500,
+        reply_ttl_s=60,
+        max_message_bytes=2_000_000,
+        instance="service",
+    )
+    async with Service.start(settings) as service:
+        ready = asyncio.Event()
+        serving = asyncio.create_task(service.serve(ready))
+        await ready.wait()
+        async with RecallClient.connect(_service_engines.redis_url, prefix="svc:") as client:
+            receipt = await client.store(_MEMORIES)
+        assert receipt.stored == len(_MEMORIES), receipt
+        await caught_up(service, receipt.position or 0)
+        yield service
+        service.stop()
+        await serving
+
+
+@pytest.fixture
+async def service(_running_service: Service, service_engines: EmbeddedEngines) -> Service:
+    """A running service over a few memories: one for the whole run, so write to a `tenant` of your own only."""
+
+    async def well() -> bool:
+        return _running_service.sink is not None and not _running_service.sink.postgres_is_away
+
+    await until(well, "a service that is well")
+    for breaker in _running_service.opened.sources.breakers.values():
+        breaker.record(None, time.monotonic())
+    return _running_service
+
+
+@pytest.fixture
+def tenant() -> str:
+    """A tenant that the service serves and no other test uses."""
+    return f"tenant-{next(_tenant_numbers)}"
+
+
+@pytest.fixture
+async def executor(service: Service, service_engines: EmbeddedEngines) -> AsyncGenerator[Executor]:
+    """Asks the running service with plain commands."""
+    async with connect(service_engines.redis_url) as redis:
+        asking = Executor(redis, service.settings.prefix)
+        yield asking
+        await asking.close()
+
+
+@pytest.fixture
+async def client(service: Service, service_engines: EmbeddedEngines) -> AsyncGenerator[RecallClient]:
+    """Our own client, of the running service."""
+    async with RecallClient.connect(service_engines.redis_url, prefix=service.settings.prefix) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def service_database(service_engines: EmbeddedEngines) -> AsyncGenerator[Connection]:
+    """A connection to the service's Postgres, to look at what it has written."""
+    opened: Any = await asyncpg.connect(service_engines.postgres_dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    connection = cast("Connection", opened)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def bus(bus_alone: EmbeddedEngines, the_bus_is_left_clean: list[str]) -> AsyncGenerator[Redis]:
+    """A client of `bus_alone`. What a test leaves there on purpose it takes away itself."""
+    the_bus_is_left_clean.append(bus_alone.redis_url)
+    async with connect(bus_alone.redis_url) as redis:
+        yield redis
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A prefix for streams that no other test uses."""
+    return f"t-{uuid4().hex}:"
+
+
+@pytest.fixture(scope="session")
+def tokens() -> TokenCounter:
+    """The tokenizer, loaded once."""
+    return TokenCounter()

@@ -15,7 +15,7 @@ from recall_fakes import HEAD, NOW, FakeSource, Shelf, Speakers, hit, profile, q
 from orion_recall.errors import InvalidMessage, ModelError, SourceError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import OWN_TURN_S, Recalled, Sources, recall, scope_of
+from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
 
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
@@ -203,9 +203,9 @@ TURN = "What about the crane?"
     ("fields", "own"),
     [
         ({"ts": NOW}, True),
-        ({"ts": NOW - OWN_TURN_S}, True),
+        ({"ts": NOW - 120}, True),
         ({"ts": NOW + 5}, True),
-        ({"ts": NOW - OWN_TURN_S - 1}, False),
+        ({"ts": NOW - 121}, False),
         ({"ts": None}, False),
         ({"ts": NOW, "session_id": "other"}, False),
         ({"ts": NOW, "session_id": None}, False),

@@ -90,6 +90,14 @@ def test_a_profile_may_stop_at_the_first_item_that_does_not_fit(tokens: TokenCou
     assert selection.dropped == {"token_budget": 3}
 
 
+def test_lines_share_the_budget_to_the_last_token(tokens: TokenCounter):
+    whole = select(many(3), frozenset(), WIDE, tokens)
+    exact = select(many(3), frozenset(), replace(WIDE, budget_tokens=whole.tokens), tokens)
+    assert ids(exact) == ["m0", "m1", "m2"]
+    short = select(many(3), frozenset(), replace(WIDE, budget_tokens=whole.tokens - 1), tokens)
+    assert ids(short) == ["m0", "m1"]
+
+
 def test_a_long_memory_is_cut_to_its_heart_rather_than_left_out(tokens: TokenCounter):
     filler = "some other words " * 100
     text = f"{filler} the crane needs a gearbox {filler}"

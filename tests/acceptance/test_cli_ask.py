@@ -1,0 +1,192 @@
+"""`orion-recall ask`, `status`, `decisions`, `dead`: one question and everything that can be seen of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from orion_recall.bus.connect import connect
+from tests.acceptance.conftest import Up
+from tests.acceptance.program import Program
+
+pytestmark = pytest.mark.acceptance
+
+
+def test_a_question_is_answered_for_people(up: Up) -> None:
+    answer = up.program.run("ask", "What is wrong with the harbour crane?", "--k", "3")
+    assert answer.code == 0, answer.err
+    bullets = [line for line in answer.out.splitlines() if line.startswith("- [")]
+    assert len(bullets) == 3
+    assert "crane" in bullets[0]
+    assert "sql_timeline" in answer.out
+    assert answer.err == ""
+
+
+def test_every_option_reaches_the_worker(up: Up) -> None:
+    session = f"s-{uuid4().hex}"
+    arguments = (
+        "--profile deep.graph.v1 --node athena --tenant default --k 2 --max-tokens 200 --budget low "
+        "--scope global --since P300D --until P1D --as-of PT0S --timeout 20 --json"
+    )
+    answer = up.program.run("ask", "harbour crane", "--session", session, *arguments.split())
+    assert answer.code == 0, answer.err
+    stats = answer.json["bundle"]["stats"]
+    assert stats["profile"] == "deep.graph.v1"
+    assert 0 < len(answer.json["bundle"]["items"]) <= 2
+    assert not any(item["id"].startswith("today-") for item in answer.json["bundle"]["items"])
+    decision = _decision(up, stats["decision_id"])
+    assert decision["session_id"] == session
+    assert decision["node_id"] == "athena"
+    assert decision["scope"] == "global"
+
+
+def test_an_answered_error_is_said_and_fails(up: Up) -> None:
+    refused = up.program.run("ask", "hello", "--tenant", "somebody-else", "--json")
+    assert refused.code == 1
+    assert refused.json["error"]["type"] == "refused"
+    assert "not served" in refused.err
+    invalid = up.program.run("ask", "hello", "--scope", "session")
+    assert invalid.code == 1
+    assert invalid.out == ""
+    assert "session needs" in invalid.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("ask", "x", "--k", "0"), "options.k"),
+        (("ask", "x", "--scope", "everything"), "options.scope"),
+        (("aks", "x"), "Did you mean 'ask'"),
+    ],
+)
+def test_a_wrong_command_line_is_named_in_one_line_and_as_json(
+    up: Up, arguments: tuple[str, ...], told: str
+) -> None:
+    wrong = up.program.run(*arguments, "--json")
+    assert wrong.code == 2
+    assert told in wrong.json["error"]["message"]
+    assert told in wrong.err
+    assert "Traceback" not in wrong.err
+    assert wrong.err.startswith("error: ")
+    assert wrong.err.count("\n") == 1
+
+
+def test_without_a_bus_a_question_says_both_ways_to_one(program: Program) -> None:
+    lost = program.run("ask", "hello", "--json")
+    assert lost.code == 2
+    assert "orion-recall up" in lost.json["error"]["message"]
+    assert "ORION_REDIS_URL" in lost.json["error"]["message"]
+
+
+def test_a_bus_that_is_away_is_named_without_its_password(program: Program) -> None:
+    away = program.with_settings(ORION_REDIS_URL="redis://user:hunter2@127.0.0.1:1/0")
+    for arguments in (("ask", "hello"), ("status", "--json"), ("dead", "list")):
+        ended = away.run(*arguments)
+        assert ended.code == 1
+        assert "127.0.0.1:1" in ended.out + ended.err
+        assert "hunter2" not in ended.out + ended.err
+
+
+def test_a_postgres_that_is_away_is_named_without_its_password(up: Up) -> None:
+    away = up.program.with_settings(
+        ORION_REDIS_URL=up.ready["bus_url"], ORION_POSTGRES_DSN="postgresql://user:hunter2@127.0.0.1:1/orion"
+    )
+    for arguments in (("status", "--json"), ("decisions", "list")):
+        ended = away.run(*arguments)
+        assert ended.code == 1, ended.out
+        assert "hunter2" not in ended.out + ended.err
+    assert away.run("status", "--json").json["postgres"]["reachable"] is False
+
+
+def test_the_status_counts_memories_and_says_how_far_the_copies_are(up: Up) -> None:
+    file = up.program.folder / "status.jsonl"
+    file.write_text(json.dumps({"id": "status", "text": "the last memory"}))
+    assert up.program.run("import", str(file)).code == 0
+    found = up.program.run("status", "--json")
+    assert found.code == 0, found.out
+    status = found.json
+    assert status["ok"] is True
+    assert status["postgres"]["memories"]["default"] >= 60
+    ours = [copy for copy in status["postgres"]["copies"] if copy["copy"].endswith(str(up.program.data))]
+    assert {copy["kind"] for copy in ours} == {"index", "graph"}
+    assert {copy["behind"] for copy in ours} == {0}
+    assert status["bus"]["decisions_trimmed"] == 0
+    assert status["bus"]["queries"]["consumers"]
+    assert "reflect.v1" in status["profiles"]["names"]
+    shown = up.program.run("status")
+    assert shown.code == 0
+    assert "up to date" in shown.out
+
+
+def test_decisions_are_listed_shown_and_asked_for_by_sql(up: Up) -> None:
+    stats = up.program.run("ask", "buoy 4", "--json").json["bundle"]["stats"]
+    decision = _decision(up, stats["decision_id"])
+    assert decision["query"] == "buoy 4"
+    listed = up.program.run("decisions", "list", "--since", "PT5M", "--outcome", "ok", "--json")
+    assert stats["decision_id"] in [one["id"] for one in listed.json["decisions"]]
+    shown = up.program.run("decisions", "show", stats["decision_id"])
+    assert shown.code == 0
+    assert "What every source found" in shown.out
+    sql = f"SELECT outcome, tokens FROM recall_decisions WHERE id = '{stats['decision_id']}'"
+    assert up.program.run("decisions", "sql", sql, "--json").json == {
+        "columns": ["outcome", "tokens"],
+        "rows": [["ok", stats["tokens"]]],
+        "truncated": False,
+    }
+    assert "outcome" in up.program.run("decisions", "sql", sql).out
+
+
+def test_sql_that_writes_or_is_wrong_is_refused(up: Up) -> None:
+    writes = up.program.run("decisions", "sql", "DELETE FROM recall_decisions", "--json")
+    assert writes.code == 1
+    assert "refused" in writes.json["error"]["message"]
+    wrong = up.program.run("decisions", "sql", "SELECT nothing FROM recall_decisions")
+    assert wrong.code == 1
+    assert "line 1, column 8" in wrong.err
+
+
+def test_what_is_not_there_is_exit_code_1(up: Up) -> None:
+    for arguments in (("decisions", "show", str(uuid4())), ("dead", "show", "1-1"), ("dead", "requeue", "1-1")):
+        missing = up.program.run(*arguments, "--json")
+        assert missing.code == 1
+        assert missing.json["error"]["type"] == "NotFound"
+
+
+async def test_a_dead_letter_is_listed_shown_and_put_back(up: Up) -> None:
+    redis = connect(up.ready["bus_url"])
+    corr_id = f"c-{uuid4().hex}"
+    broken = {"envelope": json.dumps({"correlation_id": corr_id, "payload": {"fragment": 7}})}
+    await redis.xadd("recall.query.v1", broken)  # pyright: ignore[reportArgumentType]
+    await redis.aclose()
+    letter = _letter(up, corr_id)
+    assert "payload.fragment" in letter["reason"]
+    assert json.loads(letter["fields"]["envelope"])["correlation_id"] == corr_id
+    shown = up.program.run("dead", "show", letter["id"])
+    assert shown.code == 0
+    assert corr_id in shown.out
+    put_back = up.program.run("dead", "requeue", letter["id"], "--json")
+    assert put_back.json["requeued"][0]["id"] == letter["id"]
+    again = _letter(up, corr_id, other_than=letter["id"])
+    assert again["entry_id"] == put_back.json["requeued"][0]["entry_id"]
+    assert up.program.run("dead", "list", "--stores", "--json").json == {"letters": []}
+
+
+def _decision(up: Up, decision_id: str) -> dict[str, object]:
+    """The decision, once the sink has written it."""
+    for _ in range(50):
+        found = up.program.run("decisions", "show", decision_id, "--json")
+        if found.code == 0:
+            return found.json["decisions"][0]
+    raise AssertionError(f"no decision {decision_id}")
+
+
+def _letter(up: Up, corr_id: str, other_than: str = "") -> dict[str, Any]:
+    for _ in range(50):
+        letters = up.program.run("dead", "list", "--json").json["letters"]
+        for letter in letters:
+            if letter["correlation_id"] == corr_id and letter["id"] != other_than:
+                return letter
+    raise AssertionError(f"no dead letter of {corr_id}")

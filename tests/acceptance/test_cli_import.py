@@ -1,0 +1,133 @@
+"""`orion-recall import`: what it counts, what it refuses, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.acceptance.conftest import Up
+from tests.acceptance.program import Program
+
+pytestmark = pytest.mark.acceptance
+
+
+def written(up: Up, *lines: object) -> Path:
+    file = up.program.folder / f"{uuid4().hex}.jsonl"
+    file.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return file
+
+
+def test_what_was_imported_can_be_asked_for_at_once(up: Up) -> None:
+    file = written(
+        up,
+        {
+            "key": "quokka",
+            "body": {"said": "The quokka sleeps in the boiler room."},
+            "when": "2026-01-01T10:00:00",
+            "mood": "calm",
+        },
+    )
+    arguments = (
+        "import",
+        str(file),
+        "--map",
+        "id=key,text=body.said,occurred_at=when",
+        "--timezone",
+        "Europe/Oslo",
+    )
+    done = up.program.run(*arguments, "--json")
+    assert done.code == 0, done.err
+    assert (done.json["stored"], done.json["copies"]) == (1, "caught_up")
+    [item] = up.program.run("ask", "Where does the quokka sleep?", "--json", "--k", "1").json["bundle"]["items"]
+    assert (item["id"], item["ts"]) == ("quokka", 1767258000.0)
+    again = up.program.run(*arguments)
+    assert again.code == 0
+    assert "0 stored, 1 unchanged" in again.out
+
+
+def test_bad_lines_are_named_and_the_good_ones_are_stored(up: Up) -> None:
+    name = uuid4().hex
+    up.program.run("import", str(written(up, {"id": f"{name}-held", "text": "one thing"})))
+    file = written(
+        up,
+        {"id": f"{name}-good", "text": "fine"},
+        "not json",
+        {"id": f"{name}-held", "text": "another thing"},
+        {"id": f"{name}-bare"},
+    )
+    done = up.program.run("import", str(file), "--no-wait", "--json")
+    assert done.code == 1
+    counts = {key: done.json[key] for key in ("read", "stored", "conflict", "rejected")}
+    assert counts == {"read": 4, "stored": 1, "conflict": 1, "rejected": 2}
+    assert {problem["line"] for problem in done.json["problems"]} == {2, 3, 4}
+    shown = up.program.run("import", str(file))
+    assert shown.code == 1
+    assert f"{file}:2: not JSON" in shown.err
+
+
+def test_an_import_that_was_interrupted_goes_on_where_it_was(up: Up) -> None:
+    name = uuid4().hex
+    file = written(up, *({"id": f"{name}-{n}", "text": f"{name} number {n}"} for n in range(3000)))
+    state = up.program.folder / "state" / "orion-recall"
+    before = set(state.glob("*.json"))
+
+    def acknowledged() -> bool:
+        return bool(set(state.glob("*.json")) - before)
+
+    with up.program.started("import", str(file), "--no-wait") as running:
+        running.wait_until(acknowledged, "its first batch")
+        running.signal(signal.SIGINT)
+        ended = running.end()
+    assert ended.code == 130
+    assert "Traceback" not in ended.err
+    done = up.program.run("import", str(file), "--no-wait", "--json")
+    assert done.code == 0, done.err
+    assert 0 < done.json["went_on_after_line"] < 3000
+    assert done.json["read"] + done.json["went_on_after_line"] == 3000
+    assert set(state.glob("*.json")) == before
+    found = up.program.run("decisions", "sql", f"SELECT count(*) FROM memories WHERE id LIKE '{name}-%'", "--json")
+    assert found.code == 1, "analysts read decisions, not memories"
+
+
+def test_a_naive_time_a_missing_file_and_a_wrong_mapping_are_usage_errors(up: Up) -> None:
+    naive = written(up, {"id": "n", "text": "x", "occurred_at": "2026-01-01T10:00:00"})
+    for arguments, told in (
+        ((str(naive),), "--timezone"),
+        ((str(up.program.folder / "none.jsonl"),), "none.jsonl"),
+        ((str(naive), "--map", "text"), "--map"),
+        ((str(naive), "--timezone", "Europe/Olso"), "Europe/Oslo"),
+    ):
+        wrong = up.program.run("import", *arguments, "--json")
+        assert wrong.code == 2
+        assert told in wrong.json["error"]["message"]
+
+
+def test_memories_of_a_tenant_that_is_not_served_are_rejected(up: Up) -> None:
+    file = written(up, {"id": uuid4().hex, "text": "x"})
+    done = up.program.run("import", str(file), "--tenant", "nobody", "--json")
+    assert done.code == 1
+    assert done.json["rejected"] == 1
+    assert "does not serve" in done.json["problems"][0]["reason"]
+
+
+def test_a_worker_without_a_record_refuses_the_file(up: Up) -> None:
+    alone = Program(
+        up.program.folder,
+        {
+            "ORION_REDIS_URL": up.ready["bus_url"],
+            "ORION_PREFIX": "alone:",
+            "ORION_DATA_DIR": str(up.program.folder / "alone"),
+        },
+    )
+    file = written(up, {"id": "a", "text": "x"})
+    with alone.started("worker", "--json") as running:
+        running.ready()
+        refused = alone.run("import", str(file), "--json")
+        assert refused.code == 1
+        assert "ORION_POSTGRES_DSN" in refused.json["error"]["message"]
+        running.signal(signal.SIGTERM)
+        assert running.end().code == 0

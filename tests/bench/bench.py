@@ -1,0 +1,191 @@
+"""Floors and recalls, interleaved in one run, and what a recall costs more than its floors.
+
+    python -m tests.bench.bench [--sizes 1000,10000] [--rounds 4] [--seconds-per-cell 3] [--json FILE]
+
+For every size: embedded engines, a worker in a process of its own and synthetic memories that went in over the bus.
+Every round measures, size by size, the floors (the bus between two idle processes, each engine called directly on a
+copy of the worker's data, our own stages alone) and then recalls with questions that are never repeated: one at a
+time, 8 and 32 in flight. Ratios are those of one round; the median of the rounds is reported. Wall times count only
+in rounds in which the rest of the machine was quiet; CPU always does.
+
+It is a measurement, not a test: the exit code is 0 whatever comes out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orion_recall.cli.output import console
+from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models.weights import find_weights
+from orion_recall.postgres import open_connection
+from orion_recall.settings import Settings
+from tests.bench.bus_floor import bus_floor
+from tests.bench.floors import BUS, BUS_TOGETHER
+from tests.bench.measure import RestOfMachine, peak_memory_mib, tree_memory_mib
+from tests.bench.ratios import SizeRound
+from tests.bench.recalls import BUS as VALKEY
+from tests.bench.recalls import CLIENT, RECORD, WORKER, recall_cell
+from tests.bench.report import Result, SizeResult, as_json, print_report
+from tests.bench.scene import Scene, open_scene
+
+IN_FLIGHT = (1, 8, 32)
+_BUS_REQUESTS = 1000
+_began = time.perf_counter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line says; `sizes` from the smallest."""
+
+    sizes: Sequence[int]
+    rounds: int
+    seconds_per_cell: float
+    profile: str
+    json: Path | None
+
+
+async def measure_round(scene: Scene, seconds: float) -> tuple[SizeRound, float]:
+    """Floors, then recalls one at a time and many at once; and Postgres's memory under the last of them, in MiB."""
+    rest = RestOfMachine()
+    bus = await bus_floor(scene.engines.redis_url, scene.echo_pid, request=scene.request, rounds=_BUS_REQUESTS)
+    floors = {BUS: bus.alone, BUS_TOGETHER: bus.together} | await scene.floors.measure()
+    stages = scene.stages.measure()
+    alone = await recall_cell(scene, IN_FLIGHT[0], seconds)
+    rest_busy = rest.busy_share()
+    others = [await recall_cell(scene, in_flight, seconds) for in_flight in IN_FLIGHT[1:]]
+    measured = SizeRound(
+        size=scene.size,
+        floors=floors,
+        stages_cpu_ms=stages,
+        cells={cell.in_flight: cell for cell in (alone, *others)},
+        rest_busy=rest_busy,
+    )
+    return measured, tree_memory_mib(scene.engines.pids["postgres"])
+
+
+async def run(options: Options, folder: Path) -> Result:
+    """All sizes side by side, so that a round sees all of them in the same weather."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    encoder = await asyncio.to_thread(lambda: OnnxEncoder(find_weights(path=Settings.read().model_path)))
+    async with contextlib.AsyncExitStack() as stack:
+        scenes: list[Scene] = []
+        for size in options.sizes:
+            say(f"{size:,} memories: engines, import, copies")
+            scene = open_scene(size, options.profile, folder / str(size), encoder, say)
+            scenes.append(await stack.enter_async_context(scene))
+        # What was made so far is no part of what is measured: the collector need not walk through it every time.
+        gc.collect()
+        gc.freeze()
+        rounds: dict[int, list[SizeRound]] = {scene.size: [] for scene in scenes}
+        postgres_mib = dict.fromkeys(rounds, 0.0)
+        for number in range(options.rounds):
+            for scene in scenes:
+                say(f"round {number + 1} of {options.rounds}: {scene.size:,} memories")
+                measured, memory = await measure_round(scene, options.seconds_per_cell)
+                rounds[scene.size].append(measured)
+                postgres_mib[scene.size] = max(postgres_mib[scene.size], memory)
+        sizes = [await _size_result(scene, rounds[scene.size], postgres_mib[scene.size]) for scene in scenes]
+    return Result(
+        machine={
+            "cores": os.cpu_count(),
+            "machine": platform.machine(),
+            "Python": platform.python_version(),
+        },
+        settings={
+            "profile": options.profile,
+            "rounds": options.rounds,
+            "seconds per cell": options.seconds_per_cell,
+            "worker concurrency": Settings.read().concurrency,
+        },
+        seconds=time.perf_counter() - _began,
+        sizes=sizes,
+    )
+
+
+async def _size_result(scene: Scene, rounds: Sequence[SizeRound], postgres_mib: float) -> SizeResult:
+    connection = await open_connection(scene.engines.postgres_dsn, name="bench", statement_timeout_ms=30_000)
+    try:
+        outcomes = await connection.fetch(
+            "SELECT outcome AS name, count(*) AS count FROM recall_decisions GROUP BY outcome ORDER BY count DESC"
+        )
+        silent = await connection.fetch(
+            "SELECT source.key AS name, count(*) AS count FROM recall_decisions, jsonb_each(sources) AS source "
+            "WHERE source.value->>'status' IN ('late', 'failed') GROUP BY source.key ORDER BY source.key"
+        )
+    finally:
+        await connection.close()
+    return SizeResult(
+        size=scene.size,
+        imported=scene.imported,
+        rounds=rounds,
+        peak_mib={
+            WORKER: peak_memory_mib(scene.worker_pid),
+            VALKEY: peak_memory_mib(scene.engines.pids["valkey"]),
+            RECORD: postgres_mib,
+            CLIENT: peak_memory_mib(os.getpid()),
+        },
+        outcomes={row["name"]: row["count"] for row in outcomes},
+        silent={row["name"]: row["count"] for row in silent},
+    )
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    print(f"[{time.perf_counter() - _began:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+def read_options(arguments: Sequence[str] | None = None) -> Options:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="1000,10000", help="memories, separated by commas")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds-per-cell", type=float, default=3.0)
+    parser.add_argument("--profile", default="reflect.v1")
+    parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="write everything there, too")
+    read = parser.parse_args(arguments)
+    sizes = sorted({int(size) for size in read.sizes.split(",")})
+    if sizes[0] < 100 or read.rounds < 1 or read.seconds_per_cell <= 0:
+        parser.error("sizes from 100, at least one round, and seconds above 0")
+    return Options(
+        sizes=sizes,
+        rounds=read.rounds,
+        seconds_per_cell=read.seconds_per_cell,
+        profile=read.profile,
+        json=read.json,
+    )
+
+
+def main() -> None:
+    """Read the arguments, run, report."""
+    options = read_options()
+    # Not in a private temporary folder: as root, the database runs as another user who must reach its data.
+    folder = Path(tempfile.mkdtemp(prefix="orion-bench-", dir="/tmp"))
+    folder.chmod(0o711)
+    try:
+        result = asyncio.run(run(options, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print_report(result, console())
+    if options.json is not None:
+        options.json.write_text(json.dumps(as_json(result), indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

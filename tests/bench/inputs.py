@@ -1,0 +1,162 @@
+"""What real questions lead to on real data: the inputs of every engine and of every stage, one set a question.
+
+They are taken through the product's own arms on a copy of the worker's data, which is then closed again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from orion_recall.bus.envelope import encode_request
+from orion_recall.contracts import QUERY_KIND, RecallQueryV1
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.recall.fuse import fuse
+from orion_recall.recall.pipeline import scope_of
+from orion_recall.recall.search import search_all
+from orion_recall.recall.select import Caps
+from orion_recall.recall.understand import Understanding, understand
+from orion_recall.service import Opened, loaded_profiles, open_sources
+from orion_recall.settings import Settings
+from orion_recall.sources.rdf import RdfGraph, RdfSource, Row
+from orion_recall.sources.timeline import TimelineTable, timeline_query
+from orion_recall.values import MemoryView, Scope, SearchRequest, SourceName, SourceReport
+
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One question and everything that it leads to. `sparql` is None where no entity is named."""
+
+    query: RecallQueryV1
+    envelope: bytes
+    now: float
+    understanding: Understanding
+    scope: Scope
+    limit: int
+    vector: list[float]
+    terms: SparseTerms
+    entity_terms: SparseTerms
+    sparql: str | None
+    sql: tuple[str, list[Any]]
+    reports: Sequence[SourceReport]
+    pool: list[int]
+    memories: Mapping[int, MemoryView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What was asked, under which profile, and who speaks in the memories."""
+
+    profile: Profile
+    caps: Caps
+    speakers: frozenset[str]
+    asked: Sequence[Asked]
+
+
+class _Listener:
+    """Stands before the graph and keeps the last query that it is sent."""
+
+    def __init__(self, graph: RdfGraph) -> None:
+        self._graph = graph
+        self.heard: str | None = None
+
+    async def select(self, query: str) -> list[Row]:
+        self.heard = query
+        return await self._graph.select(query)
+
+
+async def take_inputs(
+    settings: Settings, profile_name: str, queries: Sequence[RecallQueryV1], now: float
+) -> Inputs:
+    """The inputs of the queries on the data of the settings' folder, which nobody else may have open."""
+    profile = loaded_profiles(settings.profiles_dir)[profile_name].profile
+    async with open_sources(settings) as opened:
+        assert opened.index is not None and opened.graph is not None, opened.broken
+        tenant = settings.default_tenant
+        speakers = opened.index.speakers(tenant)
+        asked = [await _asked(settings, opened, profile, query, now) for query in queries]
+    return Inputs(profile=profile, caps=_caps(profile), speakers=speakers, asked=asked)
+
+
+async def _asked(settings: Settings, opened: Opened, profile: Profile, query: RecallQueryV1, now: float) -> Asked:
+    assert opened.index is not None and opened.graph is not None
+    scope = scope_of(query, profile, settings.default_tenant)
+    speakers = opened.index.speakers(scope.tenant)
+    understanding = understand(query, profile, now=now, speakers=speakers)
+    question = understanding.question
+    request = SearchRequest(
+        question=question,
+        scope=scope,
+        limit=CANDIDATES[profile.budget],
+        min_score=profile.min_similarity,
+        window_minutes=profile.sql_since_minutes,
+        hops=profile.graph.hops,
+        max_entities=profile.graph.max_entities,
+        max_statements=profile.graph.max_statements,
+    )
+    listener = _Listener(opened.graph)
+    arms = dict(opened.sources.arms) | {"rdf": RdfSource(cast("RdfGraph", listener), opened.index)}
+    reports = await search_all(
+        {name: arms[name] for name in profile.sources_on},
+        dict.fromkeys(profile.sources_on, request),
+        opened.sources.breakers,
+        timeout_s=_TIMEOUT_S,
+        retries=0,
+    )
+    silent = {report.source: report.error for report in reports if report.status in ("failed", "late")}
+    assert not silent, silent
+    weights = cast("dict[SourceName, float]", profile.fusion.weights.model_dump())
+    limit = max(profile.rank_pool, profile.max_total_items)
+    candidates = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights, limit=limit)
+    pool = [candidate.key for candidate in candidates]
+    sparse = SparseEncoder()
+    table = TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)
+    return Asked(
+        query=query,
+        envelope=_envelope(query),
+        now=now,
+        understanding=understanding,
+        scope=scope,
+        limit=request.limit,
+        vector=(await opened.embedder.embed_query(question.dense_text)).tolist(),
+        terms=sparse.encode_query(question.keyword_text),
+        entity_terms=sparse.encode_query(question.text),
+        sparql=listener.heard,
+        sql=timeline_query(table, request),
+        reports=reports,
+        pool=pool,
+        memories=await opened.index.fetch(pool),
+    )
+
+
+def _envelope(query: RecallQueryV1) -> bytes:
+    return encode_request(
+        QUERY_KIND,
+        json.loads(query.model_dump_json(exclude_unset=True)),
+        correlation_id="0" * 32,
+        source={"name": "bench"},
+        reply_to="recall.reply.v1:" + "0" * 32,
+        ttl_ms=10_000,
+    )
+
+
+def _caps(profile: Profile) -> Caps:
+    """What the profile says for a query without options."""
+    return Caps(
+        source_top_k={
+            "vector": profile.vector_top_k,
+            "lexical": profile.effective_lexical_top_k,
+            "rdf": profile.rdf_top_k,
+            "sql_timeline": profile.sql_top_k,
+        },
+        max_per_source=profile.max_per_source,
+        max_total_items=profile.max_total_items,
+        budget_tokens=profile.render_budget_tokens,
+        snippet_tokens=profile.snippet_tokens,
+        over_budget=profile.over_budget,
+    )

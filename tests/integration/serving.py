@@ -1,0 +1,96 @@
+"""Services for tests: started, stopped, and with a source that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from executor import until
+
+from orion_recall.bus.connect import connect
+from orion_recall.errors import SourceError
+from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.pipeline import Sources
+from orion_recall.service import Opened, Service
+from orion_recall.settings import Settings
+from orion_recall.text import memory_key, text_hash
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+
+
+class OneMemory:
+    """A source that finds the same memory every time; while `gate` is closed it waits, and counts who waits."""
+
+    name: SourceName = "vector"
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.waiting = 0
+        self.error: SourceError | None = None
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """The memory, once the gate is open."""
+        self.waiting += 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.waiting -= 1
+        if self.error is not None:
+            raise self.error
+        text = "The lighthouse keeper feeds the gulls."
+        memory = MemoryView(id="m-gulls", text=text, text_hash=text_hash(text))
+        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, memory=memory)]
+
+
+def opened_with(source: OneMemory, tokens: TokenCounter) -> Opened:
+    """What a service needs, with one source and nothing to load."""
+    sources = Sources(arms={"vector": source}, tokens=tokens)
+    return Opened(sources=sources, embedder=OnnxEmbedder(), index=None, graph=None)
+
+
+def quick_settings(redis_url: str, **changes: object) -> Settings:
+    """Settings of a patient worker, under a prefix of its own, that notices everything soon."""
+    return Settings.read(
+        **{
+            "redis_url": redis_url,
+            "prefix": f"t-{uuid4().hex}:",
+            "instance": f"worker-{uuid4().hex[:6]}",
+            "refresh_ms": 50,
+            "claim_idle_ms": 300,
+            "reply_ttl_s": 60,
+            "deadline_ms": 60_000,
+            "profiles_dir": Path(__file__).parent / "profiles",
+            "default_profile": "patient.v1",
+        }
+        | changes
+    )
+
+
+@asynccontextmanager
+async def serving(settings: Settings, opened: Opened) -> AsyncGenerator[tuple[Service, asyncio.Task[None]]]:
+    """A service that takes queries; stopped at the end of the block, if it has not been."""
+    url = settings.bus_url or ""
+    async with connect(url) as redis, AsyncExitStack() as stack:
+        first, second, third = [await stack.enter_async_context(connect(url, blocking=True)) for _ in range(3)]
+        service = Service(settings, opened, redis, (first, second, third))
+        ready = asyncio.Event()
+        task = asyncio.create_task(service.serve(ready))
+        try:
+            await ready.wait()
+            yield service, task
+        finally:
+            service.stop()
+            await task
+
+
+async def caught_up(service: Service, position: int) -> None:
+    """Returns when index and graph hold everything up to the position."""
+
+    async def reached() -> bool:
+        return all(part.position >= position for part in service.projections)
+
+    await until(reached, f"index and graph at position {position}")

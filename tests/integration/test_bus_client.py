@@ -1,0 +1,182 @@
+"""Our own client: many calls on one reply stream, typed results, and what it says when there is no reply."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from datetime import datetime
+from typing import Any
+
+import pytest
+from executor import rows, until
+from redis.asyncio import Redis
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.bus.connect import connect
+from orion_recall.contracts import MemoryReceiptV1, RecallQueryV1, RecallReplyV1
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import BusUnavailable, InvalidMessage, ReplyTimeout
+from orion_recall.service import Service
+
+
+async def test_a_hundred_calls_in_flight_share_one_stream_and_each_gets_its_own_answer(
+    service: Service, service_engines: EmbeddedEngines
+) -> None:
+    async with connect(service_engines.redis_url) as redis:
+        async with RecallClient.connect(service_engines.redis_url, prefix="svc:") as client:
+            limits = [1 + number % 3 for number in range(100)]
+            replies = await asyncio.gather(
+                *(client.recall("Who works where?", options={"k": limit}, timeout_s=30) for limit in limits)
+            )
+            assert [len(reply.bundle.items) for reply in replies] == limits
+            assert len({reply.bundle.stats.decision_id for reply in replies}) == 100
+
+            async def read_and_deleted() -> bool:
+                return await redis.xlen(client.reply_stream) == 0
+
+            await until(read_and_deleted, "a client deletes what it has read")
+            assert await redis.exists(client.reply_stream) == 1
+        assert await redis.exists(client.reply_stream) == 0, "gone with the client"
+
+
+async def test_results_are_typed(client: RecallClient) -> None:
+    reply = await client.recall("Where does Ana work?", session_id="s-ana", options={})
+    assert isinstance(reply, RecallReplyV1)
+    assert reply.error is None
+    assert reply.bundle.items[0].id == "m-work"
+    assert isinstance(reply.bundle.items[0].ts, float)
+    assert reply.bundle.stats.outcome == "ok"
+    assert reply.bundle.rendered.startswith("- [")
+
+
+async def test_a_ready_made_query_is_sent_as_it_is(client: RecallClient) -> None:
+    query = RecallQueryV1(fragment="Where does Ana work?", profile="assist.light.v1")
+    reply = await client.recall(query)
+    assert reply.bundle.stats.profile == "assist.light.v1"
+    assert reply.bundle.stats.outcome is None, "no options were sent"
+
+
+async def test_a_time_in_the_options_crosses_the_bus(client: RecallClient) -> None:
+    reply = await client.recall(
+        "Where does Ana work?", options={"until": datetime.fromisoformat("2001-01-01T00:00:00+00:00")}
+    )
+    assert reply.bundle.items == []
+
+
+async def test_an_answered_error_is_no_exception(client: RecallClient) -> None:
+    reply = await client.recall("Where?", options={"tenant": "elsewhere"})
+    assert reply.error is not None
+    assert reply.error.type == "refused"
+    assert reply.bundle.rendered == ""
+
+
+async def test_a_query_that_breaks_the_contract_is_not_even_sent(client: RecallClient) -> None:
+    with pytest.raises(InvalidMessage, match=r"query\.fragment"):
+        await client.recall("")
+    with pytest.raises(InvalidMessage, match=r"query\.options\.k"):
+        await client.recall("Where?", options={"k": 0})
+
+
+async def test_no_reply_in_time_is_a_reply_timeout(bus: Redis, bus_alone: EmbeddedEngines, prefix: str) -> None:
+    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+        began = time.monotonic()
+        with pytest.raises(ReplyTimeout, match=r"no reply to recall\.query\.v1 within 0\.1 s"):
+            await client.recall("Is anybody there?", timeout_s=0.1)
+        assert time.monotonic() - began < 2
+    ((_, fields),) = await rows(bus, f"{prefix}recall.query.v1")
+    assert json.loads(fields[b"envelope"])["ttl_ms"] == 100, "a late worker need not answer"
+
+
+async def test_no_server_is_a_bus_that_is_unavailable() -> None:
+    with pytest.raises(BusUnavailable, match=r"no bus at unix:///nowhere\.sock"):
+        async with RecallClient.connect("unix://user:secret@/nowhere.sock"):
+            pass
+
+
+async def test_the_address_in_an_error_has_no_secrets() -> None:
+    with pytest.raises(BusUnavailable) as caught:
+        async with RecallClient.connect("unix://user:secret@/nowhere.sock"):
+            pass
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_server_that_goes_away_is_a_bus_that_is_unavailable_and_one_that_returns_is_used_again(
+    bus: Redis, bus_alone: EmbeddedEngines, prefix: str
+) -> None:
+    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+        await bus_alone.valkey.stop()
+        try:
+            with pytest.raises(BusUnavailable):
+                await client.recall("Is anybody there?")
+        finally:
+            await bus_alone.valkey.start()
+        asking = asyncio.create_task(client.recall("And now?"))
+        await _reply_by_hand(bus, prefix, "Here I am.")
+        assert (await asking).bundle.rendered == "Here I am."
+
+
+async def test_replies_that_nobody_can_read_or_waits_for_disturb_no_call(
+    bus: Redis, bus_alone: EmbeddedEngines, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "orion_recall.client")
+    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+        for envelope in ("no JSON", "[]", "{}", '{"correlation_id": []}', "[" * 100_000):
+            await bus.xadd(client.reply_stream, {"envelope": envelope})
+        await bus.xadd(client.reply_stream, {"nothing": "here"})
+        await bus.xadd(client.reply_stream, {"envelope": '{"correlation_id": "of-another-life", "payload": {}}'})
+        asking = asyncio.create_task(client.recall("And now?"))
+        await _reply_by_hand(bus, prefix, "Here I am.")
+        assert (await asking).bundle.rendered == "Here I am."
+    assert len(caplog.records) == 6
+
+
+async def test_a_call_that_is_in_flight_when_the_client_closes_hears_of_it(
+    bus: Redis, bus_alone: EmbeddedEngines, prefix: str
+) -> None:
+    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+        asking = asyncio.create_task(client.recall("Is anybody there?"))
+        await until(lambda: _has_entries(bus, f"{prefix}recall.query.v1"), "the query is sent")
+    with pytest.raises(BusUnavailable, match="closed"):
+        await asking
+
+
+async def test_a_cancelled_call_leaves_nothing_behind(bus: Redis, bus_alone: EmbeddedEngines, prefix: str) -> None:
+    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+        first = asyncio.create_task(client.recall("Is anybody there?"))
+        await until(lambda: _has_entries(bus, f"{prefix}recall.query.v1"), "the query is sent")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await _reply_by_hand(bus, prefix, "Too late.")
+        second = asyncio.create_task(client.recall("And now?"))
+        await _reply_by_hand(bus, prefix, "Just in time.")
+        assert (await second).bundle.rendered == "Just in time."
+
+
+async def test_memories_are_stored_and_each_is_judged(client: RecallClient, tenant: str) -> None:
+    name = f"m-{os.urandom(4).hex()}"
+    receipt = await client.store(
+        [{"id": name, "text": "The kettle is blue.", "tenant": tenant}, {"text": "No id."}]
+    )
+    assert isinstance(receipt, MemoryReceiptV1)
+    assert (receipt.stored, receipt.rejected) == (1, 1)
+    assert [(verdict.id, verdict.status) for verdict in receipt.results] == [(name, "stored"), (None, "rejected")]
+
+
+async def _has_entries(redis: Redis, stream: str) -> bool:
+    return bool(await redis.xlen(stream))
+
+
+async def _reply_by_hand(redis: Redis, prefix: str, rendered: str) -> None:
+    """Answers the last query on the stream, and deletes it."""
+    stream = f"{prefix}recall.query.v1"
+    await until(lambda: _has_entries(redis, stream), "a query")
+    (*_, (entry_id, fields)) = await rows(redis, stream)
+    asked = json.loads(fields[b"envelope"])
+    stats: dict[str, Any] = {"backend_counts": {}, "latency_ms": 1.0, "profile": "by-hand.v1"}
+    payload: dict[str, Any] = {"bundle": {"rendered": rendered, "items": [], "stats": stats}}
+    reply = {"correlation_id": asked["correlation_id"], "payload": payload}
+    await redis.xadd(asked["reply_to"], {"envelope": json.dumps(reply)})
+    await redis.xdel(stream, entry_id)

@@ -1,0 +1,289 @@
+"""The fenced commit on a real server: all of it or nothing of it, once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+import pytest
+from executor import command, pending, rows, until
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from orion_recall.bus.commit import Commit, Committer, Limits, ReplyAddress, commit_when_possible
+from orion_recall.bus.connect import connect
+from orion_recall.engines.embedded import EmbeddedEngines
+
+GROUP = "orion-recall"
+
+
+class Intake:
+    """The streams of one intake, with entries that two workers hold."""
+
+    def __init__(self, redis: Redis, prefix: str) -> None:
+        self.redis = redis
+        self.stream = f"{prefix}recall.query.v1"
+        self.decisions = f"{prefix}recall.decision.v1"
+        self.dead = f"{prefix}recall.query.v1:dead"
+        self.own = ReplyAddress(mode="own", name=f"{prefix}recall.reply.v1:me")
+        self.shared = ReplyAddress(mode="shared", name=f"{prefix}recall.reply.v1")
+
+    def committer(self, redis: Redis | None = None, *, decisions_cap: int = 1000) -> Committer:
+        return Committer(
+            redis or self.redis,
+            stream=self.stream,
+            group=GROUP,
+            decision_stream=self.decisions,
+            dead_stream=self.dead,
+            limits=Limits(reply_maxlen=100, reply_ttl_s=60, decisions_cap=decisions_cap),
+        )
+
+    async def take(self, count: int = 1) -> list[str]:
+        """Entries that are pending now."""
+        if not await self.redis.exists(self.stream):
+            await self.redis.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+        pipeline = self.redis.pipeline()
+        for number in range(count):
+            pipeline.xadd(self.stream, {"envelope": f"e-{number}", "note": "\x00 kept"})
+        ids = [entry_id.decode() for entry_id in await pipeline.execute()]
+        await self.redis.xreadgroup(GROUP, "w-1", {self.stream: ">"}, count=count)
+        return ids
+
+    def commit(self, entry_id: str, **changes: object) -> Commit:
+        fields = {"entry_id": entry_id, "address": self.own, "reply": b"{}", "decision": b'{"d": 1}'} | changes
+        return Commit(**fields)  # pyright: ignore[reportArgumentType]
+
+    async def pending(self) -> int:
+        return len(await pending(self.redis, self.stream))
+
+    async def counts(self) -> tuple[int, int, int]:
+        """Replies, decisions, dead letters."""
+        own, shared = await rows(self.redis, self.own.name), await rows(self.redis, self.shared.name)
+        decisions, dead = await rows(self.redis, self.decisions), await rows(self.redis, self.dead)
+        return len(own) + len(shared), len(decisions), len(dead)
+
+    async def clear(self) -> None:
+        await self.redis.unlink(self.own.name)
+
+
+@pytest.fixture
+async def intake(bus: Redis, prefix: str) -> AsyncGenerator[Intake]:
+    made = Intake(bus, prefix)
+    yield made
+    await made.clear()
+
+
+async def test_of_two_workers_that_commit_one_entry_one_is_fenced_and_nothing_is_written_twice(
+    intake: Intake, bus_alone: EmbeddedEngines
+) -> None:
+    (entry_id,) = await intake.take()
+    async with connect(bus_alone.redis_url) as other:
+        first, second = intake.committer(), intake.committer(other)
+        results = await asyncio.gather(
+            first.commit(intake.commit(entry_id)), second.commit(intake.commit(entry_id, dead_reason="poison"))
+        )
+    assert sorted(results) == ["committed", "fenced"]
+    replies, decisions, dead = await intake.counts()
+    assert (replies, decisions) == (1, 1)
+    assert dead == (results[1] == "committed")
+    assert first.fenced + second.fenced == 1
+    assert await intake.pending() == 0
+    assert await rows(intake.redis, intake.stream) == []
+
+
+async def test_a_hundred_commits_travel_together_and_each_hears_its_own_result(intake: Intake) -> None:
+    ids = await intake.take(100)
+    commits = [intake.commit(entry_id, reply=entry_id.encode()) for entry_id in ids]
+    committer = intake.committer()
+    again = [commits[7], commits[50]]
+    results = await asyncio.gather(*(committer.commit(commit) for commit in (*commits, *again)))
+    assert results == ["committed"] * 100 + ["fenced"] * 2
+    said = [fields[b"envelope"].decode() for _, fields in await rows(intake.redis, intake.own.name)]
+    assert said == ids
+
+
+async def test_a_commit_whose_caller_has_gone_does_not_hold_up_the_others(intake: Intake) -> None:
+    first, second = await intake.take(2)
+    committer = intake.committer()
+    gone = asyncio.create_task(committer.commit(intake.commit(first)))
+    stays = asyncio.create_task(committer.commit(intake.commit(second)))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert await stays == "committed"
+    assert await committer.commit(intake.commit(first)) in ("committed", "fenced")
+
+
+@pytest.mark.parametrize("which", ["decisions", "dead"])
+async def test_nothing_is_written_while_a_stream_of_our_own_has_another_type(which: str, intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    broken = getattr(intake, which)
+    await intake.redis.set(broken, "no stream", ex=60)
+    commit = intake.commit(entry_id, dead_reason="invalid")
+    assert await intake.committer().commit(commit) == "stream_not_writable"
+    assert await intake.pending() == 1
+    assert await intake.counts() == (0, 0, 0)
+    assert len(await rows(intake.redis, intake.stream)) == 1
+    # It is held, and goes through as soon as the stream may be written to.
+    waiting = asyncio.create_task(commit_when_possible(intake.committer(), commit))
+    await intake.redis.unlink(broken)
+    assert await waiting == "committed"
+    assert await intake.counts() == (1, 1, 1)
+
+
+async def test_the_shared_stream_is_waited_for_and_a_callers_own_is_not(intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    for address in (intake.own, intake.shared):
+        await intake.redis.set(address.name, "no stream", ex=60)
+    committer = intake.committer()
+    assert await commit_when_possible(committer, intake.commit(entry_id)) == "reply_not_writable"
+    waiting = asyncio.create_task(commit_when_possible(committer, intake.commit(entry_id, address=intake.shared)))
+    await intake.redis.unlink(intake.shared.name)
+    assert await waiting == "committed"
+
+
+async def test_a_reply_stream_without_ids_left_leaves_the_entry_pending(intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    last = 2**64 - 1
+    await intake.redis.xadd(intake.own.name, {"a": "b"}, id=f"{last}-{last}")
+    committer = intake.committer()
+    assert await committer.commit(intake.commit(entry_id)) == "reply_not_writable"
+    assert (await intake.pending(), (await intake.counts())[1]) == (1, 0)
+    assert await committer.commit(intake.commit(entry_id, address=intake.shared)) == "committed"
+
+
+async def test_a_channel_that_an_access_list_closes_leaves_the_entry_pending(
+    intake: Intake, bus_alone: EmbeddedEngines
+) -> None:
+    (entry_id,) = await intake.take()
+    await command(intake.redis, "ACL", "SETUSER", "shut", "on", ">word", "+@all", "~*", "resetchannels")
+    url = bus_alone.redis_url.replace("unix://", "unix://shut:word@")
+    async with connect(url) as shut:
+        closed = ReplyAddress(mode="channel", name="orion-exec:result:x")
+        assert await intake.committer(shut).commit(intake.commit(entry_id, address=closed)) == "reply_not_writable"
+    assert (await intake.pending(), await intake.counts()) == (1, (0, 0, 0))
+    await command(intake.redis, "ACL", "DELUSER", "shut")
+    assert await intake.committer().commit(intake.commit(entry_id)) == "committed"
+
+
+async def test_a_server_that_refuses_is_told_to_everybody_who_waits_and_the_next_commit_goes_through(
+    intake: Intake, bus_alone: EmbeddedEngines
+) -> None:
+    ids = await intake.take(2)
+    await command(intake.redis, "SCRIPT", "FLUSH")
+    await command(intake.redis, "ACL", "SETUSER", "mute", "on", ">word", "+@all", "-script", "~*", "&*")
+    url = bus_alone.redis_url.replace("unix://", "unix://mute:word@")
+    async with connect(url) as mute:
+        committer = intake.committer(mute)
+        refused = await asyncio.gather(
+            *(committer.commit(intake.commit(entry_id)) for entry_id in ids), return_exceptions=True
+        )
+        assert [isinstance(error, ResponseError) for error in refused] == [True, True]
+        waiting = asyncio.create_task(commit_when_possible(committer, intake.commit(ids[0])))
+        await command(intake.redis, "ACL", "SETUSER", "mute", "+script")
+        assert await waiting == "committed"
+        assert await committer.commit(intake.commit(ids[1])) == "committed"
+    await command(intake.redis, "ACL", "DELUSER", "mute")
+
+
+async def test_a_script_that_the_server_has_forgotten_is_loaded_again(intake: Intake) -> None:
+    first, second = await intake.take(2)
+    committer = intake.committer()
+    assert await committer.commit(intake.commit(first)) == "committed"
+    await command(intake.redis, "SCRIPT", "FLUSH")
+    assert await committer.commit(intake.commit(second)) == "committed"
+
+
+async def test_a_commit_waits_for_a_server_that_is_away(intake: Intake, bus_alone: EmbeddedEngines) -> None:
+    first, second = await intake.take(2)
+    committer = intake.committer()
+    assert await committer.commit(intake.commit(first)) == "committed"
+    await bus_alone.valkey.stop()
+    waiting = asyncio.create_task(committer.commit(intake.commit(second)))
+    try:
+        done, _ = await asyncio.wait([waiting], timeout=0.2)
+        assert not done
+    finally:
+        await bus_alone.valkey.start()
+    assert await waiting == "committed"
+    assert await intake.counts() == (2, 2, 0)
+
+
+@pytest.mark.parametrize("gone", ["group", "stream"])
+async def test_a_commit_to_a_vanished_group_or_stream_is_fenced(gone: str, intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    if gone == "group":
+        await intake.redis.xgroup_destroy(intake.stream, GROUP)
+    else:
+        await intake.redis.unlink(intake.stream)
+    assert await intake.committer().commit(intake.commit(entry_id)) == "fenced"
+    assert await intake.counts() == (0, 0, 0)
+
+
+async def test_decisions_are_kept_up_to_the_cap_and_what_is_trimmed_is_counted(intake: Intake) -> None:
+    ids = await intake.take(350)
+    committer = intake.committer(decisions_cap=100)
+    decisions = [json.dumps({"n": number}).encode() for number in range(350)]
+    await asyncio.gather(
+        *(committer.commit(intake.commit(one, decision=two)) for one, two in zip(ids, decisions, strict=True))
+    )
+    kept = [fields[b"envelope"] for _, fields in await rows(intake.redis, intake.decisions)]
+    assert 100 <= len(kept) <= 200, "whole nodes of a hundred are trimmed"
+    assert kept == decisions[-len(kept) :]
+    trimmed = await command(intake.redis, "GET", f"{intake.decisions}:trimmed")
+    assert int(trimmed) == 350 - len(kept)
+
+
+async def test_own_reply_streams_are_trimmed_and_the_shared_one_forgets_what_is_old(intake: Intake) -> None:
+    await intake.redis.xadd(intake.shared.name, {"envelope": "old"}, id="1-1")
+    for number in range(150):  # whole nodes of a hundred are trimmed
+        await intake.redis.xadd(intake.shared.name, {"envelope": f"old {number}"}, id=f"{number + 2}-1")
+    ids = await intake.take(301)
+    committer = intake.committer()
+    await asyncio.gather(*(committer.commit(intake.commit(entry_id)) for entry_id in ids[:-1]))
+    await committer.commit(intake.commit(ids[-1], address=intake.shared))
+    assert await intake.redis.xlen(intake.own.name) <= 200
+    assert await intake.redis.xlen(intake.shared.name) <= 100
+    assert 0 < await intake.redis.ttl(intake.own.name) <= 60
+
+
+async def test_a_dead_letter_keeps_the_reason_and_the_fields_as_they_were(intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    commit = intake.commit(entry_id, dead_reason="invalid: no", correlation_id="lone \ud800")
+    assert await intake.committer().commit(commit) == "committed"
+    ((_, letter),) = await rows(intake.redis, intake.dead)
+    assert letter == {
+        b"entry_id": entry_id.encode(),
+        b"reason": b"invalid: no",
+        b"correlation_id": b"lone ?",
+        b"field:envelope": b"e-0",
+        b"field:note": b"\x00 kept",
+    }
+
+
+async def test_an_entry_that_was_trimmed_away_meanwhile_is_still_answered(intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    await intake.redis.xdel(intake.stream, entry_id)
+    commit = intake.commit(entry_id, dead_reason="invalid")
+    assert await intake.committer().commit(commit) == "committed"
+    assert await intake.counts() == (1, 1, 1)
+
+
+async def test_while_a_server_is_away_the_sender_does_not_spin(
+    intake: Intake, bus_alone: EmbeddedEngines, caplog: pytest.LogCaptureFixture
+) -> None:
+    (entry_id,) = await intake.take()
+    committer = intake.committer()
+    await bus_alone.valkey.stop()
+    waiting = asyncio.create_task(committer.commit(intake.commit(entry_id)))
+
+    async def tried_three_times() -> bool:
+        return len(caplog.records) >= 3
+
+    try:
+        await until(tried_three_times, "three tries")
+        assert len(caplog.records) == 3
+    finally:
+        await bus_alone.valkey.start()
+    assert await waiting == "committed"
+    assert len(caplog.records) < 10

@@ -1,0 +1,82 @@
+"""Dead letters: looked at, found by either id, put back as they were."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from executor import Executor, rows
+from redis.asyncio import Redis
+
+from orion_recall.bus.dead_letters import DeadLetters
+
+
+@pytest.fixture
+def letters(bus: Redis, prefix: str) -> DeadLetters:
+    return DeadLetters(bus, stream=f"{prefix}recall.query.v1", dead_stream=f"{prefix}recall.query.v1:dead")
+
+
+async def bury(redis: Redis, prefix: str, number: int) -> str:
+    fields: dict[Any, Any] = {
+        "entry_id": f"{number}-1",
+        "reason": f"invalid: {number}",
+        "correlation_id": f"c-{number}",
+        "field:envelope": f"e-{number}",
+        "field:reason": "of the entry itself",
+    }
+    added: Any = await redis.xadd(f"{prefix}recall.query.v1:dead", fields)
+    return added.decode()
+
+
+async def test_the_newest_letters_come_first(bus: Redis, prefix: str, letters: DeadLetters) -> None:
+    for number in range(5):
+        await bury(bus, prefix, number)
+    latest = await letters.latest(3)
+    assert [letter.entry_id for letter in latest] == ["4-1", "3-1", "2-1"]
+    assert latest[0].reason == "invalid: 4"
+    assert latest[0].correlation_id == "c-4"
+    assert latest[0].fields == {b"envelope": b"e-4", b"reason": b"of the entry itself"}
+
+
+async def test_where_nothing_ever_died_there_are_no_letters(letters: DeadLetters) -> None:
+    assert await letters.latest() == []
+    assert await letters.get("1-1") is None
+
+
+async def test_a_letter_is_found_by_its_own_id_and_by_the_entrys_also_among_many(
+    bus: Redis, prefix: str, letters: DeadLetters
+) -> None:
+    ids = [await bury(bus, prefix, number) for number in range(250)]
+    by_own, by_entry = await letters.get(ids[230]), await letters.get("230-1")
+    assert by_own is not None
+    assert by_own == by_entry
+    assert (by_own.id, by_own.entry_id) == (ids[230], "230-1")
+    assert await letters.get("999-1") is None
+    assert await letters.get("no id at all") is None
+
+
+async def test_a_letter_that_is_put_back_is_an_entry_again_and_no_longer_a_letter(
+    bus: Redis, prefix: str, letters: DeadLetters
+) -> None:
+    await bury(bus, prefix, 1)
+    kept = await bury(bus, prefix, 2)
+    letter = await letters.get("1-1")
+    assert letter is not None
+    entry_id = await letters.requeue(letter)
+    assert await rows(bus, f"{prefix}recall.query.v1") == [
+        (entry_id, {b"envelope": b"e-1", b"reason": b"of the entry itself"})
+    ]
+    assert [left.id for left in await letters.latest()] == [kept]
+
+
+async def test_a_message_that_was_invalid_for_a_while_is_answered_when_it_is_put_back(executor: Executor) -> None:
+    buried = await executor.ended(await executor.add({"envelope": "{", "data": json.dumps({"spare": True})}))
+    assert buried.decision["outcome"] == "invalid"
+    letters = DeadLetters(executor.redis, stream=executor.queries, dead_stream=executor.dead)
+    letter = await letters.get(buried.decision["entry_id"])
+    assert letter is not None
+    again = await executor.ended(await letters.requeue(letter))
+    assert again.decision["outcome"] == "invalid"
+    assert again.decision["id"] != buried.decision["id"]
+    assert again.letters[0][b"field:envelope"] == b"{"

@@ -1,0 +1,120 @@
+"""While Postgres is away: nothing is lost, nothing counts as poison, and queries are answered without it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from uuid import uuid4
+
+from executor import Executor, info, pending, until
+from redis.asyncio import Redis
+from serving import OneMemory, caught_up, opened_with, quick_settings, serving
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.bus.connect import connect
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.postgres import open_connection
+from orion_recall.service import Service
+from orion_recall.settings import RECALL_GROUP
+
+KIND = "memory.store.v1"
+WITH_OPTIONS: dict[str, Any] = {"fragment": "Where does Ana work?", "options": {}}
+
+
+async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
+    service: Service, service_engines: EmbeddedEngines, executor: Executor, client: RecallClient, tenant: str
+) -> None:
+    stream = executor.prefix + KIND
+    name = f"m-{uuid4().hex[:8]}"
+    store = executor.message({"memories": [{"id": name, "tenant": tenant, "text": "It rained."}]}, kind=KIND)
+
+    async def claims() -> int:
+        stats = await info(executor.redis, "commandstats")
+        return stats.get("cmdstat_xclaim", {}).get("calls", 0)
+
+    async def sink_waits() -> bool:
+        return service.sink is not None and service.sink.postgres_is_away
+
+    await service_engines.postgres.stop()
+    try:
+        stored = await executor.add({"envelope": json.dumps(store)}, stream=stream)
+        degraded = await executor.ended(await executor.ask(WITH_OPTIONS))
+        assert degraded.decision["outcome"] == "degraded"
+        assert degraded.decision["sources"]["sql_timeline"]["status"] == "failed"
+        stats = degraded.own[0]["payload"]["bundle"]["stats"]
+        assert (stats["outcome"], stats["sources"]["sql_timeline"]["status"]) == ("degraded", "failed")
+        assert "Postgres" in stats["sources"]["sql_timeline"]["error"]
+        assert degraded.own[0]["payload"]["bundle"]["items"][0]["id"] == "m-work"
+        light = await client.recall("Where does Ana work?", profile="assist.light.v1", options={})
+        assert light.bundle.stats.outcome == "ok", "a profile without the timeline does not miss it"
+
+        await until(sink_waits, "the sink waits")
+        before = await claims()
+
+        async def refreshed_for_a_while() -> bool:
+            return await claims() >= before + 15
+
+        await until(refreshed_for_a_while, "the store message has waited for several idle limits")
+        assert await pending(executor.redis, stream) == {stored: 1}
+    finally:
+        await service_engines.postgres.start()
+
+    async def answered() -> bool:
+        return not await executor.redis.xrange(stream, stored, stored)
+
+    await until(answered, "the store message is answered")
+    receipt = (await executor.replies(executor.reply_to))[-1]
+    assert (receipt["kind"], receipt["payload"]["stored"]) == ("memory.receipt.v1", 1)
+    await caught_up(service, receipt["payload"]["position"])
+    connection = await open_connection(service_engines.postgres_dsn, name="test", statement_timeout_ms=5000)
+    ids = [degraded.decision["id"], light.bundle.stats.decision_id]
+
+    async def all_there() -> bool:
+        found = await connection.fetch("SELECT outcome FROM recall_decisions WHERE id = ANY($1::uuid[])", ids)
+        return sorted(row["outcome"] for row in found) == ["degraded", "ok"]
+
+    await until(all_there, "the decisions are in Postgres")
+    await connection.close()
+
+
+async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_messages_to_the_next(
+    service_engines: EmbeddedEngines, service: Service, tokens: TokenCounter, tenant: str
+) -> None:
+    settings = quick_settings(
+        service_engines.redis_url, postgres_dsn=service_engines.postgres_dsn, tenants=service.settings.tenants
+    )
+    async with connect(service_engines.redis_url) as redis:
+        executor = Executor(redis, settings.prefix)
+        stream = settings.store_stream
+        message = executor.message({"memories": [{"id": "m-1", "tenant": tenant, "text": "It rained."}]}, kind=KIND)
+
+        async def in_hand() -> bool:
+            return len(await pending(redis, stream)) == 1
+
+        async with serving(settings.changed(instance="first"), opened_with(OneMemory(), tokens)) as (first, task):
+            await until(lambda: _has_consumer(redis, stream), "memories are taken")
+            await service_engines.postgres.stop()
+            try:
+                stored = await executor.add({"envelope": json.dumps(message)}, stream=stream)
+                await until(in_hand, "the store message is in hand")
+                first.stop()
+                await asyncio.wait_for(task, 15)
+                assert await in_hand()
+            finally:
+                await service_engines.postgres.start()
+        async with serving(settings.changed(instance="second"), opened_with(OneMemory(), tokens)):
+
+            async def answered() -> bool:
+                return not await redis.xrange(stream, stored, stored)
+
+            await until(answered, "the next worker answers it")
+        (receipt,) = await executor.replies(executor.reply_to)
+        assert receipt["payload"]["stored"] == 1
+        assert receipt["source"]["instance"] == "second"
+        await executor.close()
+
+
+async def _has_consumer(redis: Redis, stream: str) -> bool:
+    return bool(await redis.xinfo_consumers(stream, RECALL_GROUP))

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from orion_recall.bus.consume import Entry
+from orion_recall.bus.envelope import Received, decode, encode, encode_request
+
+KIND = "recall.query.v1"
+# Every character there is, lone surrogates and NUL among them.
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.sampled_from([10**400, -(10**400), 1e308]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+NAMES = [
+    "schema", "schema_version", "id", "correlation_id", "corr_id", "kind", "event", "source", "service",
+    "created_at", "ts", "ttl_ms", "reply_to", "trace", "causality_chain", "payload",
+]  # fmt: skip
+ENVELOPE = st.dictionaries(st.sampled_from(NAMES), JSON, max_size=len(NAMES))
+
+
+def read(*, fields: dict[bytes, bytes] | None = None, max_bytes: int = 1_000_000, **envelope: Any) -> Received:
+    fields = {b"envelope": json.dumps({"payload": {}} | envelope).encode()} if fields is None else fields
+    return decode(Entry(id="1700000000000-5", fields=fields), kind=KIND, max_bytes=max_bytes)
+
+
+def holds(received: Received) -> bool:
+    """What is true of everything that was read: a sender to answer, and an answer that can be written."""
+    assert received.correlation_id
+    assert received.error is None or str(received.error)
+    reply = encode(
+        "recall.reply.v1",
+        b"{}",
+        correlation_id=received.correlation_id,
+        source={"name": "orion-recall"},
+        causality_chain=received.onward_chain,
+    )
+    written = json.loads(reply, parse_constant=_no_constant)
+    assert written["correlation_id"] == received.correlation_id
+    assert received.expires_at is None or math.isfinite(received.expires_at)
+    return True
+
+
+def _no_constant(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+@given(st.dictionaries(st.sampled_from([b"envelope", b"data", b"other"]), st.binary(max_size=200)))
+def test_arbitrary_bytes_are_read_without_an_exception(fields: dict[bytes, bytes]) -> None:
+    assert holds(read(fields=fields))
+
+
+@given(JSON)
+@example([[[]]])
+@example({"payload": {"fragment": "a"}, "ttl_ms": 10**400})
+@example({"payload": {}, "created_at": 10**400})
+@example({"payload": {}, "created_at": -(10**400)})
+@example({"payload": {}, "created_at": "0001-01-01T00:00:00+23:59"})
+@example({"payload": {}, "causality_chain": [math.inf]})
+def test_arbitrary_json_is_read_without_an_exception(value: Any) -> None:
+    assert holds(read(fields={b"envelope": json.dumps(value).encode()}))
+
+
+@given(ENVELOPE)
+def test_arbitrary_values_under_known_names_are_read_without_an_exception(envelope: dict[str, Any]) -> None:
+    assert holds(read(fields={b"envelope": json.dumps(envelope).encode()}))
+
+
+@given(
+    st.integers(min_value=1, max_value=3000), st.sampled_from(["causality_chain", "payload", "trace", "id", "x"])
+)
+@example(101, "causality_chain")
+@example(900, "causality_chain")
+@example(900, "payload")
+def test_any_depth_is_read_without_an_exception(levels: int, name: str) -> None:
+    nested = '{"a": ' * (levels - 1) + "{}" + "}" * (levels - 1)
+    if name == "causality_chain":
+        nested = "[" * levels + "]" * levels
+    received = read(fields={b"envelope": f'{{"payload": {{}}, "{name}": {nested}}}'.encode()})
+    assert holds(received)
+    if levels > 100:
+        assert "levels deep" in str(received.error)
+
+
+def test_a_depth_that_is_allowed_is_read() -> None:
+    nested = json.loads("[" * 98 + "]" * 98)
+    assert read(causality_chain=[nested]).error is None
+
+
+@given(st.text(st.characters(exclude_categories=()), min_size=1))
+def test_any_text_that_is_not_empty_is_a_correlation_id_and_is_kept_as_it_is(name: str) -> None:
+    assert read(correlation_id=name).correlation_id == name
+    assert read(corr_id=name).correlation_id == name
+
+
+@pytest.mark.parametrize("envelope", [{}, {"correlation_id": 7}, {"correlation_id": ""}, {"correlation_id": None}])
+def test_without_a_usable_correlation_id_it_is_the_messages_id_and_else_the_entrys(
+    envelope: dict[str, Any],
+) -> None:
+    assert read(**envelope).correlation_id == "1700000000000-5"
+    assert read(**envelope, id="m-1").correlation_id == "m-1"
+
+
+def test_what_is_wrong_leaves_readable_whom_to_answer() -> None:
+    received = read(
+        correlation_id="c-1", reply_to="recall.reply.v1:me", kind="recall.query.v9", payload={"verb": 7}
+    )
+    assert "envelope.kind: expected recall.query.v1" in str(received.error)
+    assert (received.correlation_id, received.reply_to) == ("c-1", "recall.reply.v1:me")
+    assert received.payload == {"verb": 7}
+
+
+def test_the_envelopes_reply_address_comes_before_the_payloads() -> None:
+    assert read(reply_to="a", payload={"reply_to": "b"}).reply_to == "a"
+    assert read(reply_to="", payload={"reply_to": "b"}).reply_to == "b"
+    assert read(payload={"reply_to": 7}).reply_to is None
+
+
+def test_the_field_envelope_comes_before_data() -> None:
+    assert read(fields={b"data": b'{"payload": {}, "id": "d"}'}).message_id == "d"
+    both = {b"data": b'{"payload": {}, "id": "d"}', b"envelope": b'{"payload": {}, "id": "e"}'}
+    assert read(fields=both).message_id == "e"
+
+
+def test_a_message_of_just_the_limit_is_read_and_one_byte_more_is_not() -> None:
+    text = json.dumps({"payload": {}}).encode()
+    assert read(fields={b"envelope": text}, max_bytes=len(text)).error is None
+    assert f"has {len(text)} bytes" in str(read(fields={b"envelope": text}, max_bytes=len(text) - 1).error)
+
+
+def test_a_ttl_is_counted_from_the_entrys_id() -> None:
+    assert read(ttl_ms=1500, created_at=7).expires_at == 1_700_000_001.5
+    assert read().expires_at is None
+
+
+def test_the_chain_of_causes_grows_by_the_messages_id() -> None:
+    assert read(id="m-1", causality_chain=["a"]).onward_chain == ("a", "m-1")
+    assert read(causality_chain=["a"]).onward_chain == ("a",)
+
+
+def test_text_that_no_store_can_hold_is_replaced_everywhere_but_in_the_correlation_id() -> None:
+    received = read(correlation_id="c\x00", payload={"k\ud800": ["\x00"]}, causality_chain=["\udfff"])
+    assert received.correlation_id == "c\x00"
+    assert received.payload == {"k\ufffd": ["\ufffd"]}
+    assert received.causality_chain == ("\ufffd",)
+
+
+def test_a_request_is_read_as_it_was_written() -> None:
+    text = encode_request(
+        KIND,
+        {"fragment": "a"},
+        correlation_id="c-1",
+        source={"name": "me"},
+        reply_to="r",
+        ttl_ms=5,
+        trace={"traceparent": "00-x"},
+    )
+    received = read(fields={b"envelope": text})
+    assert received.error is None
+    assert (received.correlation_id, received.reply_to, received.ttl_ms) == ("c-1", "r", 5)
+    assert (received.payload, received.trace) == ({"fragment": "a"}, {"traceparent": "00-x"})
+    assert received.unknown_fields == 0

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from orion_recall.cli import main
+from orion_recall.cli.main import COMMANDS, load, run
+from orion_recall.errors import (
+    BusUnavailable,
+    EngineError,
+    ImportFileError,
+    InvalidMessage,
+    ModelError,
+    OrionError,
+    ProfileError,
+    RecordError,
+    ReplyTimeout,
+    SettingsError,
+)
+
+
+def loading(raises: BaseException) -> Callable[[str], Any]:
+    """What gives, for any name, a command whose whole work is to raise."""
+    app = typer.Typer()
+
+    @app.command()
+    def fail(text: str = "", as_json: bool = typer.Option(False, "--json")) -> None:  # pyright: ignore[reportUnusedFunction]
+        raise raises
+
+    return lambda _name: typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> None:
+    command = load(name)
+    assert command.name == name
+    assert (command.help or "").strip().splitlines()[0] == COMMANDS[name]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_has_an_example(name: str) -> None:
+    command = load(name)
+    for one in [command, *getattr(command, "commands", {}).values()]:
+        assert "Example: " in (one.help or ""), one.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_can_print_json(name: str) -> None:
+    command = load(name)
+    for one in getattr(command, "commands", {"": command}).values():
+        assert "--json" in [option for parameter in one.params for option in parameter.opts], one.name
+
+
+def test_every_command_has_a_file_of_its_own_and_every_file_with_an_app_is_a_command() -> None:
+    folder = Path(main.__file__).parent
+    apps = {path.stem for path in folder.glob("*.py") if "\napp = typer.Typer(" in path.read_text("utf-8")}
+    assert apps - {"main"} == {"import_memories" if name == "import" else name for name in COMMANDS}
+
+
+def test_the_help_loads_no_engine_and_no_command() -> None:
+    script = (
+        "import sys; from orion_recall.cli.main import run; run(['--help']); "
+        "print(sorted(n for n in sys.modules if n.startswith('orion_recall')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "decisions" in done.stdout
+    allowed = {"orion_recall", "orion_recall.cli", "orion_recall.cli.main", "orion_recall.cli.output"}
+    assert set(json.loads(done.stderr.replace("'", '"'))) - {"orion_recall.errors"} <= allowed
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SettingsError("x"), 2),
+        (EngineError("x"), 2),
+        (ProfileError("x"), 2),
+        (ImportFileError("x"), 2),
+        (InvalidMessage("x"), 2),
+        (ModelError("x"), 1),
+        (RecordError("x"), 1),
+        (ReplyTimeout("x"), 1),
+        (BusUnavailable("x"), 1),
+        (OrionError("x"), 1),
+        (OSError(13, "Permission denied", "/etc/x"), 1),
+        (ModuleNotFoundError("no", name="qdrant_edge"), 2),
+        (KeyboardInterrupt(), 130),
+        (asyncio.CancelledError(), 130),
+    ],
+)
+def test_an_error_is_an_exit_code_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
+) -> None:
+    monkeypatch.setattr(main, "load", loading(error))
+    assert run(["ask"]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert printed.err.count("\n") == 1
+
+
+def test_with_json_an_error_is_on_standard_output_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "load", loading(RecordError("away")))
+    run(["ask", "--json"])
+    assert json.loads(capsys.readouterr().out) == {"error": {"type": "RecordError", "message": "away"}}
+    run(["ask", "--text", "x", "--", "--json"])
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_missing_of_our_own_is_a_bug_and_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = ModuleNotFoundError("no", name="orion_recall.cli.nothing")
+    monkeypatch.setattr(main, "load", loading(bug))
+    with pytest.raises(ModuleNotFoundError):
+        run(["ask"])
+
+
+def test_a_command_that_is_nearly_right_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile"]) == 2
+    assert "Did you mean 'profiles'" in capsys.readouterr().err
+
+
+def test_an_error_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "load", loading(RecordError("\x1b[2J")))
+    run(["ask"])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("ask x --k many --json", "--k"),
+        ("ask x --since yesterday --json", "--since"),
+        ("ask --json", "TEXT"),
+        ("decisions list --outcome good --json", "--outcome"),
+        ("dead requeue --json", "--all"),
+        ("dead requeue 1-1 --all --json", "--all"),
+        ("profiles --json", "--json"),
+        ("ask x --data /dev/null/nowhere --json", "ORION_REDIS_URL"),
+    ],
+)
+def test_a_wrong_command_line_is_named(capsys: pytest.CaptureFixture[str], line: str, told: str) -> None:
+    assert run(line.split()) == 2
+    printed = capsys.readouterr()
+    assert told in json.loads(printed.out)["error"]["message"]
+    assert told in printed.err
+
+
+def test_a_group_of_commands_without_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["decisions"]) == 2
+    assert "Missing command" in capsys.readouterr().err

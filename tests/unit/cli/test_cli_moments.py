@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from orion_recall.cli.moments import moment
+from orion_recall.errors import SettingsError
+
+NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-03-01T09:30:00Z", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
+        ("2026-03-01T09:30:00+02:00", datetime(2026, 3, 1, 7, 30, tzinfo=UTC)),
+        ("PT2H", datetime(2026, 3, 10, 10, tzinfo=UTC)),
+        ("P3D", datetime(2026, 3, 7, 12, tzinfo=UTC)),
+        ("PT0S", NOW),
+    ],
+)
+def test_a_time_or_how_long_ago(text: str, expected: datetime) -> None:
+    assert moment("--since", text, now=NOW) == expected
+
+
+def test_nothing_stays_nothing() -> None:
+    assert moment("--since", None) is None
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-03-01T09:30:00", "P", "PX", "P99999999999D", ""])
+def test_anything_else_names_the_option(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"^--since: "):
+        moment("--since", text, now=NOW)

@@ -1,0 +1,125 @@
+"""Imports go one way through the rooms, never in a circle, and never inside a function."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import orion_recall
+
+PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
+
+# From the ground up. A module may import from its own room and from those below it.
+ROOMS: tuple[frozenset[str], ...] = tuple(
+    frozenset(names.split())
+    for names in (
+        "errors values telemetry text",
+        "contracts contract_files contract_asyncapi contract_examples profile profile_messages profile_yaml "
+        "settings shipped yaml_nodes postgres postgres_types",
+        "bus models graph engines",
+        "sources memory decisions",
+        "recall",
+        "worker service evaluation sample prompt",
+        "cli __main__",
+    )
+)
+# The package itself: its version.
+FRONT_DOOR = "__init__"
+
+
+def modules() -> dict[str, ast.Module]:
+    """Every module of the package by its dotted name below it; a package stands for its `__init__`."""
+    found: dict[str, ast.Module] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        found[name] = ast.parse(path.read_text("utf-8"), str(path))
+    return found
+
+
+def own_imports(tree: ast.AST, known: set[str]) -> set[str]:
+    """The modules of the package that the code imports."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    own = {name.removeprefix("orion_recall.") for name in names if name.startswith("orion_recall.")}
+    return {name if name in known else name.rpartition(".")[0] for name in own} - {""}
+
+
+def room(module: str) -> int:
+    top = module.partition(".")[0]
+    places = [place for place, names in enumerate(ROOMS) if top in names]
+    assert places, f"{module} is in no room: add it to ROOMS"
+    return places[0]
+
+
+TREES = {name: tree for name, tree in modules().items() if name != FRONT_DOOR}
+IMPORTS = {name: own_imports(tree, set(TREES)) for name, tree in TREES.items()}
+
+
+def test_the_walk_finds_the_package():
+    assert {"errors", "recall", "recall.pipeline", "sources.edge", "bus.client"} <= set(TREES)
+    assert IMPORTS["recall.pipeline"] >= {"recall.fuse", "sources.source", "values", "contracts"}
+
+
+def test_imports_go_one_way_through_the_rooms():
+    upwards = [
+        f"{name} imports {other}"
+        for name, others in IMPORTS.items()
+        for other in others
+        if room(other) > room(name)
+    ]
+    assert upwards == []
+
+
+def test_no_module_imports_itself_in_a_circle():
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as error:
+        raise AssertionError(f"a circle of imports: {' -> '.join(error.args[1])}") from error
+
+
+def test_no_package_imports_another_in_a_circle():
+    between: dict[str, set[str]] = {}
+    for name, others in IMPORTS.items():
+        top = name.partition(".")[0]
+        between.setdefault(top, set()).update({other.partition(".")[0] for other in others} - {top})
+    try:
+        TopologicalSorter(between).prepare()
+    except CycleError as error:
+        raise AssertionError(f"a circle of packages: {' -> '.join(error.args[1])}") from error
+
+
+def test_no_function_imports_a_module_of_our_own():
+    inside = {
+        f"{name}.{node.name}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and own_imports(node, set(TREES))
+    }
+    assert inside == set()
+
+
+def test_every_module_begins_with_a_docstring():
+    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+
+
+def test_no_module_and_package_share_a_name():
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages & {path.stem for path in PACKAGE.glob("*.py")} == set()
+
+
+def test_catch_all_handlers_are_where_they_are_allowed():
+    bare = {
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
+    }
+    assert bare == {"worker"}

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from orion_recall.errors import SettingsError
+from orion_recall.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    for name in [name for name in os.environ if name.startswith("ORION_")]:
+        monkeypatch.delenv(name)
+
+
+def test_without_an_environment_everything_is_embedded_and_default():
+    settings = Settings.read()
+    assert settings.bus_url is None
+    assert settings.dsn is None
+    assert settings.tenants == ("default",)
+    assert settings.data_dir == Path(".orion")
+    assert settings.reply_streams == ("recall.reply.v1", "recall.reply.v1:*")
+    assert settings.reply_channels == ("orion-exec:result:*", "orion:exec:result:*")
+    assert settings.deadline_ms == 2000
+
+
+def test_the_environment_sets_and_changes_win_over_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORION_DEADLINE_MS", "500")
+    monkeypatch.setenv("ORION_CONCURRENCY", "3")
+    settings = Settings.read(concurrency=4)
+    assert (settings.deadline_ms, settings.concurrency) == (500, 4)
+
+
+def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORION_TENANTS", "acme, umbra ,")
+    monkeypatch.setenv("ORION_REPLY_STREAMS", "a:*,b")
+    settings = Settings.read()
+    assert settings.tenants == ("acme", "umbra")
+    assert settings.reply_streams == ("a:*", "b")
+
+
+def test_a_worker_serves_the_tenants_it_is_given():
+    assert [Settings.read(tenants=("acme",)).serves(name) for name in ("acme", "default", "")] == [
+        True,
+        False,
+        False,
+    ]
+    assert Settings.read(tenants=("*",)).serves("anyone")
+
+
+def test_timeline_columns_are_pairs_and_an_empty_column_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORION_TIMELINE_COLUMNS", "id=uid, text = body,tenant=,")
+    assert Settings.read().timeline_columns == {"id": "uid", "text": "body", "tenant": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ORION_DEADLINE_MS", "soon", "ORION_DEADLINE_MS"),
+        ("ORION_DEADLINE_MS", "1", "ORION_DEADLINE_MS"),
+        ("ORION_CONCURRENCY", "1000", "ORION_CONCURRENCY"),
+        ("ORION_LOG_LEVEL", "loud", "ORION_LOG_LEVEL"),
+        (
+            "ORION_TIMELINE_COLUMNS",
+            "words=body",
+            r"ORION_TIMELINE_COLUMNS.*'words' is not a role; roles are tenant",
+        ),
+    ],
+)
+def test_a_broken_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=said):
+        Settings.read()
+
+
+def test_several_broken_settings_are_named_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORION_DEADLINE_MS", "soon")
+    monkeypatch.setenv("ORION_CONCURRENCY", "many")
+    with pytest.raises(SettingsError) as caught:
+        Settings.read()
+    assert "ORION_DEADLINE_MS" in str(caught.value)
+    assert "ORION_CONCURRENCY" in str(caught.value)
+
+
+def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORION_REDIS_URL", "redis://:hunter2@bus:6379")
+    monkeypatch.setenv("ORION_POSTGRES_DSN", "postgresql://ana:hunter2@db/orion")
+    settings = Settings.read()
+    assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    assert settings.bus_url == "redis://:hunter2@bus:6379"
+    assert settings.dsn == "postgresql://ana:hunter2@db/orion"
+
+
+def test_a_prefix_stands_before_every_name():
+    settings = Settings.read(prefix="{mesh}:")
+    names = [
+        settings.query_stream, settings.reply_stream, settings.decision_stream, settings.store_stream,
+        settings.dead_stream, settings.store_dead_stream,
+    ]  # fmt: skip
+    assert names == [
+        "{mesh}:recall.query.v1", "{mesh}:recall.reply.v1", "{mesh}:recall.decision.v1", "{mesh}:memory.store.v1",
+        "{mesh}:recall.query.v1:dead", "{mesh}:memory.store.v1:dead",
+    ]  # fmt: skip
+
+
+def test_changed_settings_are_a_copy():
+    settings = Settings.read()
+    assert settings.changed(prefix="x:").prefix == "x:"
+    assert settings.prefix == ""
+
+
+def test_every_process_has_an_instance_name_of_its_own():
+    assert Settings.read().instance.endswith(f"-{os.getpid()}")
+
+
+def test_every_setting_but_its_own_place_is_described():
+    undescribed = {name for name, field in Settings.model_fields.items() if not field.description}
+    assert undescribed == {"node", "instance", "log_level"}

@@ -1,0 +1,305 @@
+"""The path of one message without a bus: whatever is in an entry, there is one commit that says it all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.exceptions import ResponseError
+
+from orion_recall.bus.commit import Commit, Committed
+from orion_recall.bus.consume import Entry
+from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
+from orion_recall.errors import SourceError
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile import Profile
+from orion_recall.recall.pipeline import Sources
+from orion_recall.settings import Settings
+from orion_recall.text import memory_key, text_hash
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+from orion_recall.worker import LoadedProfile, Worker
+
+ENTRY_ID = "1700000000000-5"
+ARRIVED = 1_700_000_000.0
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "tenant": TEXT | VALUE,
+        "scope": st.sampled_from(["session", "user", "global"]) | VALUE,
+        "user": TEXT,
+        "k": st.integers(-1, 2000),
+        "budget": st.sampled_from(["low", "mid", "high"]) | VALUE,
+        "max_tokens": st.integers(0, 100) | VALUE,
+        "min_score": st.floats(0, 1) | VALUE,
+        "tags": st.lists(TEXT) | VALUE,
+        "since": st.sampled_from(["2026-03-01T09:30:00Z", 0, 1e300, -(10**300), "yesterday"]) | VALUE,
+        "as_of": st.sampled_from(["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", 0, -1e11]) | VALUE,
+        "exclude": st.lists(TEXT) | VALUE,
+        "include": st.dictionaries(st.sampled_from(["trace", "entities", "chunks", "x"]), st.booleans()) | VALUE,
+    },
+)
+PAYLOAD = st.fixed_dictionaries(
+    {},
+    optional={
+        "fragment": st.just("Who feeds the gulls?") | TEXT | VALUE,
+        "verb": TEXT | VALUE,
+        "intent": TEXT | VALUE,
+        "session_id": TEXT | VALUE,
+        "profile": st.sampled_from(["test.v1", "other.v1"]) | VALUE,
+        "reply_to": TEXT | VALUE,
+        "options": OPTIONS | VALUE,
+    },
+)
+
+
+class Ending:
+    """Keeps what is committed; says `says` in turn, then that it is committed."""
+
+    def __init__(self, *says: Committed | Exception) -> None:
+        self.commits: list[Commit] = []
+        self._says = list(says)
+
+    async def commit(self, commit: Commit) -> Committed:
+        self.commits.append(commit)
+        said = self._says.pop(0) if self._says else "committed"
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+class Gulls:
+    """Finds one memory, or raises."""
+
+    name: SourceName = "vector"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked: list[SearchRequest] = []
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        self.asked.append(request)
+        if self.error is not None:
+            raise self.error
+        text = "The lighthouse keeper feeds the gulls."
+        memory = MemoryView(id="m-gulls", text=text, text_hash=text_hash(text))
+        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, memory=memory)]
+
+
+class Desk:
+    """A worker with everything around it in reach."""
+
+    def __init__(
+        self,
+        *says: Committed | Exception,
+        error: Exception | None = None,
+        source: Gulls | None = None,
+        **settings: Any,
+    ) -> None:
+        self.ending, self.source = Ending(*says), source or Gulls(error)
+        self.now = ARRIVED + 0.01
+        self.used: list[tuple[str, list[str]]] = []
+        profile = Profile(
+            profile="test.v1",
+            vector_top_k=5,
+            rdf_top_k=0,
+            max_per_source=5,
+            max_total_items=5,
+            render_budget_tokens=100,
+            source_retries=0,
+        )
+        self.worker = Worker(
+            Settings(default_profile="test.v1", **settings),
+            self.ending,
+            Sources(arms={"vector": self.source}, tokens=TOKENS),
+            {"test.v1": LoadedProfile(profile=profile, content_hash="h-1")},
+            server_time=lambda: self.now,
+            used=lambda tenant, ids: self.used.append((tenant, list(ids))),
+        )
+
+    async def serve(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Commit:
+        """The last commit of one message."""
+        whole = {"correlation_id": "c-1", "reply_to": "recall.reply.v1:me", "payload": payload} | envelope
+        fields = {b"envelope": json.dumps(whole).encode()}
+        await self.worker.serve(Entry(id=ENTRY_ID, fields=fields, deliveries=deliveries))
+        return self.ending.commits[-1]
+
+
+TOKENS = TokenCounter()
+QUESTION = {"fragment": "Who feeds the gulls?"}
+
+
+def reply_of(commit: Commit) -> RecallReplyV1:
+    return RecallReplyV1.model_validate(json.loads(commit.reply)["payload"])
+
+
+def decision_of(commit: Commit) -> RecallDecisionV1:
+    return RecallDecisionV1.model_validate(json.loads(commit.decision)["payload"])
+
+
+@given(PAYLOAD)
+async def test_whatever_a_payload_holds_there_is_one_commit_with_a_reply_and_a_decision(payload: Any) -> None:
+    desk = Desk(tenants=("*",))
+    await desk.serve(payload)
+    (commit,) = desk.ending.commits
+    reply, decision = reply_of(commit), decision_of(commit)
+    assert decision.outcome in ("invalid", "refused", "empty", "ok"), decision.error
+    assert (reply.error.type if reply.error else None) == (
+        decision.outcome if decision.outcome in ("invalid", "refused") else None
+    )
+    assert bool(commit.dead_reason) == (decision.outcome == "invalid")
+    assert commit.decision.decode("utf-8")
+
+
+@given(st.dictionaries(st.sampled_from([b"envelope", b"data", b"x"]), st.binary(max_size=100)), st.integers(1, 9))
+async def test_whatever_the_fields_hold_there_is_one_commit(fields: dict[bytes, bytes], deliveries: int) -> None:
+    desk = Desk()
+    await desk.worker.serve(Entry(id=ENTRY_ID, fields=fields, deliveries=deliveries))
+    (commit,) = desk.ending.commits
+    assert decision_of(commit).outcome == ("failed" if deliveries > 5 else "invalid")
+    assert commit.dead_reason.startswith("poison" if deliveries > 5 else "invalid")
+    assert commit.address.mode == "shared"
+
+
+async def test_an_answer_names_what_was_found_and_is_counted_and_noted_as_used() -> None:
+    desk = Desk()
+    commit = await desk.serve(QUESTION)
+    assert [item.id for item in reply_of(commit).bundle.items] == ["m-gulls"]
+    assert decision_of(commit).selected_ids == ["m-gulls"]
+    assert (commit.entry_id, commit.correlation_id, commit.dead_reason) == (ENTRY_ID, "c-1", "")
+    assert (commit.address.mode, commit.address.name) == ("own", "recall.reply.v1:me")
+    assert desk.used == [("default", ["m-gulls"])]
+    assert desk.worker.counters.outcomes["ok"] == 1
+
+
+async def test_a_fenced_commit_is_counted_as_such_and_as_no_outcome() -> None:
+    desk = Desk("fenced")
+    await desk.serve(QUESTION)
+    assert desk.worker.counters.fenced == 1
+    assert set(desk.worker.counters.outcomes.values()) == {0}
+    assert desk.used == []
+
+
+async def test_a_source_that_fails_alone_makes_a_failure_with_its_words() -> None:
+    commit = await Desk(error=SourceError("the shelf is empty")).serve(QUESTION)
+    reply = reply_of(commit)
+    assert decision_of(commit).outcome == "failed"
+    assert reply.error is not None
+    assert "the shelf is empty" in reply.error.message
+    assert commit.dead_reason == ""
+
+
+async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    commit = await Desk(error=ZeroDivisionError("secret text")).serve(QUESTION)
+    reply, decision = reply_of(commit), decision_of(commit)
+    assert decision.outcome == "failed"
+    assert reply.error is not None
+    assert "secret" not in f"{reply.error.message} {decision.error}"
+    assert any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("payload", "envelope", "outcome"),
+    [
+        ({"verb": "x"}, {"reply_to": "nowhere", "ttl_ms": 0}, "invalid"),
+        (QUESTION | {"options": {"scope": "session"}}, {"reply_to": "nowhere", "ttl_ms": 0}, "invalid"),
+        (QUESTION | {"options": {"tenant": "elsewhere"}}, {"reply_to": "nowhere", "ttl_ms": 0}, "expired"),
+        (QUESTION, {"reply_to": "nowhere"}, "refused"),
+        (QUESTION | {"options": {"tenant": "elsewhere"}}, {}, "refused"),
+    ],
+)
+async def test_of_several_outcomes_the_first_one_counts(
+    payload: dict[str, Any], envelope: dict[str, Any], outcome: str
+) -> None:
+    desk = Desk(error=SourceError("away"))
+    assert decision_of(await desk.serve(payload, **envelope)).outcome == outcome
+    assert desk.source.asked == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "deliveries", "outcome", "dead_reason"),
+    [
+        (QUESTION, 1, "refused", ""),
+        ({"verb": 7}, 1, "invalid", "invalid: payload.fragment"),
+        (QUESTION, 6, "refused", "poison: delivered 5 times"),
+    ],
+)
+async def test_what_its_own_address_does_not_take_is_said_on_the_shared_stream(
+    payload: dict[str, Any], deliveries: int, outcome: str, dead_reason: str
+) -> None:
+    desk = Desk("reply_not_writable")
+    last = await desk.serve(payload, deliveries=deliveries)
+    first, _ = desk.ending.commits
+    assert (first.address.mode, last.address.mode) == ("own", "shared")
+    assert decision_of(last).outcome == outcome
+    assert decision_of(last).id == decision_of(first).id
+    assert last.dead_reason.startswith(dead_reason)
+    assert bool(last.dead_reason) == bool(dead_reason)
+    assert desk.used == []
+    assert desk.worker.counters.outcomes[outcome] == 1  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("says", ["stream_not_writable", ResponseError("OOM command not allowed")])
+async def test_a_commit_that_the_server_does_not_take_is_sent_again_as_it_was(says: Any) -> None:
+    desk = Desk(says, says)
+    await desk.serve(QUESTION)
+    first, second, third = desk.ending.commits
+    assert first == second == third
+    assert len(desk.source.asked) == 1
+    assert desk.worker.counters.outcomes["ok"] == 1
+
+
+async def test_a_query_may_be_cancelled_while_it_waits_for_its_commit() -> None:
+    desk = Desk(*["stream_not_writable"] * 1000)  # pyright: ignore[reportArgumentType]
+    serving = asyncio.create_task(desk.serve(QUESTION))
+    async with asyncio.timeout(10):
+        while len(desk.ending.commits) < 2:
+            await asyncio.sleep(0.001)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "after_s", "outcome"),
+    [(500, 0.6, "expired"), (500, 0.4, "ok"), (None, 9e9, "ok"), (0, -0.1, "expired"), (500, -9e9, "ok")],
+)
+async def test_a_ttl_is_counted_on_the_clock_of_the_bus(ttl_ms: int | None, after_s: float, outcome: str) -> None:
+    desk = Desk()
+    desk.now = ARRIVED + after_s
+    assert decision_of(await desk.serve(QUESTION, ttl_ms=ttl_ms)).outcome == outcome
+
+
+async def test_a_source_is_not_waited_for_longer_than_the_caller_waits() -> None:
+    class Slow(Gulls):
+        async def search(self, request: SearchRequest) -> Sequence[Hit]:
+            await asyncio.Event().wait()
+            return []
+
+    decision = decision_of(await Desk(source=Slow()).serve(QUESTION, ttl_ms=150))
+    assert decision.outcome == "failed"
+    assert decision.sources["vector"].status == "late"
+    assert decision.latency_ms < 700
+
+
+async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.worker")
+    await Desk().serve(QUESTION | {"session_id": "s-1"})
+    await Desk(content_capture=True).serve(QUESTION)
+    without, with_content = (record.__dict__["fields"] for record in caplog.records)
+    assert "gulls" not in json.dumps(without)
+    assert (without["session_id"], without["outcome"], without["commit"]) == ("s-1", "ok", "committed")
+    assert with_content["query"] == QUESTION["fragment"]
