@@ -8,6 +8,7 @@ understand -> search every source at once -> fuse -> fetch -> filter -> score ->
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ from orion_recall.values import (
 )
 
 OWN_TURN_S = 120.0
+# Reading a few dozen memories by key takes a millisecond; even a recall that is out of time waits this long for it.
+_FETCH_S = 0.1
 _NO_OPTIONS = RecallOptionsV1()
 
 
@@ -112,7 +115,7 @@ async def recall(
     pool = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights, limit=limit)
     stages.done("fuse")
 
-    memories = await _fetch(pool, sources.readers)
+    memories = await _fetch(pool, sources.readers, timeout_s=max(timeout_s - stages.seconds, _FETCH_S))
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
@@ -184,11 +187,14 @@ def _requests(
     }
 
 
-async def _fetch(pool: Sequence[Candidate], readers: Sequence[MemoryReader]) -> Mapping[int, MemoryView]:
+async def _fetch(
+    pool: Sequence[Candidate], readers: Sequence[MemoryReader], *, timeout_s: float
+) -> Mapping[int, MemoryView]:
     for reader in readers:
         try:
-            return await reader.fetch([candidate.key for candidate in pool])
-        except SourceError:
+            async with asyncio.timeout(timeout_s):
+                return await reader.fetch([candidate.key for candidate in pool])
+        except (SourceError, TimeoutError):
             continue
     return {}  # what a source has read itself is still there; the rest is counted as missing
 
@@ -269,11 +275,16 @@ def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:
 class _Stages:
     """Milliseconds of every stage, in order."""
 
-    __slots__ = ("_last", "ms")
+    __slots__ = ("_began", "_last", "ms")
 
     def __init__(self) -> None:
-        self._last = time.perf_counter()
+        self._began = self._last = time.perf_counter()
         self.ms: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Since the recall began."""
+        return time.perf_counter() - self._began
 
     def done(self, stage: str) -> None:
         now = time.perf_counter()

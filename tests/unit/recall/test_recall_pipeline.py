@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recall_fakes import HEAD, NOW, FakeSource, Shelf, Speakers, hit, profile, query, sources, view
+from recall_fakes import HEAD, NOW, FakeSource, Shelf, SilentReader, Speakers, hit, profile, query, sources, view
 
 from orion_recall.errors import InvalidMessage, ModelError, SourceError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
@@ -121,6 +121,12 @@ async def test_what_a_source_read_itself_need_not_be_fetched(tokens: TokenCounte
 async def test_the_next_reader_stands_in_for_one_that_is_away(tokens: TokenCounter):
     readers = (Shelf(error=SourceError("index away")), Shelf(CRANE, ORDER, SHED))
     recalled = await ask(sources(tokens, arms(), readers=readers))
+    assert ids(recalled) == ["m1", "m2", "m3"]
+
+
+async def test_a_reader_that_never_answers_does_not_hold_up_the_next(tokens: TokenCounter):
+    made = sources(tokens, arms(), readers=(SilentReader(), Shelf(CRANE, ORDER, SHED)))
+    recalled = await recall(query(), profile(), made, now=NOW, timeout_s=0.01)
     assert ids(recalled) == ["m1", "m2", "m3"]
 
 
