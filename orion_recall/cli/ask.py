@@ -15,7 +15,7 @@ from orion_recall.cli.output import JsonFlag, console, notes, print_error, print
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.settings import Settings
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _TIME_HELP = "ISO 8601 with zone, or how long ago (PT2H, P3D)."
 
 
@@ -42,7 +42,7 @@ def ask(
 
     Prints the bundle as a prompt would see it, and what every source found. With --json: the whole reply.
 
-    Example: [bold]orion-recall ask "What is wrong with the crane?" --profile deep.graph.v1 --since P7D --k 5[/]
+    Example: `orion-recall ask "What is wrong with the crane?" --profile deep.graph.v1 --since P7D --k 5`
     """
     settings = find(data)
     options: dict[str, Any] = {

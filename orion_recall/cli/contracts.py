@@ -12,10 +12,10 @@ from orion_recall.contract_files import write_contracts
 
 app = typer.Typer(
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     help="""Write out the contracts: schemas, AsyncAPI document, examples.
 
-    Example: [bold]orion-recall contracts write contracts[/]
+    Example: `orion-recall contracts write contracts`
     """,
 )
 
@@ -27,12 +27,12 @@ def group() -> None:
 
 @app.command("write")
 def write(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the files.")] = Path("contracts"),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files.")] = Path("contracts"),
     as_json: JsonFlag = False,
 ) -> None:
     """Write the files into a folder, over those of an earlier version.
 
-    Example: [bold]orion-recall contracts write /tmp/contracts[/]
+    Example: `orion-recall contracts write /tmp/contracts`
     """
     written = write_contracts(folder)
     if as_json:

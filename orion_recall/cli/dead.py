@@ -21,13 +21,13 @@ _ALL = 100_000
 
 app = typer.Typer(
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     help="""Look at messages that could not be served, and put them back.
 
     A message comes here when it is malformed, or when it was handed out several times without an answer. Its
     sender has been answered already; put back, it is served (and answered) once more.
 
-    Example: [bold]orion-recall dead list[/], then [bold]orion-recall dead requeue 1795302643570-0[/]
+    Example: `orion-recall dead list`, then `orion-recall dead requeue 1795302643570-0`
     """,
 )
 
@@ -41,7 +41,7 @@ def list_letters(
 ) -> None:
     """The newest ones, each with its reason.
 
-    Example: [bold]orion-recall dead list --stores[/]
+    Example: `orion-recall dead list --stores`
     """
     letters = _with_letters(data, stores, lambda dead: dead.latest(limit))
     if as_json:
@@ -62,7 +62,7 @@ def show_letter(
 ) -> int:
     """One message as it came, with the reason.
 
-    Example: [bold]orion-recall dead show 1795302643570-0[/]
+    Example: `orion-recall dead show 1795302643570-0`
     """
     letter = _with_letters(data, stores, lambda dead: dead.get(letter_id))
     if letter is None:
@@ -90,7 +90,7 @@ def requeue_letters(
 ) -> int:
     """Put messages back at the end of their stream, to be served again.
 
-    Example: [bold]orion-recall dead requeue --all[/]
+    Example: `orion-recall dead requeue --all`
     """
     if (letter_id is None) != every:
         raise typer.BadParameter("give either an ID or --all")

@@ -19,14 +19,14 @@ from orion_recall.values import OUTCOMES
 
 app = typer.Typer(
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     help="""Look into the decision log.
 
     One row for every query: what was found, kept and dropped, why, by which source, in how many ms, under which
     profile. The table is recall_decisions; ready-made views are recall_by_profile_hour, recall_by_source,
     recall_dropped and recall_selected.
 
-    Example: [bold]orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"[/]
+    Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
     """,
 )
 
@@ -42,7 +42,7 @@ def list_decisions(
 ) -> None:
     """The latest decisions, newest first.
 
-    Example: [bold]orion-recall decisions list --outcome empty --since P1D[/]
+    Example: `orion-recall decisions list --outcome empty --since P1D`
     """
     if outcome is not None and outcome not in OUTCOMES:
         raise SettingsError(f"--outcome: {outcome!r} is none of {', '.join(OUTCOMES)}")
@@ -80,7 +80,7 @@ def show_decision(
 ) -> int:
     """Everything about one decision, by its own id or its correlation id.
 
-    Example: [bold]orion-recall decisions show 875a5172-46c0-4014-94f6-ee2cdfb0d3b0[/]
+    Example: `orion-recall decisions show 875a5172-46c0-4014-94f6-ee2cdfb0d3b0`
     """
 
     async def get(settings: Settings) -> list[RecallDecisionV1]:
@@ -110,7 +110,7 @@ def run_sql(
 ) -> None:
     """What a SELECT of yours gives; nothing is written, and 30 s are enough.
 
-    Example: [bold]orion-recall decisions sql "SELECT * FROM recall_by_source ORDER BY hour DESC" --limit 8[/]
+    Example: `orion-recall decisions sql "SELECT * FROM recall_by_source ORDER BY hour DESC" --limit 8`
     """
 
     async def run(settings: Settings) -> SqlResult:

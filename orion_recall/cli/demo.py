@@ -33,7 +33,7 @@ from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 from orion_recall.values import SOURCE_NAMES
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 QUESTIONS = (
@@ -46,7 +46,7 @@ _FOLDER = Path(".orion/demo")
 _DECISIONS_WITHIN_S = 20.0
 _SQL = """\
 SELECT to_char(created_at, 'HH24:MI:SS') AS at, profile, outcome, round(latency_ms) AS ms,
-       backend_counts AS found, jsonb_array_length(selected_ids) AS kept, dropped, query
+       backend_counts AS found, jsonb_array_length(selected_ids) AS kept, dropped, left(query, 24) AS query
 FROM recall_decisions
 WHERE session_id = '{session}'
 ORDER BY created_at"""
@@ -98,7 +98,7 @@ def demo(
     Starts its own bus and Postgres in the folder (whatever the environment says), imports a small sample over
     the bus, asks as an executor would, and reads the decisions back. A second run finds it all there.
 
-    Example: [bold]orion-recall demo[/], then [bold]orion-recall up --data .orion/demo[/] to ask it yourself.
+    Example: `orion-recall demo`, then `orion-recall up --data .orion/demo` to ask it yourself.
     """
     log_to_stderr("warning")
     shown = asyncio.run(_demo(data))

@@ -25,7 +25,7 @@ from orion_recall.memory.importer import Imported, import_file, wait_for_copies
 from orion_recall.memory.record import CopyPosition, Record
 from orion_recall.settings import Settings
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _SHOWN_PROBLEMS = 20
 
 
@@ -57,7 +57,7 @@ def import_memories(
     entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was; running
     it again changes nothing. Exit code 1 when a line was rejected or its id holds other content.
 
-    Example: [bold]orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC[/]
+    Example: `orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """
     settings = find(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)

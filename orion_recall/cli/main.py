@@ -79,7 +79,7 @@ app = typer.Typer(
     name="orion-recall",
     cls=LazyGroup,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
@@ -91,8 +91,8 @@ def root(
 ) -> None:
     """One place to ask: what do we remember about this?
 
-    Begin with [bold]orion-recall demo[/]. Then [bold]orion-recall up[/] in one terminal, and in another
-    [bold]orion-recall ask "What is wrong with the crane?"[/]
+    Begin with `orion-recall demo`. Then `orion-recall up` in one terminal, and in another
+    `orion-recall ask "What is wrong with the crane?"`
     """
     if show_version:
         typer.echo(f"orion-recall {version('orion-recall')}")

@@ -17,13 +17,13 @@ from orion_recall.shipped import shipped_folder
 
 app = typer.Typer(
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     help="""Look at profiles, check them, compare them.
 
     The profiles are those of ORION_PROFILES_DIR, or else the shipped ones. To make your own: copy example.yaml,
     name the copy after its profile, and check it.
 
-    Example: [bold]orion-recall profiles check mine/*.yaml[/]
+    Example: `orion-recall profiles check mine/*.yaml`
     """,
 )
 
@@ -32,7 +32,7 @@ app = typer.Typer(
 def list_profiles(as_json: JsonFlag = False) -> None:
     """Every profile with its sources and limits.
 
-    Example: [bold]orion-recall profiles list[/]
+    Example: `orion-recall profiles list`
     """
     settings = Settings.read()
     profiles = load_profiles(_folder(settings))
@@ -71,7 +71,7 @@ def show_profile(
 ) -> None:
     """One profile with every value written out, as YAML that can be used as it is.
 
-    Example: [bold]orion-recall profiles show reflect.v1 > mine.v1.yaml[/]
+    Example: `orion-recall profiles show reflect.v1 > mine.v1.yaml`
     """
     profile = _named(name)
     if as_json:
@@ -82,12 +82,12 @@ def show_profile(
 
 @app.command("check")
 def check_profiles(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="Default: all in use.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Default: all in use.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Whether profile files can be used: every problem with its line and what to write instead.
 
-    Example: [bold]orion-recall profiles check mine.v1.yaml[/]
+    Example: `orion-recall profiles check mine.v1.yaml`
     """
     good: list[str] = []
     problems: list[ProfileProblem] = []
@@ -121,7 +121,7 @@ def compare_profiles(
 ) -> None:
     """The values in which two profiles differ.
 
-    Example: [bold]orion-recall profiles diff reflect.v1 mine.v1.yaml[/]
+    Example: `orion-recall profiles diff reflect.v1 mine.v1.yaml`
     """
     found = [one for one in diff_profiles(_named(left), _named(right)) if one.key not in ("profile", "description")]
     if as_json:

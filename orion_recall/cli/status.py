@@ -21,7 +21,7 @@ from orion_recall.profile_yaml import load_profiles
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
 from orion_recall.shipped import shipped_folder
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 Found = dict[str, Any]
 
 # A consumer that is older than this by its last sign has gone without saying so.
@@ -34,7 +34,7 @@ def status(data: DataFolder = None, as_json: JsonFlag = False) -> int:
 
     Exit code 1 when the bus, a configured Postgres or the profiles cannot be used, or no worker takes queries.
 
-    Example: [bold]orion-recall status --json | jq .bus.queries.waiting[/]
+    Example: `orion-recall status --json | jq .bus.queries.waiting`
     """
     settings = find(data)
     bus_of(settings)

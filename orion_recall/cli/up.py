@@ -21,7 +21,7 @@ from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
@@ -38,8 +38,8 @@ def up(
     ORION_POSTGRES_DSN) is used where it is; the others are started on the data folder. With --json the first
     line, written once queries are being taken, is one object with bus_url and postgres_dsn.
 
-    Example: [bold]orion-recall up --data .orion[/], then in another terminal:
-    [bold]orion-recall ask "What is wrong with the crane?" --data .orion[/]
+    Example: `orion-recall up --data .orion`, then in another terminal:
+    `orion-recall ask "What is wrong with the crane?" --data .orion`
     """
     settings = Settings.read() if data is None else Settings.read(data_dir=data)
     log_to_stderr(settings.log_level)

@@ -15,7 +15,7 @@ from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
@@ -26,8 +26,8 @@ def worker(as_json: JsonFlag = False) -> None:
     folder of this worker's own index and graph. SIGTERM or Ctrl-C: it takes nothing more, answers what it holds
     and ends; a second one ends it at once.
 
-    Example: [bold]ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
-    ORION_DATA_DIR=/var/lib/orion orion-recall worker[/]
+    Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
+    ORION_DATA_DIR=/var/lib/orion orion-recall worker`
     """
     settings = Settings.read()
     bus_of(settings)

@@ -65,7 +65,10 @@ async def scene(
     await executor.close()
 
 
-async def test_a_stopped_worker_answers_what_it_holds_and_leaves_the_group(scene: Scene) -> None:
+async def test_a_stopped_worker_answers_what_it_holds_and_leaves_the_group(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orion_recall.bus.serve._GRACE_S", 0.0)
     scene.source.gate.clear()
     async with scene.worker() as (service, serving_task):
         entry_ids = [await scene.executor.ask(QUESTION) for _ in range(3)]

@@ -89,6 +89,13 @@ def test_any_depth_is_read_without_an_exception(levels: int, name: str) -> None:
         assert "levels deep" in str(received.error)
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
+def test_a_number_that_could_not_be_written_again_is_invalid(number: str) -> None:
+    received = read(fields={b"envelope": f'{{"payload": {{}}, "causality_chain": [{number}]}}'.encode()})
+    assert holds(received)
+    assert number in str(received.error)
+
+
 def test_a_depth_that_is_allowed_is_read() -> None:
     nested = json.loads("[" * 98 + "]" * 98)
     assert read(causality_chain=[nested]).error is None
