@@ -92,19 +92,7 @@ def encode(
     causality_chain: Iterable[Any] = (),
 ) -> bytes:
     """An envelope with long names around a payload that is JSON already. The id is new, the time is now."""
-    head: dict[str, Any] = {
-        "schema": "orion.envelope",
-        "schema_version": "2.0.0",
-        "id": str(uuid4()),
-        "correlation_id": correlation_id,
-        "kind": kind,
-        "source": source,
-        "created_at": datetime.now(UTC).isoformat(),
-        "ttl_ms": None,
-        "reply_to": None,
-        "trace": trace,
-        "causality_chain": list(causality_chain),
-    }
+    head = _head(kind, correlation_id, source, trace) | {"causality_chain": list(causality_chain)}
     # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
     return json.dumps(head).encode()[:-1] + b', "payload": ' + payload + b"}"
 
@@ -120,22 +108,26 @@ def encode_request(
     trace: Mapping[str, Any] | None = None,
 ) -> bytes:
     """A request's envelope."""
-    return json.dumps(
-        {
-            "schema": "orion.envelope",
-            "schema_version": "2.0.0",
-            "id": str(uuid4()),
-            "correlation_id": correlation_id,
-            "kind": kind,
-            "source": source,
-            "created_at": datetime.now(UTC).isoformat(),
-            "ttl_ms": ttl_ms,
-            "reply_to": reply_to,
-            "trace": trace,
-            "causality_chain": [],
-            "payload": payload,
-        }
-    ).encode()
+    head = _head(kind, correlation_id, source, trace)
+    return json.dumps(head | {"ttl_ms": ttl_ms, "reply_to": reply_to, "payload": payload}).encode()
+
+
+def _head(
+    kind: str, correlation_id: str, source: Mapping[str, str], trace: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    return {
+        "schema": "orion.envelope",
+        "schema_version": "2.0.0",
+        "id": str(uuid4()),
+        "correlation_id": correlation_id,
+        "kind": kind,
+        "source": source,
+        "created_at": datetime.now(UTC).isoformat(),
+        "ttl_ms": None,
+        "reply_to": None,
+        "trace": trace,
+        "causality_chain": [],
+    }
 
 
 def _json_object(entry: Entry, max_bytes: int) -> dict[str, Any]:

@@ -20,10 +20,11 @@ from typing import Any, TypeVar, cast
 import qdrant_edge as qe
 
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import EngineError, SourceError, TransientSourceError
+from orion_recall.errors import SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.edge_points import KEYWORD_FIELDS, entity_points, memory_points, memory_view, scope_filter
+from orion_recall.sources.engine_threads import in_thread, translated
 from orion_recall.values import Change, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
@@ -218,7 +219,7 @@ class EdgeIndex:
 
     def _loaded_shard(self) -> qe.EdgeShard:
         try:
-            return _translated(lambda: qe.EdgeShard.load(str(self.folder / "shard")))
+            return translated("the index", lambda: qe.EdgeShard.load(str(self.folder / "shard")))
         except SourceError as error:
             raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
 
@@ -261,19 +262,7 @@ class EdgeIndex:
         return self._shard
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(threads, _translated, work)
-        except RuntimeError as error:
-            raise TransientSourceError(f"the index is closing: {error}") from error
-
-
-def _translated(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except (SourceError, EngineError):
-        raise
-    except BaseException as error:  # a panic inside the engine is a BaseException of its own
-        raise SourceError(f"the index failed: {type(error).__name__}: {str(error)[:200]}") from error
+        return await in_thread(threads, "the index", work)
 
 
 def _log_failure(task: asyncio.Future[None]) -> None:

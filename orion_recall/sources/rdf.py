@@ -6,7 +6,6 @@ runs up in the graph. Their bounded neighbourhood gives memories, with the state
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from rdflib import Dataset, Literal
 from rdflib.graph import DATASET_DEFAULT_GRAPH_ID, Graph
 
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import EngineError, SourceError, TransientSourceError
+from orion_recall.errors import SourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
 from orion_recall.graph.vocabulary import (
     ORION,
@@ -33,6 +32,7 @@ from orion_recall.graph.vocabulary import (
     tenant_graph,
     triples,
 )
+from orion_recall.sources.engine_threads import in_thread
 from orion_recall.sources.source import EntityFinder
 from orion_recall.text import content_words, text_hash, words
 from orion_recall.values import Change, Hit, MemoryView, SearchRequest, SourceName
@@ -147,19 +147,7 @@ class RdfGraph:
         self._position = changes[-1].position
 
     async def _run(self, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, _translated, work)
-        except RuntimeError as error:
-            raise TransientSourceError(f"the graph is closing: {error}") from error
-
-
-def _translated(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except (SourceError, EngineError):
-        raise
-    except BaseException as error:  # a panic inside the engine is a BaseException of its own
-        raise SourceError(f"the graph failed: {type(error).__name__}: {str(error)[:200]}") from error
+        return await in_thread(self._threads, "the graph", work)
 
 
 @dataclass(slots=True)
