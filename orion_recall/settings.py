@@ -35,6 +35,9 @@ class Settings(BaseSettings):
 
     redis_url: SecretStr | None = Field(default=None, description="bus: redis://, rediss:// or unix://")
     postgres_dsn: SecretStr | None = Field(default=None, description="record, timeline and decision log")
+    analyst_dsn: SecretStr | None = Field(
+        default=None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
+    )
     data_dir: Path = Field(default=Path(".orion"), description="embedded engines, index and graph")
     prefix: str = Field(default="", description="put before every stream, key and reply address")
 
@@ -78,6 +81,20 @@ class Settings(BaseSettings):
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
+    @field_validator("tenants")
+    @classmethod
+    def _somebody(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("name at least one tenant, or * for all")
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _bus(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("write redis://host:6379/0, rediss://… or unix:///path/to/socket")
+        return value
+
     @field_validator("timeline_columns", mode="before")
     @classmethod
     def _columns(cls, value: Any) -> Any:
@@ -97,7 +114,8 @@ class Settings(BaseSettings):
             return cls(**changes)
         except ValidationError as error:
             names = ", ".join(f"ORION_{problem['loc'][0]}".upper() for problem in error.errors() if problem["loc"])
-            raise SettingsError(f"{names}: {describe(error)}") from error
+            # Without the values: an address may hold a password.
+            raise SettingsError(f"{names}: {describe(error, with_values=False)}") from error
 
     def changed(self, **changes: Any) -> Settings:
         """The same settings with some values replaced."""

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from orion_recall.bus.consume import Entry
 from orion_recall.contracts import Envelope, count_unknown, read_message
 from orion_recall.errors import InvalidMessage
-from orion_recall.text import storable_json
+from orion_recall.text import storable, storable_json
 
 _FIELDS = (b"envelope", b"data")
 # Deeper than any message means something, and far from where walking or writing it would run out of stack.
@@ -54,10 +54,18 @@ class Received:
 def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
     """The message in an entry. Never raises: what is wrong is in `error`."""
     try:
-        data = _json_object(entry, max_bytes)
+        data, problem = _json_object(entry, max_bytes)
     except InvalidMessage as error:
         return Received(entry=entry, correlation_id=entry.id, payload={}, error=error)
     raw_correlation_id = _first_text(data, ("correlation_id", "corr_id", "id")) or entry.id
+    if problem is not None:
+        return Received(
+            entry=entry,
+            correlation_id=raw_correlation_id,
+            payload={},
+            reply_to=_reply_to(data),
+            error=problem,
+        )
     cleaned = cast("dict[str, Any]", storable_json(data))
     payload = cast("dict[str, Any]", cleaned["payload"]) if isinstance(cleaned.get("payload"), dict) else {}
     error: InvalidMessage | None = None
@@ -72,7 +80,7 @@ def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
         entry=entry,
         correlation_id=raw_correlation_id,
         payload=payload,
-        reply_to=_first_text(cleaned, ("reply_to",)) or _first_text(payload, ("reply_to",)),
+        reply_to=_reply_to(cleaned),
         message_id=_first_text(cleaned, ("id",)),
         ttl_ms=envelope.ttl_ms if envelope else None,
         trace=envelope.trace if envelope else None,
@@ -107,9 +115,18 @@ def encode_request(
     ttl_ms: int | None,
     trace: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """A request's envelope."""
-    head = _head(kind, correlation_id, source, trace)
-    return json.dumps(head | {"ttl_ms": ttl_ms, "reply_to": reply_to, "payload": payload}).encode()
+    """A request's envelope; InvalidMessage for what a worker could not read."""
+    message = _head(kind, correlation_id, source, trace) | {
+        "ttl_ms": ttl_ms,
+        "reply_to": reply_to,
+        "payload": payload,
+    }
+    if is_too_deep(message):
+        raise InvalidMessage(_TOO_DEEP)
+    try:
+        return json.dumps(message, allow_nan=False).encode()
+    except ValueError as error:
+        raise InvalidMessage(f"the message cannot be written as JSON: {error}") from error
 
 
 def _head(
@@ -130,44 +147,50 @@ def _head(
     }
 
 
-def _json_object(entry: Entry, max_bytes: int) -> dict[str, Any]:
+def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidMessage | None]:
+    """The object in an entry, and what makes it unfit although its sender can still be read in it."""
     raw = next((entry.fields[name] for name in _FIELDS if name in entry.fields), None)
     if raw is None:
         raise InvalidMessage("the stream entry has no field `envelope` (or `data`)")
     if len(raw) > max_bytes:
         raise InvalidMessage(f"the message has {len(raw)} bytes; at most {max_bytes} are read")
+    odd: list[str] = []  # numbers that are none: read on, to learn who is to be told
+
+    def number(digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):  # what is too large to read could not be written again either
+            odd.append(f"the number {digits[:40]} is too large")
+        return value
+
     try:
-        data = json.loads(raw, parse_constant=_no_constant, parse_float=_finite)
+        data = json.loads(raw, parse_constant=lambda name: odd.append(f"{name} is not JSON"), parse_float=number)
     except ValueError as error:
         raise InvalidMessage(f"the message is not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidMessage(_TOO_DEEP) from error
     if not isinstance(data, dict):
         raise InvalidMessage("the message is JSON but not an object")
-    if _is_too_deep(cast("dict[str, Any]", data)):
-        raise InvalidMessage(_TOO_DEEP)
-    return cast("dict[str, Any]", data)
+    found = cast("dict[str, Any]", data)
+    if odd:
+        return found, InvalidMessage(f"the message is not JSON: {odd[0]}")
+    return found, InvalidMessage(_TOO_DEEP) if is_too_deep(found) else None
 
 
-def _is_too_deep(data: dict[str, Any]) -> bool:
-    level: list[dict[str, Any] | list[Any]] = [data]
-    for _ in range(_MOST_LEVELS):
+def _reply_to(data: Mapping[str, Any]) -> str | None:
+    payload = data.get("payload")
+    within = _first_text(cast("Mapping[str, Any]", payload), ("reply_to",)) if isinstance(payload, dict) else None
+    return storable(found) if (found := _first_text(data, ("reply_to",)) or within) else None
+
+
+def is_too_deep(data: Mapping[str, Any], levels: int = _MOST_LEVELS) -> bool:
+    """Whether the value is nested deeper than a message may be."""
+    level: list[Mapping[str, Any] | list[Any]] = [data]
+    for _ in range(levels):
         within = (inner for part in level for inner in (part.values() if isinstance(part, dict) else part))
         level = [inner for inner in within if isinstance(inner, dict | list)]
         if not level:
             return False
     return True
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):  # what is too large to read could not be written again either
-        raise ValueError(f"the number {digits[:40]} is too large")
-    return number
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _first_text(data: Mapping[str, Any], names: Iterable[str]) -> str | None:

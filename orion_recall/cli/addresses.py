@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import typer
 from pydantic import SecretStr
@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.decisions.log import ANALYST_ROLE
 from orion_recall.engines.addresses import read_addresses
 from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.postgres import Pool, open_pool
@@ -84,6 +85,21 @@ async def open_bus(settings: Settings) -> AsyncGenerator[Redis]:
         raise BusUnavailable(f"the bus at {without_secrets(url)}: {error}") from error
     finally:
         await redis.aclose()
+
+
+def analyst_of(settings: Settings) -> Settings:
+    """The settings for running SQL of others: a login that may read decisions and no more, where there is one.
+
+    The embedded Postgres has one. Elsewhere it is ORION_ANALYST_DSN; without it the record's own login takes the
+    analysts' role for the query.
+    """
+    if settings.analyst_dsn is not None:
+        return settings.changed(postgres_dsn=settings.analyst_dsn)
+    running = read_addresses(settings.data_dir)
+    if running is None or running.postgres_dsn is None or running.postgres_dsn != settings.dsn:
+        return settings
+    parts = urlsplit(running.postgres_dsn)
+    return settings.changed(postgres_dsn=SecretStr(urlunsplit(parts._replace(netloc=f"{ANALYST_ROLE}@"))))
 
 
 @contextlib.asynccontextmanager

@@ -65,6 +65,8 @@ def ask(
     if reply.error:
         print_error(reply.error.type, f"{reply.error.type}: {reply.error.message}", as_json=False)
         return 1
+    if profile is not None and reply.bundle.stats.profile != profile:
+        notes().print(f"there is no profile {profile}: {reply.bundle.stats.profile} was used instead", markup=False)
     if not as_json:
         show(reply)
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from orion_recall.cli.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.addresses import DataFolder, analyst_of, find, open_postgres
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import RecallDecisionV1
@@ -16,6 +16,9 @@ from orion_recall.decisions.log import DecisionLog, SqlResult
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES
+
+# A longer value may be folded; a shorter one, such as an id, is to be read and copied in one piece.
+_COLUMN_CHARS = 40
 
 app = typer.Typer(
     add_completion=False,
@@ -114,16 +117,30 @@ def run_sql(
     """
 
     async def run(settings: Settings) -> SqlResult:
-        async with open_postgres(settings) as pool:
+        async with open_postgres(analyst_of(settings)) as pool:
             return await DecisionLog(pool).run_sql(sql, limit)
 
     result = asyncio.run(run(find(data)))
     if as_json:
         print_json({"columns": result.columns, "rows": result.rows, "truncated": result.truncated})
         return
-    console().print(table(result.columns, result.rows))
+    out = console()
+    if _fits(result, out.width):
+        out.print(table(result.columns, result.rows))
+    else:
+        for number, row in enumerate(result.rows, 1):
+            out.print(table((f"row {number}", ""), list(zip(result.columns, row, strict=True))))
     if result.truncated:
         notes().print(f"only the first {limit} rows are shown (--limit)")
+
+
+def _fits(result: SqlResult, width: int) -> bool:
+    """Whether a table of the rows can be read on a screen of that width: else they are shown field by field."""
+    needed = [
+        max(len(name), *(min(len(visible(row[place])), _COLUMN_CHARS) for row in result.rows), 0)
+        for place, name in enumerate(result.columns)
+    ]
+    return sum(needed) + 2 * len(needed) <= width
 
 
 def _show(decision: RecallDecisionV1) -> None:

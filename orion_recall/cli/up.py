@@ -15,9 +15,10 @@ from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.addresses import dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, console, print_json
 from orion_recall.cli.serving import serve, stop_signals
+from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import migrate
-from orion_recall.service import Service
+from orion_recall.service import Service, loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 
@@ -47,6 +48,7 @@ def up(
 
 
 async def _run(settings: Settings, *, as_json: bool) -> None:
+    loaded_profiles(settings.profiles_dir)  # a broken one is refused before anything starts
     own_bus, own_postgres = settings.redis_url is None, settings.postgres_dsn is None
     with stop_signals() as signals:
         async with EmbeddedEngines.start(settings.data_dir, valkey=own_bus, postgres=own_postgres) as engines:
@@ -56,6 +58,7 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
             if own_postgres:
                 settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
                 await migrate(engines.postgres_dsn)  # before the first query: its timeline reads a view
+                await let_analysts_in(engines.postgres_dsn)
             async with Service.start(settings) as service:
                 await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))
 

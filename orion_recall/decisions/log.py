@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import RecallDecisionV1, describe
 from orion_recall.errors import RecordError
-from orion_recall.postgres import Connection, Pool, Record, borrow, sqlstate
+from orion_recall.postgres import Connection, Pool, Record, borrow, open_connection, sqlstate, translate
 from orion_recall.text import storable
 from orion_recall.values import Outcome
 
@@ -97,6 +97,19 @@ class DecisionLog:
                 if (sqlstate(error) or "").startswith(("08", "53", "57P")):
                     raise
                 raise RecordError(_explain(error, sql)) from error
+
+
+async def let_analysts_in(dsn: str) -> None:
+    """Let the analysts' role log in to a server of our own, whose socket only its owner can reach.
+
+    SQL that may not read memories must not run under a login that could: a role can be left again, a login cannot.
+    """
+    connection = await open_connection(dsn, name="analysts", statement_timeout_ms=5000)
+    try:
+        with translate("letting analysts in"):
+            await connection.execute(f"ALTER ROLE {ANALYST_ROLE} LOGIN")
+    finally:
+        await connection.close()
 
 
 async def _become_analyst(connection: Connection) -> None:

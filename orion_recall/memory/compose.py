@@ -12,7 +12,7 @@ from typing import cast
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extract import extract
-from orion_recall.text import simhash, storable, storable_json, text_hash
+from orion_recall.text import one_line, simhash, storable, storable_json, text_hash
 from orion_recall.values import JsonValue, Memory
 
 # Fractions of the last second of the year 9999 do not survive as a float.
@@ -24,12 +24,14 @@ _MAX_TITLE_WORDS = 8
 def compose(message: MemoryV1, default_tenant: str) -> Memory:
     """The memory with its hashes, signature, entities and statements; every text in it can be stored.
 
-    InvalidMessage: a number in `metadata` is not finite.
+    InvalidMessage: a number in `metadata` is not finite, or the text has nothing to be seen.
     """
     metadata = cast("dict[str, JsonValue]", storable_json(message.metadata))
     if not _is_finite(metadata):
         raise InvalidMessage("metadata: NaN and infinity are no JSON numbers")
     text = storable(message.text)
+    if not one_line(text):
+        raise InvalidMessage("text: there is nothing to be seen in it")
     title = _text(message.title)
     speaker = _text(message.speaker)
     given = _unique(map(storable, message.entities))

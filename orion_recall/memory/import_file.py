@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
+from orion_recall.bus.envelope import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
 from orion_recall.errors import ImportFileError, InvalidMessage
 from orion_recall.memory.import_mapping import ImportMapping, map_record
@@ -15,6 +17,8 @@ from orion_recall.text import storable_json
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_BATCH_BYTES = 2 * 1024 * 1024
+# A message may be a hundred levels deep, and a memory stands some way down in it.
+_MOST_LEVELS = 90
 _KEPT_PROBLEMS = 100
 
 
@@ -58,12 +62,14 @@ class ImportSummary:
     unchanged: int = 0
     conflict: int = 0
     rejected: int = 0
+    undated: int = 0
     problems: list[LineProblem] = field(default_factory=list[LineProblem])
 
     def add(self, batch: ImportBatch, receipt: MemoryReceiptV1 | None) -> None:
         """Counts a batch with its receipt; None for a batch without memories."""
         self.read += len(batch.memories) + len(batch.problems)
         self.rejected += len(batch.problems)
+        self.undated += sum(1 for one in batch.memories if not (one.get("occurred_at") or one.get("mentioned_at")))
         self._keep(*batch.problems)
         if receipt is None:
             return
@@ -81,6 +87,7 @@ class ImportSummary:
         return (
             f"{self.file}: {self.read} lines read, {self.stored} stored, {self.unchanged} unchanged, "
             f"{self.conflict} in conflict, {self.rejected} rejected"
+            + (f"; {self.undated} without a date (occurred_at: see --map)" if self.undated else "")
         )
 
     def _keep(self, *problems: LineProblem) -> None:
@@ -156,7 +163,7 @@ def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, An
     if not text:
         return None
     try:
-        record: object = json.loads(text, parse_constant=_refuse_constant)
+        record: object = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise InvalidMessage(f"not JSON: {error.msg} at column {error.colno}") from error
     except RecursionError as error:
@@ -166,11 +173,20 @@ def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, An
     if not isinstance(record, dict):
         raise InvalidMessage("expected one JSON object a line")
     try:
+        if is_too_deep(cast("dict[str, Any]", record), _MOST_LEVELS):
+            raise InvalidMessage(f"the JSON is nested more than {_MOST_LEVELS} levels deep")
         memory = map_record(storable_json(cast("dict[str, Any]", record)), mapping)
     except RecursionError as error:
         raise InvalidMessage("the JSON is nested too deeply") from error
     read_message(MemoryV1, memory, "")
     return memory
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise InvalidMessage(f"the number {digits[:40]} is too large")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage, SourceError
@@ -24,6 +24,7 @@ from orion_recall.recall.search import Breaker, search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.understand import understand
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
+from orion_recall.text import text_hash
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
@@ -212,6 +213,8 @@ def _filtered(
     excluded = frozenset(options.exclude)
     for candidate in pool:
         memory = memories.get(candidate.key) or candidate.memory
+        if memory is not None and not memory.text_hash:
+            memory = replace(memory, text_hash=text_hash(memory.text))
         if memory is None:
             dropped["missing"] += 1
         elif not in_scope(memory, scope):

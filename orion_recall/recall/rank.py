@@ -7,7 +7,7 @@ cross-encoder is this with another set of weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -67,10 +67,11 @@ def _order(item: ScoredCandidate) -> tuple[float, float, str]:
 
 def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
     """The weighted mean of the parts that are present, rounded to 1e-6; 0 when none of them weighs anything."""
-    weight = sum(weights[name] for name in parts)
-    if weight <= 0:
-        return 0.0
-    return round(sum(weights[name] * value for name, value in parts.items()) / weight, 6)
+    total = weight = 0.0
+    for name, value in parts.items():
+        total += weights[name] * value
+        weight += weights[name]
+    return round(total / weight, 6) if weight > 0 else 0.0
 
 
 def recency(ts: float | None, now: float, *, half_life_hours: float, floor: float) -> float:
@@ -92,17 +93,21 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> set
     for place, item in enumerate(scored):
         if first.setdefault(item.memory.text_hash, place) != place:
             repeated.add(place)
+    split: dict[int, frozenset[str]] = {}
     for earlier, later in _near_pairs(scored):
         if earlier in repeated or later in repeated:
             continue
-        if jaccard(words(scored[earlier].memory.text), words(scored[later].memory.text)) >= similarity:
+        for place in (earlier, later):
+            if place not in split:
+                split[place] = frozenset(words(scored[place].memory.text))
+        if jaccard(split[earlier], split[later]) >= similarity:
             repeated.add(later)
     return repeated
 
 
-def jaccard(a: Sequence[str], b: Sequence[str]) -> float:
+def jaccard(a: Collection[str], b: Collection[str]) -> float:
     """The share of words that two texts have in common; 0 for two without words, of which nothing is known."""
-    one, other = set(a), set(b)
+    one, other = frozenset(a), frozenset(b)
     return len(one & other) / len(one | other) if one or other else 0.0
 
 

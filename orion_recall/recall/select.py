@@ -14,6 +14,8 @@ from orion_recall.values import DropReason, ScoredCandidate, SelectedItem, Selec
 
 # No line takes fewer tokens: dash, brackets, date, source, reference.
 _SHORTEST_LINE = 8
+# Dates, names and references take a token for at most so many characters.
+_MOST_CHARS_A_TOKEN = 4
 # A snippet cut to fewer tokens than this says nothing: the memory is left out instead.
 _SHORTEST_SNIPPET = 12
 
@@ -46,7 +48,7 @@ def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps,
             dropped["max_per_source"] += 1
         elif len(items) >= caps.max_total_items:
             dropped["max_total_items"] += 1
-        elif left <= _SHORTEST_LINE or (item := _fitted(scored, terms, caps.snippet_tokens, left, tokens)) is None:
+        elif left < _SHORTEST_LINE or (item := _fitted(scored, terms, caps.snippet_tokens, left, tokens)) is None:
             dropped["token_budget"] += 1
             if caps.over_budget == "stop":
                 dropped["token_budget"] += len(ranked) - place - 1
@@ -54,27 +56,33 @@ def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps,
         else:
             items.append(item)
             per_source[source] += 1
-            left -= item.tokens
-    return Selection(items=tuple(items), tokens=sum(item.tokens for item in items), dropped=dict(dropped))
+            left -= item.tokens + 1  # and the newline before the next
+    return _under_the_ceiling(items, caps.budget_tokens, dropped, tokens)
+
+
+def _under_the_ceiling(
+    items: list[SelectedItem], budget_tokens: int, dropped: Counter[DropReason], tokens: TokenCounter
+) -> Selection:
+    """The selection, counted as it will be read: nothing that was reckoned line by line may break the promise."""
+    while (used := tokens.count("\n".join(item.line for item in items))) > budget_tokens:
+        items.pop()
+        dropped["token_budget"] += 1
+    return Selection(items=tuple(items), tokens=used, dropped=dict(dropped))
 
 
 def _fitted(
     scored: ScoredCandidate, terms: frozenset[str], snippet_tokens: int, left: int, tokens: TokenCounter
 ) -> SelectedItem | None:
     """The item with as much of its heart as fits, or None when too little would be left of it."""
-    prefix = head(scored)
-    room = left - tokens.count(prefix)
-    if room < 1:
-        return None
-    text, allowed = body(scored), min(snippet_tokens, room)
-    if allowed < _SHORTEST_SNIPPET and tokens.count(text) > allowed:
+    prefix, text = head(scored), body(scored)
+    # Reckoned high, so that what clearly does not fit is not counted; what goes on is counted exactly.
+    allowed = min(snippet_tokens, left - len(prefix) // _MOST_CHARS_A_TOKEN)
+    if allowed < _SHORTEST_SNIPPET and (allowed < 1 or tokens.count(text) > allowed):
         return None
     while True:
         heart = snippet(text, terms, allowed, tokens)
         line = f"{prefix} {heart}"
-        # A newline counts with its line: cl100k never joins what stands on both sides of one. The last line has
-        # none, which may cost a token more (`?!\n` is one token, `?!` may be two).
-        used = max(tokens.count(f"{line}\n"), tokens.count(line))
+        used = tokens.count(line)
         if used <= left:
             return SelectedItem(scored=scored, snippet=heart, line=line, tokens=used)
         smaller = min(allowed, tokens.count(heart)) - (used - left)

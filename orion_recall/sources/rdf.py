@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import pyoxigraph
 from oxrdflib import OxigraphStore
@@ -55,6 +55,7 @@ class RdfGraph:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="graph")
         self._lock: FolderLock | None = None
         self._dataset: Dataset | None = None
+        self._store: pyoxigraph.Store | None = None
         self._position = 0
 
     async def open(self) -> None:
@@ -73,7 +74,7 @@ class RdfGraph:
         self._threads.shutdown(wait=True)
         if self._dataset is not None:
             self._dataset.store.close()
-            self._dataset = None
+            self._dataset = self._store = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -115,7 +116,7 @@ class RdfGraph:
             raise SourceError(
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
-        self._dataset = Dataset(store=OxigraphStore(store=store))
+        self._dataset, self._store = Dataset(store=OxigraphStore(store=store)), store
         found = self._open().value(PROJECTION, ORION.position)
         self._position = int(str(found)) if found is not None else 0
 
@@ -125,8 +126,17 @@ class RdfGraph:
         return self._dataset
 
     def _select(self, query: str) -> list[Row]:
-        bindings = cast("Sequence[Mapping[str, object]]", self._open().query(query).bindings)
-        return [{str(name): str(value) for name, value in row.items() if value is not None} for row in bindings]
+        # Asked of the store itself, not through rdflib: making rdflib terms only to take their text costs more than
+        # the query does.
+        if self._store is None:
+            raise SourceError(f"the graph in {self.folder} is not open")
+        solutions = self._store.query(query)
+        assert isinstance(solutions, pyoxigraph.QuerySolutions)
+        names = [variable.value for variable in solutions.variables]
+        return [
+            {name: value.value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in solutions
+        ]
 
     def _write(self, changes: Sequence[Change]) -> None:
         dataset = self._open()

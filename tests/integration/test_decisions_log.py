@@ -10,11 +10,17 @@ import pytest
 from decision_samples import NOON, decision, envelope
 
 from orion_recall.contracts import RecallDecisionV1
-from orion_recall.decisions.log import DecisionLog
+from orion_recall.decisions.log import ANALYST_ROLE, DecisionLog, let_analysts_in
 from orion_recall.errors import RecordError
 from orion_recall.postgres import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
+
+# The way out of a role, found by somebody who looked for it: set_config, then a function that runs SQL of its own.
+OUT_OF_THE_ROLE = """
+WITH a AS MATERIALIZED (SELECT set_config('role', 'none', true) AS x)
+SELECT w.word FROM a, LATERAL ts_stat('SELECT to_tsvector(''simple'', text) FROM memories' || left(x, 0)) AS w
+"""
 
 MORE_THAN_READING = (
     "DELETE FROM recall_decisions",
@@ -145,3 +151,19 @@ async def test_an_analyst_reads_decisions_and_views_but_no_memories(pool: Pool, 
 async def test_a_login_that_made_the_role_may_take_it(pool: Pool, log: DecisionLog) -> None:
     result = await log.run_sql("SELECT current_user::text, current_setting('transaction_read_only')")
     assert result.rows == (("orion_analyst", "on"),)
+
+
+async def test_a_login_that_is_the_analysts_own_cannot_leave_its_role(database: str):
+    await let_analysts_in(database)
+    as_analyst = database.replace("//orion@", f"//{ANALYST_ROLE}@")
+    pool = await open_pool(as_analyst, name="test")
+    try:
+        log = DecisionLog(pool)
+        assert (await log.run_sql("SELECT current_user, session_user")).rows == ((ANALYST_ROLE, ANALYST_ROLE),)
+        assert (await log.run_sql("SELECT count(*) FROM recall_decisions")).rows == ((0,),)
+        with pytest.raises(RecordError, match="permission denied for table memories"):
+            await log.run_sql(OUT_OF_THE_ROLE)
+        with pytest.raises(RecordError, match="permission denied"):
+            await log.run_sql("SELECT * FROM memories")
+    finally:
+        await pool.close()

@@ -118,3 +118,21 @@ def test_every_process_has_an_instance_name_of_its_own():
 def test_every_setting_but_its_own_place_is_described():
     undescribed = {name for name, field in Settings.model_fields.items() if not field.description}
     assert undescribed == {"node", "instance", "log_level"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ORION_TENANTS", ","), ("ORION_REDIS_URL", "foo"), ("ORION_TENANTS", "")]
+)
+def test_a_setting_that_would_serve_nobody_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=name):
+        Settings.read()
+
+
+def test_a_refused_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORION_REDIS_URL", "http://me:hunter2@bus")
+    with pytest.raises(SettingsError) as refused:
+        Settings.read()
+    assert "hunter2" not in str(refused.value)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode, encode_request
+from orion_recall.errors import InvalidMessage
 
 KIND = "recall.query.v1"
 # Every character there is, lone surrogates and NUL among them.
@@ -174,3 +175,19 @@ def test_a_request_is_read_as_it_was_written() -> None:
     assert (received.correlation_id, received.reply_to, received.ttl_ms) == ("c-1", "r", 5)
     assert (received.payload, received.trace) == ({"fragment": "a"}, {"traceparent": "00-x"})
     assert received.unknown_fields == 0
+
+
+@pytest.mark.parametrize("odd", ["NaN", "1e999", "[" * 150 + "]" * 150])
+def test_whoever_sends_what_is_unfit_can_still_be_told(odd: str):
+    text = f'{{"correlation_id": "c", "reply_to": "recall.reply.v1:me", "payload": {{"x": {odd}}}}}'
+    received = read(fields={b"envelope": text.encode()})
+    assert received.error is not None
+    assert (received.correlation_id, received.reply_to, received.payload) == ("c", "recall.reply.v1:me", {})
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), json.loads("[" * 150 + "]" * 150)])
+def test_a_request_that_no_worker_could_read_is_refused_before_it_is_sent(odd: Any):
+    with pytest.raises(InvalidMessage):
+        encode_request(
+            "memory.store.v1", {"x": odd}, correlation_id="c", source={"name": "t"}, reply_to=None, ttl_ms=1
+        )

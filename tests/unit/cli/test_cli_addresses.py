@@ -75,7 +75,7 @@ def test_an_up_on_the_bus_of_the_environment_gives_its_postgres(
 
 def test_an_address_of_another_kind_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORION_REDIS_URL", "localhost:6379")
-    with pytest.raises(SettingsError, match=r"ORION_REDIS_URL: write redis://"):
+    with pytest.raises(SettingsError, match=r"ORION_REDIS_URL: .*write redis://"):
         bus_of(find(None))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.compose import compose, content_hash
-from orion_recall.text import simhash, text_hash
+from orion_recall.text import one_line, simhash, text_hash
 from orion_recall.values import Statement
 
 
@@ -96,6 +96,10 @@ def test_any_changed_field_changes_the_content_hash(change: dict[str, Any]) -> N
 @given(text=st.text(min_size=1, max_size=200), speaker=st.text(max_size=20))
 @settings(max_examples=60, deadline=None)
 def test_every_valid_text_can_be_composed(text: str, speaker: str) -> None:
+    if not one_line(text):
+        with pytest.raises(InvalidMessage, match="nothing to be seen"):
+            compose(message(text=text, speaker=speaker), "acme")
+        return
     memory = compose(message(text=text, speaker=speaker), "acme")
     assert memory.text.encode()
     assert memory.simhash is not None

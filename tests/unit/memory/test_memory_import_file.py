@@ -113,7 +113,10 @@ def test_the_summary_counts_lines_and_names_the_line_of_a_verdict(tmp_path: Path
         ],
     )
     summary.add(batch, receipt)
-    assert summary.describe() == f"{file}: 4 lines read, 1 stored, 1 unchanged, 1 in conflict, 1 rejected"
+    assert (
+        summary.describe() == f"{file}: 4 lines read, 1 stored, 1 unchanged, 1 in conflict, 1 rejected; "
+        "3 without a date (occurred_at: see --map)"
+    )
     assert [problem.line for problem in summary.problems] == [1, 3]
     assert "other content" in summary.problems[1].reason
 
@@ -124,3 +127,11 @@ def test_the_summary_keeps_a_hundred_problems_and_counts_all(tmp_path: Path) -> 
     for batch in read_batches(file, PLAIN, batch_size=40):
         summary.add(batch, None)
     assert (summary.read, summary.rejected, len(summary.problems)) == (150, 150, 100)
+
+
+@pytest.mark.parametrize("odd", ["1e400", "NaN", "[" * 120 + "]" * 120])
+def test_a_line_that_no_message_could_carry_costs_only_itself(tmp_path: Path, odd: str) -> None:
+    bad = f'{{"id": "e", "text": "x", "metadata": {{"a": {odd}}}}}'
+    (batch,) = read_batches(write(tmp_path, bad, good("m")), read_mapping())
+    assert [memory["id"] for memory in batch.memories] == ["m"]
+    assert [problem.line for problem in batch.problems] == [1]

@@ -48,7 +48,7 @@ def test_everything_is_kept_in_order_when_it_fits(tokens: TokenCounter):
     assert selection.dropped == {}
     assert selection.items[0].line == "- [2026-03-01 vector m0] memory 0"
     assert selection.items[0].snippet == "memory 0"
-    assert selection.tokens == sum(item.tokens for item in selection.items)
+    assert selection.tokens == tokens.count("\n".join(item.line for item in selection.items))
 
 
 def test_the_total_cap_is_applied_after_sorting(tokens: TokenCounter):
@@ -75,7 +75,7 @@ def test_a_sources_top_k_counts_its_own_ranked_items_kept_or_not(tokens: TokenCo
 
 def test_an_item_that_does_not_fit_is_skipped_for_one_that_does(tokens: TokenCounter):
     ranked = [scored("long", "heavy words " * 60), scored("short", "yes")]
-    budget = tokens.count("- [undated vector short] yes\n")
+    budget = tokens.count("- [undated vector short] yes")
     selection = select(ranked, frozenset(), replace(WIDE, budget_tokens=budget), tokens)
     assert ids(selection) == ["short"]
     assert selection.dropped == {"token_budget": 1}
@@ -84,7 +84,7 @@ def test_an_item_that_does_not_fit_is_skipped_for_one_that_does(tokens: TokenCou
 
 def test_a_profile_may_stop_at_the_first_item_that_does_not_fit(tokens: TokenCounter):
     ranked = [scored("long", "heavy words " * 60), scored("short", "yes"), scored("other", "no")]
-    budget = tokens.count("- [undated vector short] yes\n")
+    budget = tokens.count("- [undated vector short] yes")
     selection = select(ranked, frozenset(), replace(WIDE, budget_tokens=budget, over_budget="stop"), tokens)
     assert ids(selection) == []
     assert selection.dropped == {"token_budget": 3}
