@@ -37,7 +37,10 @@ class TokenCounter:
 
     def count(self, text: str) -> int:
         """The text's tokens."""
-        return sum(len(self._encoding.encode_ordinary(part)) for part in _slices(storable(text)))
+        text = storable(text)
+        if len(text) <= _SLICE_CHARS:
+            return len(self._encoding.encode_ordinary(text))
+        return sum(len(self._encoding.encode_ordinary(part)) for part in _slices(text))
 
     def counts(self, texts: Iterable[str]) -> list[int]:
         """The tokens of each text, in order."""

@@ -18,7 +18,11 @@ def snippet(text: str, terms: frozenset[str], max_tokens: int, tokens: TokenCoun
         return text
     spans = [match.span() for match in _WORD.finditer(text)]
     stems = frozenset(_stem(term) for term in terms)
-    wanted = [_stem(text[start:end].strip(_EDGES).casefold()) in stems for start, end in spans]
+    # Written out rather than called: a long memory has hundreds of words, and every query trims several.
+    wanted = [
+        text[start:end].strip(_EDGES).casefold().removesuffix("'s").removesuffix("’s")[:_PREFIX] in stems
+        for start, end in spans
+    ]
     size = max(1, min(len(spans), max_tokens * 3 // 4))
     while True:
         first = _densest(wanted, size)
