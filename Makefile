@@ -30,7 +30,7 @@ demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, reca
 	$(BIN)/orion-recall demo --data $(DEMO_DATA)
 
 test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: $(VENV)/.installed-dev ## format, lint, types
 	$(BIN)/ruff format --check orion_recall tests
