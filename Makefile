@@ -29,8 +29,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, recalls over the bus, decisions by SQL
 	$(BIN)/orion-recall demo --data $(DEMO_DATA)
 
+# Both processes must collect the same tests in the same order: hence the fixed hash seed.
 test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: $(VENV)/.installed-dev ## format, lint, types
 	$(BIN)/ruff format --check orion_recall tests
