@@ -66,7 +66,10 @@ def test_a_value_is_shown_without_what_steers_a_terminal(value: object, shown: s
     assert visible(value) == shown
 
 
-def test_a_table_shows_markup_as_text_and_is_not_squeezed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_shows_markup_as_text_and_is_not_squeezed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     console().print(table(("[b]name[/b]", "count"), [("[red]x[/red]" + "y" * 80, 1), ("z", None)]))
     printed = capsys.readouterr().out
     assert "[b]name[/b]" in printed
