@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
@@ -358,18 +359,24 @@ def _short(value: object) -> str:
 
 def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
     """How many fields of `data`, nested models included, the contract does not know."""
-    known: dict[str, FieldInfo] = {}
-    for name, info in model.model_fields.items():
-        for alias in _input_names(name, info):
-            known[alias] = info
+    known = _known_fields(model)
     unknown = 0
     for key, value in data.items():
-        info = known.get(key)
-        if info is None:
+        if key not in known:
             unknown += 1
-        elif isinstance(value, dict) and (nested := _nested_model(info)) is not None:
+        elif isinstance(value, dict) and (nested := known[key]) is not None:
             unknown += count_unknown(nested, cast("dict[str, object]", value))
     return unknown
+
+
+@cache
+def _known_fields(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
+    """Every name that a field may come under, with the model inside it."""
+    return {
+        alias: _nested_model(info)
+        for name, info in model.model_fields.items()
+        for alias in _input_names(name, info)
+    }
 
 
 def _input_names(name: str, info: FieldInfo) -> list[str]:

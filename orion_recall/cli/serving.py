@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 from collections.abc import Callable, Generator
@@ -62,6 +63,7 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
     try:
         await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
         if ready.is_set():
+            _set_aside_what_stays()
             signals.gently = service.stop
             announce()
         await serving
@@ -69,3 +71,14 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
         waiting.cancel()
         serving.cancel()
         await asyncio.gather(waiting, serving, return_exceptions=True)
+
+
+def _set_aside_what_stays() -> None:
+    """Let the garbage collector leave alone what lives as long as the process: modules, models, engines.
+
+    With its defaults it goes through all of that every few recalls, for a tenth of a worker's CPU. What a recall
+    makes is nearly free of cycles; the seldom ones are still found, after more of them.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)

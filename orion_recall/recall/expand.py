@@ -5,6 +5,7 @@ The keyword index stems, so "running" finds "runs" already; what no stemmer does
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
@@ -35,8 +36,8 @@ _EMPTY = frozenset("be was were been do did done have had get got gotten".split(
 
 @lru_cache(maxsize=64)
 def _parts(names: frozenset[str]) -> tuple[tuple[str, ...], ...]:
-    """The words of every name, in the order of the names; split once for as long as nobody new speaks."""
-    return tuple(tuple(parts) for name in sorted(names) if (parts := words(name)))
+    """The words of every name, in alphabetical order; split once for as long as nobody new speaks."""
+    return tuple(sorted(tuple(parts) for name in names if (parts := words(name))))
 
 
 def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[str]:
@@ -48,7 +49,11 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
     asked = words(text)
     found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]
     beginnings = [bare for word in asked if len(bare := without_possessive(word)) >= 3 and word not in STOP_WORDS]
-    for parts in _parts(frozenset(names)) if beginnings else ():
-        if any(parts[0].startswith(word) and word not in parts[1:] for word in beginnings):
-            found.extend(parts)
+    known = _parts(frozenset(names)) if beginnings else ()
+    for word in beginnings:
+        for parts in known[bisect_left(known, (word,)) :]:
+            if not parts[0].startswith(word):
+                break
+            if word not in parts[1:]:
+                found.extend(parts)
     return [word for word in dict.fromkeys(found) if word not in terms]

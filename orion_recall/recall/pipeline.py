@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage, SourceError
@@ -24,7 +24,6 @@ from orion_recall.recall.search import Breaker, search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.understand import understand
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
-from orion_recall.text import text_hash
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
@@ -212,9 +211,9 @@ def _filtered(
     kept: list[tuple[Candidate, MemoryView]] = []
     excluded = frozenset(options.exclude)
     for candidate in pool:
-        memory = memories.get(candidate.key) or candidate.memory
-        if memory is not None and not memory.text_hash:
-            memory = replace(memory, text_hash=text_hash(memory.text))
+        memory = memories.get(candidate.key)
+        if memory is None and candidate.read is not None:
+            memory = candidate.read()
         if memory is None:
             dropped["missing"] += 1
         elif not in_scope(memory, scope):

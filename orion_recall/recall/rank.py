@@ -36,28 +36,35 @@ def score_candidates(
     the better for standing beside a good one, since people answer a question one turn later.
     """
     weights: dict[str, float] = profile.ranking.model_dump()
+    half_life, floor = profile.time_decay_half_life_hours, profile.recency_floor
     # A memory that the dense search did not reach is no closer than the last one that it did.
     reached = [candidate.scores["vector"] for candidate, _ in candidates if "vector" in candidate.scores]
-    farthest = min(reached) if reached else None
-    best_fused = max((candidate.fused for candidate, _ in candidates), default=0.0) or 1.0
+    farthest = _share(min(reached)) if reached else None
+    best_fused = max([candidate.fused for candidate, _ in candidates], default=0.0) or 1.0
     scored: list[ScoredCandidate] = []
     for candidate, memory in candidates:
         parts = {"fusion": candidate.fused / best_fused if weights["fusion"] else 0.0}
-        similarity = candidate.scores.get("vector", farthest)
-        if similarity is not None:
-            parts["similarity"] = min(1.0, max(0.0, similarity))
-        beside = [similarities[key] for key in memory.beside if key in similarities]
         if farthest is not None:
-            parts["neighbour"] = min(1.0, max(0.0, *beside, farthest))
-        parts["recency"] = recency(
-            memory.ts, now, half_life_hours=profile.time_decay_half_life_hours, floor=profile.recency_floor
-        )
+            near = candidate.scores.get("vector")
+            parts["similarity"] = farthest if near is None else _share(near)
+            beside = farthest
+            for key in memory.beside:
+                if (near := similarities.get(key)) is not None and near > beside:
+                    beside = _share(near)
+            parts["neighbour"] = beside
+        parts["recency"] = recency(memory.ts, now, half_life_hours=half_life, floor=floor)
         if named_speaker is not None:
             parts["speaker"] = 1.0 if memory.speaker == named_speaker else 0.0
-        total = combine(parts, weights)
-        scored.append(ScoredCandidate(candidate=candidate, memory=memory, score=total, parts=parts))
+        scored.append(
+            ScoredCandidate(candidate=candidate, memory=memory, score=combine(parts, weights), parts=parts)
+        )
     scored.sort(key=_order)
     return scored
+
+
+def _share(value: float) -> float:
+    """The value kept to [0, 1]."""
+    return 0.0 if value < 0.0 else min(value, 1.0)
 
 
 def _order(item: ScoredCandidate) -> tuple[float, float, str]:
@@ -69,8 +76,9 @@ def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
     """The weighted mean of the parts that are present, rounded to 1e-6; 0 when none of them weighs anything."""
     total = weight = 0.0
     for name, value in parts.items():
-        total += weights[name] * value
-        weight += weights[name]
+        share = weights[name]
+        total += share * value
+        weight += share
     return round(total / weight, 6) if weight > 0 else 0.0
 
 

@@ -58,42 +58,45 @@ async def search_all(
 ) -> list[SourceReport]:
     """One report for every source there is; those without a request, or not configured, are `off`."""
     searches: dict[SourceName, asyncio.Task[SourceReport]] = {}
+    reports = {name: SourceReport(source=name, status="off") for name in SOURCE_NAMES}
+    began = time.perf_counter()
     for name, request in requests.items():
-        if (source := sources.get(name)) is not None:
-            search = _search(source, request, breakers[name], timeout_s=timeout_s, retries=retries)
-            searches[name] = asyncio.create_task(search)
+        if (source := sources.get(name)) is None:
+            continue
+        if timeout_s <= 0:
+            reports[name] = SourceReport(source=name, status="late", error="no time was left")
+        else:
+            searches[name] = asyncio.create_task(_search(source, request, breakers[name], retries))
     try:
-        await asyncio.gather(*searches.values())
+        if searches:
+            await asyncio.wait(searches.values(), timeout=timeout_s)
     finally:
         for task in searches.values():
             task.cancel()
-    off = {name: SourceReport(source=name, status="off") for name in SOURCE_NAMES}
-    return [searches[name].result() if name in searches else off[name] for name in SOURCE_NAMES]
+    for name, task in searches.items():
+        reports[name] = task.result() if task.done() else _late(name, breakers[name], timeout_s, began)
+    return list(reports.values())
 
 
-async def _search(
-    source: Source, request: SearchRequest, breaker: Breaker, *, timeout_s: float, retries: int
-) -> SourceReport:
+def _late(name: SourceName, breaker: Breaker, timeout_s: float, began: float) -> SourceReport:
+    error = f"no answer within {timeout_s * 1000:.0f} ms"
+    breaker.record(error, time.monotonic())
+    return SourceReport(source=name, status="late", ms=(time.perf_counter() - began) * 1000, error=error)
+
+
+async def _search(source: Source, request: SearchRequest, breaker: Breaker, retries: int) -> SourceReport:
     started = time.perf_counter()
-
-    def report(error: str | None, *, late: bool = False, hits: Sequence[Hit] = ()) -> SourceReport:
-        breaker.record(error, time.monotonic())
-        ms = (time.perf_counter() - started) * 1000
-        if error is not None:
-            return SourceReport(source=source.name, status="late" if late else "failed", ms=ms, error=error)
-        return SourceReport(source=source.name, status="ok" if hits else "empty", hits=tuple(hits), ms=ms)
-
     if not breaker.lets_through(time.monotonic()):
         return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
-    if timeout_s <= 0:
-        return SourceReport(source=source.name, status="late", error="no time was left")
     try:
-        async with asyncio.timeout(timeout_s):
-            return report(None, hits=await _with_retries(source, request, retries))
-    except TimeoutError:
-        return report(f"no answer within {timeout_s * 1000:.0f} ms", late=True)
+        hits = await _with_retries(source, request, retries)
     except (SourceError, ModelError) as error:
-        return report(str(error))
+        breaker.record(str(error), time.monotonic())
+        ms = (time.perf_counter() - started) * 1000
+        return SourceReport(source=source.name, status="failed", ms=ms, error=str(error))
+    breaker.record(None, time.monotonic())
+    ms = (time.perf_counter() - started) * 1000
+    return SourceReport(source=source.name, status="ok" if hits else "empty", hits=tuple(hits), ms=ms)
 
 
 async def _with_retries(source: Source, request: SearchRequest, retries: int) -> Sequence[Hit]:

@@ -9,15 +9,15 @@ from typing import Literal
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.render import body, head
-from orion_recall.recall.snippet import snippet
+from orion_recall.recall.snippet import line_tokens, snippet, stems
 from orion_recall.values import DropReason, ScoredCandidate, SelectedItem, Selection, SourceName
 
 # No line takes fewer tokens: dash, brackets, date, source, reference.
 _SHORTEST_LINE = 8
-# Dates, names and references take a token for at most so many characters.
-_MOST_CHARS_A_TOKEN = 4
 # A snippet cut to fewer tokens than this says nothing: the memory is left out instead.
 _SHORTEST_SNIPPET = 12
+# In any text a token takes fewer characters than this: what clearly does not fit is not counted.
+_MOST_CHARS_A_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps,
     per_source: Counter[SourceName] = Counter()
     seen: Counter[SourceName] = Counter()
     items: list[SelectedItem] = []
-    left = caps.budget_tokens
+    wanted, left = stems(terms), caps.budget_tokens
     for place, scored in enumerate(ranked):
         source = scored.candidate.best_source
         seen[source] += 1
@@ -48,7 +48,7 @@ def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps,
             dropped["max_per_source"] += 1
         elif len(items) >= caps.max_total_items:
             dropped["max_total_items"] += 1
-        elif left < _SHORTEST_LINE or (item := _fitted(scored, terms, caps.snippet_tokens, left, tokens)) is None:
+        elif left < _SHORTEST_LINE or (item := _fitted(scored, wanted, caps.snippet_tokens, left, tokens)) is None:
             dropped["token_budget"] += 1
             if caps.over_budget == "stop":
                 dropped["token_budget"] += len(ranked) - place - 1
@@ -56,36 +56,38 @@ def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps,
         else:
             items.append(item)
             per_source[source] += 1
-            left -= item.tokens + 1  # and the newline before the next
+            left -= item.tokens
     return _under_the_ceiling(items, caps.budget_tokens, dropped, tokens)
 
 
 def _under_the_ceiling(
     items: list[SelectedItem], budget_tokens: int, dropped: Counter[DropReason], tokens: TokenCounter
 ) -> Selection:
-    """The selection, counted as it will be read: nothing that was reckoned line by line may break the promise."""
-    while (used := tokens.count("\n".join(item.line for item in items))) > budget_tokens:
+    """The selection as it will be read: its last line has no newline, which a few endings pay a token for."""
+    used = 0
+    while items:
+        used = sum(item.tokens for item in items[:-1]) + tokens.count(items[-1].line)
+        if used <= budget_tokens:
+            break
         items.pop()
         dropped["token_budget"] += 1
-    return Selection(items=tuple(items), tokens=used, dropped=dict(dropped))
+    return Selection(items=tuple(items), tokens=used if items else 0, dropped=dict(dropped))
 
 
 def _fitted(
-    scored: ScoredCandidate, terms: frozenset[str], snippet_tokens: int, left: int, tokens: TokenCounter
+    scored: ScoredCandidate, wanted: frozenset[str], snippet_tokens: int, left: int, tokens: TokenCounter
 ) -> SelectedItem | None:
     """The item with as much of its heart as fits, or None when too little would be left of it."""
     prefix, text = head(scored), body(scored)
-    # Reckoned high, so that what clearly does not fit is not counted; what goes on is counted exactly.
-    allowed = min(snippet_tokens, left - len(prefix) // _MOST_CHARS_A_TOKEN)
-    if allowed < _SHORTEST_SNIPPET and (allowed < 1 or tokens.count(text) > allowed):
-        return None
-    while True:
-        heart = snippet(text, terms, allowed, tokens)
-        line = f"{prefix} {heart}"
-        used = tokens.count(line)
-        if used <= left:
-            return SelectedItem(scored=scored, snippet=heart, line=line, tokens=used)
-        smaller = min(allowed, tokens.count(heart)) - (used - left)
-        if smaller < _SHORTEST_SNIPPET:
+    before = tokens.count(prefix)
+    allowed = min(snippet_tokens, left - before)
+    if allowed < _SHORTEST_SNIPPET:
+        if len(text) > allowed * _MOST_CHARS_A_TOKEN:
             return None
-        allowed = smaller
+        whole = line_tokens(text, tokens)
+        # The last line needs no room for a newline.
+        if whole > allowed and tokens.count(f" {text}") > allowed:
+            return None
+        return SelectedItem(scored=scored, snippet=text, line=f"{prefix} {text}", tokens=before + whole)
+    heart, used = snippet(text, wanted, allowed, tokens)
+    return SelectedItem(scored=scored, snippet=heart, line=f"{prefix} {heart}", tokens=before + used)

@@ -2,54 +2,92 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence, Set
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.text import without_possessive
 
-_WORD = re.compile(r"\S+")
-_EDGES = ".,;:!?\"'“”‘’()"
-_PREFIX = 5
+# Words are compared by so many of their first characters: `repairing` finds `repaired`.
+_STEM = 5
+# What the two marks of an omission may take of a window's tokens.
+_MARKS = 2
+_FEWEST_CHARS = 8
 
 
-def snippet(text: str, terms: frozenset[str], max_tokens: int, tokens: TokenCounter) -> str:
-    """The text when it fits, else its best window, marked with … where something was left out."""
-    if tokens.count(text) <= max_tokens:
-        return text
-    spans = [match.span() for match in _WORD.finditer(text)]
-    stems = frozenset(_stem(term) for term in terms)
-    # Written out rather than called: a long memory has hundreds of words, and every query trims several.
-    wanted = [
-        text[start:end].strip(_EDGES).casefold().removesuffix("'s").removesuffix("’s")[:_PREFIX] in stems
-        for start, end in spans
-    ]
-    size = max(1, min(len(spans), max_tokens * 3 // 4))
-    while True:
-        first = _densest(wanted, size)
-        last = min(first + size, len(spans))
-        window = text[spans[first][0] : spans[last - 1][1]]
-        window = ("… " if first > 0 else "") + window + (" …" if last < len(spans) else "")
-        if tokens.count(window) <= max_tokens:
-            return window
-        if size == 1:
-            return tokens.trim(window, max_tokens)
-        size = max(1, size * 4 // 5)
+def stems(terms: Set[str]) -> frozenset[str]:
+    """What `snippet` looks for: the beginnings of the question's words."""
+    return frozenset(without_possessive(term)[:_STEM] for term in terms) - {""}
 
 
-def _stem(word: str) -> str:
-    return without_possessive(word)[:_PREFIX]
+def snippet(text: str, wanted: Set[str], max_tokens: int, tokens: TokenCounter) -> tuple[str, int]:
+    """The text when it fits, else its best window, marked with … where something was left out; and its tokens.
+
+    `wanted` are stems. Tokens are counted as the text stands in a bundle: after a space, before a newline.
+    """
+    used = line_tokens(text, tokens)
+    if used <= max_tokens:
+        return text, used
+    places = _places(text, wanted)
+    chars = len(text) * max(1, max_tokens - _MARKS) // used
+    while chars >= _FEWEST_CHARS:
+        window = _window(text, places, chars)
+        used = line_tokens(window, tokens)
+        if used <= max_tokens:
+            return window, used
+        chars = min(chars * 9 // 10, chars * max_tokens // used)
+    kept = tokens.trim(text, max(0, max_tokens - _MARKS))
+    return kept, line_tokens(kept, tokens)
 
 
-def _densest(wanted: list[bool], size: int) -> int:
-    """Where the window of `size` words with the most wanted ones begins; a little before the first of them."""
-    count = best = sum(wanted[:size])
-    best_first = 0
-    for first in range(1, len(wanted) - size + 1):
-        count += wanted[first + size - 1] - wanted[first - 1]
-        if count > best:
-            best, best_first = count, first
-    if best == 0:
-        return 0
-    # The first best window ends at a wanted word: moved on a little, the wanted words stand in its middle.
-    lead = next(offset for offset, is_wanted in enumerate(wanted[best_first:]) if is_wanted)
-    return min(best_first + lead // 2, len(wanted) - size)
+def line_tokens(text: str, tokens: TokenCounter) -> int:
+    """The tokens of what stands between a line's head and the next line.
+
+    Neither boundary is ever inside a token, so that a bundle's tokens are the sum of its parts'.
+    """
+    return tokens.count(f" {text}\n")
+
+
+def _places(text: str, wanted: Set[str]) -> list[tuple[int, int]]:
+    """Where the wanted words begin and end, in order."""
+    folded = text.casefold()
+    if len(folded) != len(text):  # ß and its like: places must stay places of the text
+        folded = "".join(character if len(character.casefold()) > 1 else character.casefold() for character in text)
+    found: list[tuple[int, int]] = []
+    for stem in wanted:
+        start = folded.find(stem)
+        while start >= 0:
+            end = start + len(stem)
+            begins = start == 0 or not folded[start - 1].isalnum()
+            # A stem shorter than the longest is a whole word.
+            if begins and (len(stem) == _STEM or end == len(folded) or not folded[end].isalnum()):
+                space = folded.find(" ", end)
+                found.append((start, len(folded) if space < 0 else space))
+            start = folded.find(stem, end)
+    found.sort()
+    return found
+
+
+def _window(text: str, places: Sequence[tuple[int, int]], chars: int) -> str:
+    """At most so many characters around the most wanted words, whole words where there are spaces."""
+    first, last = _densest(places, chars)
+    begin = max(0, min(first - max(0, chars - (last - first)) // 2, len(text) - chars))
+    if begin > 0 and text[begin - 1] != " ":
+        space = text.find(" ", begin, first)
+        begin = space + 1 if space >= 0 else begin
+    end = begin + chars
+    if end < len(text):
+        space = text.rfind(" ", begin + 1, end + 1)
+        end = space if space > first else end
+    window = text[begin:end].strip()
+    return ("… " if begin > 0 else "") + window + (" …" if end < len(text) else "")
+
+
+def _densest(places: Sequence[tuple[int, int]], chars: int) -> tuple[int, int]:
+    """From where to where the most wanted words stand within so many characters: the first such place."""
+    best, found, left = 0, (0, 0), 0
+    for right, (_, end) in enumerate(places):
+        while end - places[left][0] > chars and left < right:
+            left += 1
+        if right - left + 1 > best:
+            best, found = right - left + 1, (places[left][0], end)
+    return found

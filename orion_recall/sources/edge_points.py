@@ -65,22 +65,23 @@ def scope_filter(scope: Scope) -> qe.Filter:
 
 def memory_view(payload: Mapping[str, Any]) -> MemoryView:
     """A point's payload as a memory."""
+    of = payload.get  # looked up once: a recall reads a few dozen
     return MemoryView(
         id=payload["id"],
         text=payload["text"],
         text_hash=payload["hash"],
         simhash=payload["simhash"],
-        kind=payload.get("kind"),
-        title=payload.get("title"),
-        speaker=payload.get("speaker"),
-        session_id=payload.get("session"),
-        user_id=payload.get("user"),
-        ts=payload.get("ts"),
-        uri=payload.get("uri"),
-        source_ref=payload.get("source"),
-        tags=tuple(payload.get("tags", ())),
-        entities=tuple(payload.get("entities", ())),
-        beside=tuple(payload.get("beside", ())),
+        kind=of("kind"),
+        title=of("title"),
+        speaker=of("speaker"),
+        session_id=of("session"),
+        user_id=of("user"),
+        ts=of("ts"),
+        uri=of("uri"),
+        source_ref=of("source"),
+        tags=tuple(of("tags", ())),
+        entities=tuple(of("entities", ())),
+        beside=tuple(of("beside", ())),
     )
 
 

@@ -36,7 +36,7 @@ class VectorSource:
         """Memories at or above the threshold, best first."""
         vector = await self._embedder.embed_query(request.question.dense_text)
         found = await self._index.search_dense(vector.tolist(), request.scope, request.limit, request.min_score)
-        return [Hit(key=key, score=score) for key, score in found]
+        return [Hit(key, score) for key, score in found]
 
 
 class LexicalSource:
@@ -54,6 +54,5 @@ class LexicalSource:
         scores = dict(own)
         for key, score in beside:
             scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
-        hits = [Hit(key=key, score=score) for key, score in scores.items()]
-        hits.sort(key=lambda hit: (-hit.score, hit.key))
-        return hits[: request.limit]
+        best = sorted([(-score, key) for key, score in scores.items()])[: request.limit]
+        return [Hit(key, -negative) for negative, key in best]

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from orion_recall.errors import RecordError, SettingsError, SourceError, TransientSourceError
@@ -25,7 +26,7 @@ from orion_recall.postgres import (
     quote_qualified,
     translate,
 )
-from orion_recall.text import memory_key
+from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
@@ -89,7 +90,7 @@ class TimelineSource:
         statement, values = timeline_query(self._table, request)
         async with self._free:
             rows = await self._fetch(statement, values)
-        return [_hit(row, request, self._table) for row in rows]
+        return [_hit(row, request.scope.tenant, self._table) for row in rows]
 
     async def warm(self) -> None:
         """Open one connection now; TransientSourceError when Postgres is away."""
@@ -222,14 +223,19 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(min(max(seconds, 0.0), 4e9), UTC)
 
 
-def _hit(row: Record, request: SearchRequest, table: TimelineTable) -> Hit:
-    text, memory_id = str(row["text"]), str(row["id"])
+def _hit(row: Record, tenant: str, table: TimelineTable) -> Hit:
+    # Most rows are in the index too, or are not ranked: the memory is made of those that are asked for.
+    key = memory_key(tenant, str(row["id"]))
+    return Hit(key=key, score=row["score"], read=partial(_memory, row, table))
+
+
+def _memory(row: Record, table: TimelineTable) -> MemoryView:
+    text = str(row["text"])
     moment: datetime | None = row["ts"]
-    memory = MemoryView(
-        id=memory_id,
+    return MemoryView(
+        id=str(row["id"]),
         text=text,
-        text_hash="",  # worked out for the few that are ranked and are in no index
-        simhash=None,
+        text_hash=text_hash(text),
         kind=_text(row, "kind"),
         title=_text(row, "title"),
         speaker=_text(row, "speaker"),
@@ -240,7 +246,6 @@ def _hit(row: Record, request: SearchRequest, table: TimelineTable) -> Hit:
         source_ref=table.name,
         tags=_tags(row.get("tags")),
     )
-    return Hit(key=memory_key(request.scope.tenant, memory_id), score=float(row["score"]), memory=memory)
 
 
 def _text(row: Record, role: str) -> str | None:

@@ -77,7 +77,7 @@ class Stages:
         pairs = [
             (candidate, memory)
             for candidate in candidates
-            if (memory := asked.memories.get(candidate.key) or candidate.memory) is not None
+            if (memory := asked.memories.get(candidate.key) or (candidate.read and candidate.read())) is not None
         ]
         similarities = {
             hit.key: hit.score for report in asked.reports if report.source == "vector" for hit in report.hits

@@ -43,7 +43,7 @@ class OneMemory:
             raise self.error
         text = "The lighthouse keeper feeds the gulls."
         memory = MemoryView(id="m-gulls", text=text, text_hash=text_hash(text))
-        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, memory=memory)]
+        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, read=lambda: memory)]
 
 
 def opened_with(source: OneMemory, tokens: TokenCounter) -> Opened:

@@ -43,7 +43,7 @@ async def timeline(dsn: str, table: TimelineTable = OWN) -> AsyncGenerator[Timel
 
 
 async def ids(dsn: str, request: SearchRequest, table: TimelineTable = OWN) -> list[str]:
-    return [hit.memory.id for hit in await hits(dsn, request, table) if hit.memory is not None]
+    return [hit.read().id for hit in await hits(dsn, request, table) if hit.read is not None]
 
 
 async def hits(dsn: str, request: SearchRequest, table: TimelineTable = OWN) -> Sequence[Hit]:
@@ -86,12 +86,12 @@ async def test_the_rows_of_the_window_come_back_as_memories(database: str) -> No
     (hit,) = await hits(database, ask())
     assert hit.key == memory_key("acme", "m1")
     assert 0 < hit.score <= 1
-    assert hit.memory is not None
-    memory = hit.memory
+    assert hit.read is not None
+    memory = hit.read()
     assert (memory.id, memory.text, memory.title, memory.speaker) == ("m1", "The crane is mended.", "Crane", "Bo")
     assert (memory.session_id, memory.user_id, memory.kind, memory.uri) == ("s", "u", "observation", "x:1")
     assert (memory.ts, memory.tags, memory.source_ref) == (NOW - 600, ("harbour",), "collapse_mirror")
-    assert memory.text_hash == ""
+    assert memory.text_hash == text_hash("The crane is mended.")
 
 
 async def test_only_what_happened_in_the_window_is_found(database: str) -> None:
@@ -110,7 +110,7 @@ async def test_words_in_the_window_rank_first_then_what_is_newer(database: str) 
         ("older", "tea", 100),
     )  # fmt: skip
     found = await hits(database, ask("which crane gearbox?"))
-    assert [hit.memory.id for hit in found if hit.memory] == ["words", "newer", "new", "older"]
+    assert [hit.read().id for hit in found if hit.read] == ["words", "newer", "new", "older"]
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     assert all(0 <= hit.score <= 1 for hit in found)
     assert await ids(database, ask("?!")) == ["newer", "new", "older", "words"]
@@ -155,7 +155,7 @@ async def test_every_part_of_a_scope_filters(database: str) -> None:
 async def test_tenants_never_see_each_other(database: str) -> None:
     await remember(database, ("m", "crane", 5))
     await remember(database, ("m", "a secret crane", 5), tenant="other")
-    assert [hit.memory.text for hit in await hits(database, ask()) if hit.memory] == ["crane"]
+    assert [hit.read().text for hit in await hits(database, ask()) if hit.read] == ["crane"]
     assert [hit.key for hit in await hits(database, ask(tenant="other"))] == [memory_key("other", "m")]
     assert await ids(database, ask(tenant="nobody")) == []
 
@@ -189,9 +189,9 @@ def at(minutes: float, *, zone: bool = True) -> str:
 async def test_a_foreign_table_is_searched_through_a_column_map(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
     found = await hits(empty_database, ask("crane"), foreign())
-    assert [hit.memory.id for hit in found if hit.memory] == ["1", "2"]
-    first = found[0].memory
-    assert first is not None
+    assert [hit.read().id for hit in found if hit.read] == ["1", "2"]
+    assert found[0].read is not None
+    first = found[0].read()
     assert (first.text, first.speaker, first.tags, first.ts) == ("the crane fell", "Bo", ("harbour",), NOW - 1200)
     assert (first.session_id, first.kind, first.source_ref) == (None, None, "Shop_Floor.event_log")
 
@@ -205,7 +205,7 @@ async def test_a_column_of_ready_search_vectors_is_used(empty_database: str) -> 
 async def test_times_without_a_zone_are_utc(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamp", one=at(20, zone=False), two=at(10, zone=False)))
     found = await hits(empty_database, ask("crane"), foreign())
-    assert [(hit.memory.id, hit.memory.ts) for hit in found if hit.memory] == [("1", NOW - 1200), ("2", NOW - 600)]
+    assert [(hit.read().id, hit.read().ts) for hit in found if hit.read] == [("1", NOW - 1200), ("2", NOW - 600)]
 
 
 async def test_a_table_without_tenants_answers_for_its_one_tenant_only(empty_database: str) -> None:
@@ -229,8 +229,8 @@ async def test_a_scope_that_the_table_has_no_column_for_fails_closed(
 async def test_tags_that_are_plain_text_are_no_letters(empty_database: str, name: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
     (first, *_) = await hits(empty_database, ask("crane"), foreign(tags=name))
-    assert first.memory is not None
-    assert first.memory.tags == (("harbour",) if name == "labels" else ("the crane fell",))
+    assert first.read is not None
+    assert first.read().tags == (("harbour",) if name == "labels" else ("the crane fell",))
 
 
 async def test_a_table_that_is_not_there_is_an_error_that_will_not_pass(database: str) -> None:

@@ -94,7 +94,7 @@ class Gulls:
             raise self.error
         text = "The lighthouse keeper feeds the gulls."
         memory = MemoryView(id="m-gulls", text=text, text_hash=text_hash(text))
-        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, memory=memory)]
+        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, read=lambda: memory)]
 
 
 class Desk:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
@@ -8,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall_fakes import hit, key, report, view
 
-from orion_recall.recall.fuse import fuse, ranks
-from orion_recall.values import SOURCE_NAMES, Hit, SourceName, SourceReport
+from orion_recall.recall.fuse import fuse
+from orion_recall.values import SOURCE_NAMES, SourceName, SourceReport
 
 
 def weighted(**changes: float) -> dict[SourceName, float]:
@@ -23,6 +24,14 @@ REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
     lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
 )
 METHODS: tuple[Literal["rrf", "min_max"], ...] = ("rrf", "min_max")
+
+
+def ranks(scores: Sequence[float]) -> list[int]:
+    """The ranks that one list's hits are given, in the list's order."""
+    hits = tuple(hit(str(place), score) for place, score in enumerate(scores))
+    fused = fuse([SourceReport(source="rdf", status="ok", hits=hits)], method="rrf", k=60, weights=ONE)
+    given = {candidate.key: candidate.ranks["rdf"] for candidate in fused}
+    return [given[one.key] for one in hits]
 
 
 def names_by_fused(reports: list[SourceReport], **changes: float) -> dict[str, float]:
@@ -47,8 +56,7 @@ def test_ranks_one_three_and_five_make_0_0477_of_the_best_possible():
 
 
 def test_ranks_begin_at_one_and_equal_scores_share_the_best_of_theirs():
-    hits = [hit(name, score) for name, score in zip("abcdef", (9, 7, 7, 7, 3, 3), strict=True)]
-    assert ranks(hits) == [1, 2, 2, 2, 5, 5]
+    assert ranks([9, 7, 7, 7, 3, 3]) == [1, 2, 2, 2, 5, 5]
     assert ranks([]) == []
 
 
@@ -125,11 +133,12 @@ def test_what_a_source_has_read_and_why_the_graph_found_it_are_kept():
     memory = view("a")
     reports = [
         SourceReport(source="rdf", status="ok", hits=(hit("a", 1.0, statements=("Ana mends crane",)),)),
-        SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 0.5, memory=memory),)),
+        SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 0.5, read=lambda: memory),)),
         SourceReport(source="vector", status="failed", error="away"),
     ]
     (candidate,) = fuse(reports, method="rrf", k=60, weights=ONE)
-    assert candidate.memory is memory
+    assert candidate.read is not None
+    assert candidate.read() is memory
     assert candidate.statements == ("Ana mends crane",)
     assert candidate.ranks == {"rdf": 1, "sql_timeline": 1}
     assert candidate.scores == {"rdf": 1.0, "sql_timeline": 0.5}
@@ -157,8 +166,8 @@ def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_mat
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30))
 def test_ranks_count_how_many_are_better(scores: list[float]):
-    hits: list[Hit] = [hit(str(place), score) for place, score in enumerate(sorted(scores, reverse=True))]
-    assert ranks(hits) == [1 + sum(other.score > one.score for other in hits) for one in hits]
+    best_first = sorted(scores, reverse=True)
+    assert ranks(best_first) == [1 + sum(other > one for other in scores) for one in best_first]
 
 
 @given(REPORTS, st.integers(0, 12))

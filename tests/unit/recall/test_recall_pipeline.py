@@ -112,7 +112,7 @@ async def test_the_profile_reaches_the_sources(tokens: TokenCounter):
 
 
 async def test_what_a_source_read_itself_need_not_be_fetched(tokens: TokenCounter):
-    arm = FakeSource("sql_timeline", (hit("m1", 0.5, memory=CRANE), hit("m9", 0.4)))
+    arm = FakeSource("sql_timeline", (hit("m1", 0.5, read=lambda: CRANE), hit("m9", 0.4)))
     recalled = await ask(sources(tokens, [arm]))
     assert ids(recalled) == ["m1"]
     assert recalled.selection.dropped == {"missing": 1}

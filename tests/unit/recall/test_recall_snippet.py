@@ -4,12 +4,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.snippet import snippet
+from orion_recall.recall.snippet import line_tokens, stems
+from orion_recall.recall.snippet import snippet as snippet_of
 
 FILLER = " ".join(f"filler{number % 7}" for number in range(400))
 WORDS = st.sampled_from(
     ["crane", "gearbox,", "harbour", "the", "and", "起重机", "👍", "Donaudampfschifffahrt", "x" * 60]
 )
+
+
+def snippet(text: str, terms: frozenset[str], max_tokens: int, tokens: TokenCounter) -> str:
+    """The snippet for a question's words, which takes the tokens it says."""
+    found, used = snippet_of(text, stems(terms), max_tokens, tokens)
+    assert used == tokens.count(f" {found}\n") == line_tokens(found, tokens)
+    return found
 
 
 def test_a_text_that_fits_is_left_as_it_is(tokens: TokenCounter):
@@ -62,7 +70,7 @@ def test_one_endless_word_is_cut(tokens: TokenCounter):
 @example("a\u0301" * 300, 8)
 def test_a_snippet_fits_and_is_a_part_of_the_text(tokens: TokenCounter, text: str, max_tokens: int):
     found = snippet(text, frozenset({"crane", "gearbox"}), max_tokens, tokens)
-    assert tokens.count(found) <= max_tokens
+    assert line_tokens(found, tokens) <= max_tokens
     assert found.removeprefix("… ").removesuffix(" …").removesuffix(" ").removesuffix("…") in text
 
 
