@@ -1,6 +1,6 @@
 """One running orion-recall: everything opened in the right order, and closed in the other.
 
-`open_sources` is what an in-process recall needs; `Service` is a whole worker: queries, memories, decisions.
+`Service` is a whole worker: queries, memories, decisions. What a recall alone needs is `stores.open_sources`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,17 @@ from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.consume import GroupReader
 from orion_recall.bus.serve import Pace, Server
 from orion_recall.decisions.sink import DecisionSink
-from orion_recall.errors import RecordError, SettingsError, SourceError
+from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
 from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
-from orion_recall.models.embedder import OnnxEmbedder
-from orion_recall.models.sparse import SparseEncoder
-from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile_yaml import load_profiles
-from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.shipped import shipped_folder
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.sources.index import LexicalSource, VectorSource
-from orion_recall.sources.rdf import RdfGraph, RdfSource
-from orion_recall.sources.source import Projection, Source, Unavailable
-from orion_recall.sources.timeline import TimelineSource, TimelineTable
-from orion_recall.values import SourceName
+from orion_recall.sources.source import Projection
+from orion_recall.stores import Opened, open_sources
 from orion_recall.worker import LoadedProfile, Worker
 
 log = logging.getLogger("orion_recall.service")
@@ -48,17 +39,6 @@ _STOP_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why."""
-
-    sources: Sources
-    embedder: OnnxEmbedder
-    index: EdgeIndex | None
-    graph: RdfGraph | None
-    broken: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
     """Every profile of the folder (default: the shipped ones), with its content hash."""
     profiles = load_profiles(folder or shipped_folder("profiles"))
@@ -66,60 +46,6 @@ def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
         name: LoadedProfile(profile=profile, content_hash=profile.content_hash)
         for name, profile in profiles.items()
     }
-
-
-@contextlib.asynccontextmanager
-async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
-    """The model loaded and warm, index and graph open, the timeline where Postgres is configured.
-
-    A broken index or graph is reported and stood in for; one that another process holds is an EngineError.
-    """
-    async with contextlib.AsyncExitStack() as stack:
-        embedder = OnnxEmbedder(path=settings.model_path)
-        stack.push_async_callback(embedder.close)
-        await embedder.load()
-        sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
-        index, graph = (
-            EdgeIndex(settings.data_dir / "index", embedder, sparse),
-            RdfGraph(settings.data_dir / "graph"),
-        )
-        broken: dict[str, str] = {}
-        for part in (index, graph):
-            try:
-                await part.open()
-                stack.push_async_callback(part.close)
-            except SourceError as error:
-                broken[part.kind] = str(error)
-                log.error("the %s cannot be used: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
-        arms: dict[SourceName, Source] = {}
-        usable_index = index if "index" not in broken else None
-        usable_graph = graph if "graph" not in broken else None
-        if usable_index is None:
-            arms["vector"] = Unavailable("vector", broken["index"])
-            arms["lexical"] = Unavailable("lexical", broken["index"])
-        else:
-            arms["vector"] = VectorSource(usable_index, embedder)
-            arms["lexical"] = LexicalSource(usable_index, sparse)
-        if usable_graph is None:
-            arms["rdf"] = Unavailable("rdf", broken["graph"])
-        else:
-            arms["rdf"] = RdfSource(usable_graph, usable_index)
-        if settings.dsn is not None:
-            timeline = TimelineSource(settings.dsn, _timeline_table(settings))
-            stack.push_async_callback(timeline.close)
-            arms["sql_timeline"] = timeline
-        readers = tuple(part for part in (usable_index, usable_graph) if part is not None)
-        yield Opened(
-            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=usable_index),
-            embedder=embedder,
-            index=usable_index,
-            graph=usable_graph,
-            broken=broken,
-        )
-
-
-def _timeline_table(settings: Settings) -> TimelineTable:
-    return TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)
 
 
 class Service:

@@ -29,7 +29,9 @@ def fuse(
     answered = sorted(
         [report for report in reports if report.hits], key=lambda report: (-weights[report.source], report.source)
     )
-    lists = [(report.source, _ranked(report.hits)) for report in answered]
+    lists: list[tuple[SourceName, Mapping[int, tuple[int, Hit]]]] = [
+        (report.source, _ranked(report.hits)) for report in answered
+    ]
     possible = 0.0
     fused: dict[int, float] = {}
     for report, (source, ranked) in zip(answered, lists, strict=True):

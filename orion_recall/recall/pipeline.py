@@ -96,7 +96,7 @@ async def recall(
     options = query.options or _NO_OPTIONS
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
-    understood = understand(query, profile, now=clock, speakers=_speakers(sources, tenant))
+    understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
     requests = _requests(understood.question, scope, profile, options)
     stages.done("understand")
 
@@ -160,9 +160,9 @@ def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
     )
 
 
-def _speakers(sources: Sources, tenant: str) -> frozenset[str]:
+async def _speakers(sources: Sources, tenant: str) -> frozenset[str]:
     try:
-        return sources.lexicon.speakers(tenant) if sources.lexicon else frozenset()
+        return await sources.lexicon.speakers(tenant) if sources.lexicon else frozenset()
     except SourceError:
         return frozenset()  # the index is away, and its own arms will say so
 

@@ -11,11 +11,10 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import qdrant_edge as qe
 
@@ -24,11 +23,10 @@ from orion_recall.errors import SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.edge_points import KEYWORD_FIELDS, entity_points, memory_points, memory_view, scope_filter
-from orion_recall.sources.engine_threads import in_thread, translated
+from orion_recall.sources.engine_threads import EngineThreads, translated
 from orion_recall.values import Change, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
-T = TypeVar("T")
 
 _FORMAT = 2
 _OPTIMISE_AFTER = 5000
@@ -54,8 +52,8 @@ class EdgeIndex:
         self.folder = folder
         self.embedder, self.sparse = embedder, sparse
         self._card_file = folder / "index.json"
-        self._readers = ThreadPoolExecutor(2, thread_name_prefix="index-read")
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="index-write")
+        self._readers = EngineThreads("the index", 2, name="index-read")
+        self._writer = EngineThreads("the index", 1, name="index-write")
         self._speakers: dict[str, frozenset[str]] = {}
         self._since_optimised = 0
         self._optimising: asyncio.Future[None] | None = None
@@ -81,7 +79,7 @@ class EdgeIndex:
             hint="give each worker its own ORION_DATA_DIR",
         )
         try:
-            await self._run(self._writer, self._load)
+            await self._writer.run(self._load)
         except SourceError:
             await self.close()
             raise
@@ -93,9 +91,9 @@ class EdgeIndex:
         shard, self._shard = self._shard, None
         if shard is not None:
             with contextlib.suppress(SourceError):
-                await self._run(self._writer, shard.close)
-        self._readers.shutdown(wait=True)
-        self._writer.shutdown(wait=True)
+                await self._writer.run(shard.close)
+        self._readers.shutdown()
+        self._writer.shutdown()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -117,7 +115,7 @@ class EdgeIndex:
         shard = self._open_shard()
         query = qe.Query.Nearest(list(vector), using="dense")
         request = qe.QueryRequest(query=query, limit=limit, filter=scope_filter(scope), score_threshold=min_score)
-        points = await self._run(self._readers, lambda: shard.query(request))
+        points = await self._readers.run(lambda: shard.query(request))
         # Cast once: a call for each of hundreds of hits is seen in the figures. Our ids are numbers.
         return cast("list[tuple[int, float]]", [(point.id, point.score) for point in points])
 
@@ -138,7 +136,7 @@ class EdgeIndex:
                 for name in using
             ]
         )
-        found = await self._run(self._readers, lambda: shard.query_batch(batch))
+        found = await self._readers.run(lambda: shard.query_batch(batch))
         hits = [[(point.id, point.score) for point in points if point.score > 0] for points in found]
         return cast("list[list[tuple[int, float]]]", hits)
 
@@ -152,7 +150,7 @@ class EdgeIndex:
         request = qe.QueryRequest(
             query=query, limit=limit, filter=scope_filter(Scope(tenant=tenant)), with_payload=["label"]
         )
-        points = await self._run(self._readers, lambda: shard.query(request))
+        points = await self._readers.run(lambda: shard.query(request))
         return [(str((point.payload or {})["label"]), point.score) for point in points]
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
@@ -160,15 +158,18 @@ class EdgeIndex:
         if not keys:
             return {}
         shard = self._open_shard()
-        records = await self._run(self._readers, lambda: shard.retrieve(list(keys), True, False))
+        records = await self._readers.run(lambda: shard.retrieve(list(keys), True, False))
         return {cast("int", record.id): memory_view(cast("dict[str, Any]", record.payload)) for record in records}
 
-    def speakers(self, tenant: str) -> frozenset[str]:
-        """Who speaks in the tenant's memories, as written."""
-        known = self._speakers.get(tenant)
-        if known is None:
-            request = qe.FacetRequest("speaker", 1000, True, scope_filter(Scope(tenant=tenant)))
-            known = frozenset(str(hit.value) for hit in self._open_shard().facet(request).hits)
+    async def speakers(self, tenant: str) -> frozenset[str]:
+        """Who speaks in the tenant's memories, as written: asked of the shard once, then kept up to date."""
+        if (known := self._speakers.get(tenant)) is not None:
+            return known
+        shard, position = self._open_shard(), self.position
+        request = qe.FacetRequest("speaker", 1000, True, scope_filter(Scope(tenant=tenant)))
+        found = await self._readers.run(lambda: shard.facet(request))
+        known = frozenset(str(hit.value) for hit in found.hits)
+        if position == self.position:  # else somebody may have spoken between the look and now
             self._speakers[tenant] = known
         return known
 
@@ -180,7 +181,7 @@ class EdgeIndex:
             *await memory_points(changes, self.embedder, self.sparse),
             *entity_points(changes, self.sparse),
         ]
-        await self._run(self._writer, lambda: self._write(points, changes[-1].position))
+        await self._writer.run(lambda: self._write(points, changes[-1].position))
         for change in changes:
             speaker, tenant = change.memory.speaker, change.memory.tenant
             if speaker and tenant in self._speakers:
@@ -193,7 +194,7 @@ class EdgeIndex:
         """Build the search structures for what was written. Searches are right before it, only slower."""
         self._since_optimised = 0
         shard = self._open_shard()
-        await self._run(self._writer, lambda: cast("None", shard.optimize()))
+        await self._writer.run(lambda: cast("None", shard.optimize()))
 
     def _optimise_beside(self) -> None:
         if self._optimising is None or self._optimising.done():
@@ -262,9 +263,6 @@ class EdgeIndex:
         if self._shard is None:
             raise SourceError(f"the index in {self.folder} is not open")
         return self._shard
-
-    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        return await in_thread(threads, "the index", work)
 
 
 def _log_failure(task: asyncio.Future[None]) -> None:

@@ -1,23 +1,76 @@
-"""Blocking calls of an in-process engine in threads; its failures told as what they cost: a source's hits."""
+"""Blocking calls of an in-process engine in threads; its failures told as what they cost: a source's hits.
+
+A call that crosses to a thread and back costs more CPU than most searches do. Calls made in the same turn of the
+event loop therefore cross together, a few at a time, and come back together.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from orion_recall.errors import EngineError, SourceError, TransientSourceError
 
 T = TypeVar("T")
 
+# More would wait for each other longer than crossing alone would have taken them.
+_MOST_TOGETHER = 4
 
-async def in_thread(threads: ThreadPoolExecutor, what: str, work: Callable[[], T]) -> T:
-    """What `work` gives; SourceError that says `what` failed, TransientSourceError when the threads are closed."""
-    try:
-        return await asyncio.get_running_loop().run_in_executor(threads, translated, what, work)
-    except RuntimeError as error:
-        raise TransientSourceError(f"{what} is closing: {error}") from error
+
+@dataclass(slots=True)
+class _Call:
+    """One piece of work, who waits for it, and what came of it."""
+
+    work: Callable[[], Any]
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: BaseException | None = None
+
+
+class EngineThreads:
+    """The threads of one engine. `what` names it in errors ("the index")."""
+
+    def __init__(self, what: str, threads: int, *, name: str) -> None:
+        self._what = what
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._waiting: list[_Call] = []
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` gives; SourceError that says what failed, TransientSourceError when they are closed."""
+        loop = asyncio.get_running_loop()
+        call = _Call(work, loop.create_future())
+        self._waiting.append(call)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._send, loop)
+        return cast(T, await call.future)
+
+    def shutdown(self) -> None:
+        """Wait for what runs; nothing more is taken."""
+        self._pool.shutdown(wait=True)
+
+    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting, self._waiting = self._waiting, []
+        for start in range(0, len(waiting), _MOST_TOGETHER):
+            calls = waiting[start : start + _MOST_TOGETHER]
+            try:
+                self._pool.submit(self._work, loop, calls)
+            except RuntimeError as error:
+                for call in calls:
+                    call.error = TransientSourceError(f"{self._what} is closing: {error}")
+                _settle(calls)
+
+    def _work(self, loop: asyncio.AbstractEventLoop, calls: list[_Call]) -> None:
+        for call in calls:
+            if call.future.cancelled():
+                continue
+            try:
+                call.value = translated(self._what, call.work)
+            except (SourceError, EngineError) as error:
+                call.error = error
+        loop.call_soon_threadsafe(_settle, calls)
 
 
 def translated(what: str, work: Callable[[], T]) -> T:
@@ -28,3 +81,13 @@ def translated(what: str, work: Callable[[], T]) -> T:
         raise
     except BaseException as error:  # a panic inside the engine is a BaseException of its own
         raise SourceError(f"{what} failed: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _settle(calls: list[_Call]) -> None:
+    for call in calls:
+        if call.future.done():
+            continue
+        if call.error is not None:
+            call.future.set_exception(call.error)
+        else:
+            call.future.set_result(call.value)

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.values import Hit, Scope, SearchRequest, SourceName
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.source import VectorIndex
+from orion_recall.values import Hit, SearchRequest, SourceName
 
 _CONTEXT_WEIGHT = 0.5
-
-
-class VectorIndex(Protocol):
-    """What the arms need of an index, wherever it is."""
-
-    async def search_dense(
-        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
-    ) -> list[tuple[int, float]]: ...
-
-    async def search_sparse(
-        self, terms: SparseTerms, scope: Scope, limit: int
-    ) -> list[list[tuple[int, float]]]: ...
 
 
 class VectorSource:

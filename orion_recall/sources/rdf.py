@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import pyoxigraph
 from oxrdflib import OxigraphStore
@@ -32,13 +30,12 @@ from orion_recall.graph.vocabulary import (
     tenant_graph,
     triples,
 )
-from orion_recall.sources.engine_threads import in_thread
-from orion_recall.sources.source import EntityFinder
+from orion_recall.sources.engine_threads import EngineThreads
+from orion_recall.sources.source import EntityFinder, GraphStore
 from orion_recall.text import content_words, text_hash, words
 from orion_recall.values import Change, Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
-T = TypeVar("T")
 Row = Mapping[str, str]
 
 _LONGEST_NAME = 3
@@ -52,7 +49,7 @@ class RdfGraph:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="graph")
+        self._threads = EngineThreads("the graph", 2, name="graph")
         self._lock: FolderLock | None = None
         self._dataset: Dataset | None = None
         self._store: pyoxigraph.Store | None = None
@@ -64,14 +61,14 @@ class RdfGraph:
             self.folder, what="the graph", hint="give each worker its own ORION_DATA_DIR"
         )
         try:
-            await self._run(self._load)
+            await self._threads.run(self._load)
         except SourceError:
             await self.close()
             raise
 
     async def close(self) -> None:
         """Let the folder go."""
-        self._threads.shutdown(wait=True)
+        self._threads.shutdown()
         if self._dataset is not None:
             self._dataset.store.close()
             self._dataset = self._store = None
@@ -87,11 +84,11 @@ class RdfGraph:
     async def apply(self, changes: Sequence[Change]) -> None:
         """Put changes into the graph, in order, and move the position. Again is harmless."""
         if changes:
-            await self._run(lambda: self._write(changes))
+            await self._threads.run(lambda: self._write(changes))
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
-        return await self._run(lambda: self._select(query))
+        return await self._threads.run(lambda: self._select(query))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
@@ -156,9 +153,6 @@ class RdfGraph:
         default.set((PROJECTION, ORION.position, Literal(changes[-1].position)))
         self._position = changes[-1].position
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        return await in_thread(self._threads, "the graph", work)
-
 
 @dataclass(slots=True)
 class _Found:
@@ -171,7 +165,7 @@ class RdfSource:
 
     name: SourceName = "rdf"
 
-    def __init__(self, graph: RdfGraph, entities: EntityFinder | None) -> None:
+    def __init__(self, graph: GraphStore, entities: EntityFinder | None) -> None:
         self._graph, self._entities = graph, entities
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.errors import SourceError
+from orion_recall.models.sparse import SparseTerms
 from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
 
 
@@ -37,7 +38,7 @@ class EntityFinder(Protocol):
 class Lexicon(Protocol):
     """Who speaks in a tenant's memories, as written."""
 
-    def speakers(self, tenant: str) -> frozenset[str]: ...
+    async def speakers(self, tenant: str) -> frozenset[str]: ...
 
 
 class Projection(Protocol):
@@ -49,7 +50,43 @@ class Projection(Protocol):
     @property
     def position(self) -> int: ...
 
-    async def apply(self, changes: Sequence[Change]) -> None: ...
+    async def open(self) -> None:
+        """Ready to search and to write; SourceError when it cannot be used, EngineError when another holds it."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Put changes in, in order, and move the position. Again is harmless."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """What the vector and lexical arms search: (key, score) pairs, best first; keys are `text.memory_key`."""
+
+    async def search_dense(
+        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[int, float]]: ...
+
+    async def search_sparse(
+        self, terms: SparseTerms, scope: Scope, limit: int
+    ) -> list[list[tuple[int, float]]]: ...
+
+
+class MemoryIndex(Projection, MemoryReader, EntityFinder, Lexicon, VectorIndex, Protocol):
+    """The vector and keyword index, wherever it is."""
+
+
+class GraphStore(Protocol):
+    """What the graph arm asks."""
+
+    async def select(self, query: str) -> Sequence[Mapping[str, str]]:
+        """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+        ...
+
+
+class MemoryGraph(Projection, MemoryReader, GraphStore, Protocol):
+    """The graph, wherever it is."""
 
 
 class Unavailable:

@@ -19,10 +19,12 @@ from orion_recall.recall.pipeline import scope_of
 from orion_recall.recall.search import search_all
 from orion_recall.recall.select import Caps
 from orion_recall.recall.understand import Understanding, understand
-from orion_recall.service import Opened, loaded_profiles, open_sources
+from orion_recall.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.sources.rdf import RdfGraph, RdfSource, Row
+from orion_recall.sources.rdf import RdfSource, Row
+from orion_recall.sources.source import GraphStore
 from orion_recall.sources.timeline import TimelineTable, timeline_query
+from orion_recall.stores import Opened, open_sources
 from orion_recall.values import MemoryView, Scope, SearchRequest, SourceName, SourceReport
 
 _TIMEOUT_S = 60.0
@@ -61,11 +63,11 @@ class Inputs:
 class _Listener:
     """Stands before the graph and keeps the last query that it is sent."""
 
-    def __init__(self, graph: RdfGraph) -> None:
+    def __init__(self, graph: GraphStore) -> None:
         self._graph = graph
         self.heard: str | None = None
 
-    async def select(self, query: str) -> list[Row]:
+    async def select(self, query: str) -> Sequence[Row]:
         self.heard = query
         return await self._graph.select(query)
 
@@ -78,7 +80,7 @@ async def take_inputs(
     async with open_sources(settings) as opened:
         assert opened.index is not None and opened.graph is not None, opened.broken
         tenant = settings.default_tenant
-        speakers = opened.index.speakers(tenant)
+        speakers = await opened.index.speakers(tenant)
         asked = [await _asked(settings, opened, profile, query, now) for query in queries]
     return Inputs(profile=profile, caps=_caps(profile), speakers=speakers, asked=asked)
 
@@ -86,7 +88,7 @@ async def take_inputs(
 async def _asked(settings: Settings, opened: Opened, profile: Profile, query: RecallQueryV1, now: float) -> Asked:
     assert opened.index is not None and opened.graph is not None
     scope = scope_of(query, profile, settings.default_tenant)
-    speakers = opened.index.speakers(scope.tenant)
+    speakers = await opened.index.speakers(scope.tenant)
     understanding = understand(query, profile, now=now, speakers=speakers)
     question = understanding.question
     request = SearchRequest(
@@ -100,7 +102,7 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
         max_statements=profile.graph.max_statements,
     )
     listener = _Listener(opened.graph)
-    arms = dict(opened.sources.arms) | {"rdf": RdfSource(cast("RdfGraph", listener), opened.index)}
+    arms = dict(opened.sources.arms) | {"rdf": RdfSource(listener, opened.index)}
     reports = await search_all(
         {name: arms[name] for name in profile.sources_on},
         dict.fromkeys(profile.sources_on, request),

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.bench.measure import Cost, Spread
-from tests.bench.ratios import BESIDE, CPU_SUM, QUIET_BUSY_SHARE, WALL_SUM, Ratio, SizeRound, growth, ratios
+from tests.bench.ratios import CPU_SUM, QUIET_BUSY_SHARE, WALL_SUM, Ratio, SizeRound, growth, ratios
 from tests.bench.recalls import BUS, CLIENT, RECORD, WORKER, Cell
 from tests.bench.scene import Imported
 
@@ -169,7 +169,7 @@ def _print_sums(size: SizeResult, out: Console) -> None:
     lines = (
         f"The wall sum is p50 of: {'; '.join(WALL_SUM)}.",
         f"The CPU sum is: {'; '.join(CPU_SUM)} (of the bus, the answering process's share).",
-        f"In neither: {'; '.join(BESIDE)}. Wall ratios count while the rest is under {QUIET_BUSY_SHARE:.0%} busy.",
+        f"Wall ratios count while the rest is under {QUIET_BUSY_SHARE:.0%} busy.",
         "The client's memory holds the floors' copies of every size; Postgres's is all its processes, shared once.",
         f"Decisions in the log: {outcomes}; late or failed sources: {silent}.",
     )

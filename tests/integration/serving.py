@@ -15,8 +15,9 @@ from orion_recall.errors import SourceError
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Sources
-from orion_recall.service import Opened, Service
+from orion_recall.service import Service
 from orion_recall.settings import Settings
+from orion_recall.stores import Opened
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 

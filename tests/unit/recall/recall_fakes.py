@@ -118,7 +118,7 @@ class Speakers:
     def __init__(self, *names: str, error: Exception | None = None) -> None:
         self.names, self.error = frozenset(names), error
 
-    def speakers(self, tenant: str) -> frozenset[str]:
+    async def speakers(self, tenant: str) -> frozenset[str]:
         if self.error is not None:
             raise self.error
         return self.names

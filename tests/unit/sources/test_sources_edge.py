@@ -132,9 +132,9 @@ async def test_tenants_never_see_each_other(told: EdgeIndex):
         assert {found for found, _ in await told.search_dense(vector, scope, 10, -1.0)} == mine
         for hits in await told.search_sparse(terms, scope, 10):
             assert {found for found, _ in hits} <= mine
-    assert told.speakers(TENANT) == {"Ana", "Bo"}
-    assert told.speakers("other") == {"Eve"}
-    assert told.speakers("nobody") == frozenset()
+    assert await told.speakers(TENANT) == {"Ana", "Bo"}
+    assert await told.speakers("other") == {"Eve"}
+    assert await told.speakers("nobody") == frozenset()
     assert [label for label, _ in await told.find_entities("secret crane", "other", 5)] == ["Secret Crane"]
     assert "Secret Crane" not in [label for label, _ in await told.find_entities("secret crane", TENANT, 5)]
 
@@ -180,9 +180,9 @@ async def test_optimising_changes_no_answer(index: EdgeIndex):
 
 
 async def test_a_new_speaker_is_known_at_once(index: EdgeIndex):
-    assert index.speakers(TENANT) == {"Ana", "Bo"}
+    assert await index.speakers(TENANT) == {"Ana", "Bo"}
     await index.apply(changes(memory("new", "hello", speaker="Cy"), start=9))
-    assert index.speakers(TENANT) == {"Ana", "Bo", "Cy"}
+    assert await index.speakers(TENANT) == {"Ana", "Bo", "Cy"}
     assert index.position == 9
 
 
@@ -280,7 +280,7 @@ async def test_a_closed_index_says_so(index: EdgeIndex):
     with pytest.raises(SourceError, match="is not open"):
         await dense(index, "crane")
     with pytest.raises(SourceError, match="is not open"):
-        index.speakers(TENANT)
+        await index.speakers(TENANT)
 
 
 async def test_hostile_texts_are_kept_and_found(index: EdgeIndex):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+import threading
+from collections.abc import Generator
 from typing import NoReturn
 
 import pytest
 
 from orion_recall.errors import EngineError, SourceError, TransientSourceError
-from orion_recall.sources.engine_threads import in_thread, translated
+from orion_recall.sources.engine_threads import EngineThreads, translated
 
 
 class Panic(BaseException):
@@ -19,25 +21,64 @@ def fail(error: BaseException) -> NoReturn:
     raise error
 
 
+@pytest.fixture
+def threads() -> Generator[EngineThreads]:
+    made = EngineThreads("the index", 2, name="test")
+    yield made
+    made.shutdown()
+
+
 @pytest.mark.parametrize("error", [ValueError("bad"), OSError("gone"), Panic("index out of bounds")])
-async def test_every_failure_is_a_source_error_that_says_what_failed(error: BaseException) -> None:
-    with ThreadPoolExecutor(1) as threads, pytest.raises(SourceError, match=f"the index failed: .*{error}"):
-        await in_thread(threads, "the index", lambda: fail(error))
+async def test_every_failure_is_a_source_error_that_says_what_failed(
+    threads: EngineThreads, error: BaseException
+) -> None:
+    with pytest.raises(SourceError, match=f"the index failed: .*{error}"):
+        await threads.run(lambda: fail(error))
 
 
 @pytest.mark.parametrize("error", [SourceError("said already"), EngineError("held by process 7")])
-def test_what_has_been_said_already_is_not_said_again(error: Exception) -> None:
-    with pytest.raises(type(error), match=str(error)):
+async def test_what_has_been_said_already_is_not_said_again(threads: EngineThreads, error: Exception) -> None:
+    with pytest.raises(type(error), match=f"^{error}$"):
         translated("the index", lambda: fail(error))
+    with pytest.raises(type(error), match=f"^{error}$"):
+        await threads.run(lambda: fail(error))
 
 
-async def test_closed_threads_are_worth_another_try() -> None:
-    threads = ThreadPoolExecutor(1)
+async def test_closed_threads_are_worth_another_try(threads: EngineThreads) -> None:
     threads.shutdown()
-    with pytest.raises(TransientSourceError, match="the graph is closing"):
-        await in_thread(threads, "the graph", lambda: 1)
+    with pytest.raises(TransientSourceError, match="the index is closing"):
+        await threads.run(lambda: 1)
 
 
-async def test_an_answer_comes_back() -> None:
-    with ThreadPoolExecutor(1) as threads:
-        assert await in_thread(threads, "the graph", lambda: 17) == 17
+async def test_calls_of_one_turn_cross_together_and_each_gets_its_own_answer(threads: EngineThreads) -> None:
+    seen: dict[int, int] = {}
+
+    def work(number: int) -> int:
+        seen[number] = threading.get_ident()
+        return number * 10 if number != 2 else fail(ValueError("two"))
+
+    answers = await asyncio.gather(*(threads.run(lambda n=n: work(n)) for n in range(4)), return_exceptions=True)
+    assert answers[:2] == [0, 10]
+    assert answers[3] == 30
+    assert isinstance(answers[2], SourceError)
+    assert len(set(seen.values())) == 1
+    assert threading.get_ident() not in seen.values()
+
+
+async def test_a_call_given_up_before_its_turn_is_not_made(threads: EngineThreads) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    made: list[str] = []
+
+    def first() -> None:
+        began.set()
+        go_on.wait(5)
+
+    one = asyncio.create_task(threads.run(first))
+    other = asyncio.create_task(threads.run(lambda: made.append("other")))
+    await asyncio.to_thread(began.wait, 5)
+    other.cancel()
+    await asyncio.gather(other, return_exceptions=True)
+    go_on.set()
+    await one
+    assert made == []
+    assert await threads.run(lambda: 17) == 17
