@@ -4,7 +4,7 @@ import pytest
 
 from tests.bench.floors import BUS_TOGETHER, EMBEDDING_BATCH
 from tests.bench.measure import Cost
-from tests.bench.ratios import OWN_READS, CPU_SUM, WALL_SUM, SizeRound, growth, ratios
+from tests.bench.ratios import CPU_SUM, OWN_READS, WALL_SUM, SizeRound, growth, ratios
 from tests.bench.recalls import BUS, CLIENT, RECORD, WORKER, Cell
 
 
