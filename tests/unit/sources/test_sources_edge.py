@@ -234,7 +234,7 @@ async def test_a_card_that_cannot_be_read_is_an_error_with_advice(
         with pytest.raises(SourceError, match=r"index\.json cannot be read .*delete .* and it will be rebuilt"):
             await made(folder, sparse).open()
     card.write_text(json.dumps(good | {"format": 99}))
-    with pytest.raises(SourceError, match=r"format 99: delete it to rebuild it"):
+    with pytest.raises(SourceError, match=r"format 99: delete the folder to rebuild it"):
         await made(folder, sparse).open()
     card.write_text(json.dumps(good))
     async with opened(made(folder, sparse)) as again:
