@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(sent)
 
-    do_GET = do_PUT = do_POST = do_DELETE = _serve
+    do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 (names that http.server looks up)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: standard output says where it is, and no more."""
