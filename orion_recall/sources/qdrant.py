@@ -64,7 +64,8 @@ class QdrantIndex:
         """
         async with self._opening:
             try:
-                if not self._is_open or (card := await self._read_card()) is None:
+                card = await self._seen_again() if self._is_open else None
+                if card is None:
                     card = await self._made_or_checked()
             except SourceError:
                 self._is_open = False
@@ -116,8 +117,7 @@ class QdrantIndex:
         """Whole memories by key. Keys that are not there are left out."""
         if not keys:
             return {}
-        await self._opened()
-        records = await self._asked(self._client.retrieve(self.collection, list(keys), with_payload=True))
+        records = await self._server.ask_if_well(lambda: self._records(keys))
         return {cast("int", record.id): memory_view(record.payload or {}) for record in records}
 
     async def speakers(self, tenant: str) -> frozenset[str]:
@@ -177,6 +177,10 @@ class QdrantIndex:
         await self._opened()
         return await self._asked(self._client.query_batch_points(self.collection, requests))
 
+    async def _records(self, keys: Sequence[int]) -> list[qm.Record]:
+        await self._opened()
+        return await self._asked(self._client.retrieve(self.collection, list(keys), with_payload=True))
+
     async def _speaking(self, tenant: str) -> frozenset[str]:
         await self._opened()
         facet: qm.FacetResponse = await self._asked(
@@ -189,6 +193,12 @@ class QdrantIndex:
             )
         )
         return frozenset(str(hit.value) for hit in facet.hits)
+
+    async def _seen_again(self) -> IndexCard | None:
+        try:
+            return await self._read_card()
+        except CollectionLost:
+            return None
 
     async def _made_or_checked(self) -> IndexCard:
         ask, client, name = self._server.ask, self._client, self.collection

@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 _CONNECTIONS = 32
 _LEFT_ALONE_S = 2.0
+_GIVEN_UP_S = 0.5
 _LONGEST_WORDS = 200
 
 
@@ -79,14 +80,14 @@ class QdrantServer:
         await self.client.close()
 
     async def aside(self, call: Callable[[], Awaitable[T]]) -> T:
-        """For what a recall can do without: waited for only shortly, and not tried for a while after a failure."""
+        """As `ask_if_well`, for what a recall can do without: waited for only shortly."""
+        return await self.ask_if_well(call, self.patience.aside)
+
+    async def ask_if_well(self, call: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
+        """As `ask`, but for two seconds after a failure nothing is asked: whoever can, has it from elsewhere."""
         if time.monotonic() < self._alone_until:
             raise TransientSourceError(f"the index at {self.address} is left alone for a moment")
-        try:
-            return await self.ask(call(), self.patience.aside)
-        except SourceError:
-            self._alone_until = time.monotonic() + _LEFT_ALONE_S
-            raise
+        return await self.ask(call(), timeout_s)
 
     async def ask(self, call: Awaitable[T], timeout_s: float | None = None) -> T:
         """What the call gives. TransientSourceError when the server is away, late or busy (CollectionLost when it
@@ -94,7 +95,22 @@ class QdrantServer:
 
         `timeout_s`: for all of it; the client's own limits are for each single read.
         """
-        timeout_s = self.patience.read if timeout_s is None else timeout_s
+        began = time.monotonic()
+        try:
+            answer = await self._told(call, self.patience.read if timeout_s is None else timeout_s)
+        except CollectionLost:
+            raise
+        except SourceError:
+            self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            raise
+        except asyncio.CancelledError:
+            if time.monotonic() - began > _GIVEN_UP_S:  # whoever asked had waited long enough
+                self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            raise
+        self._alone_until = 0.0
+        return answer
+
+    async def _told(self, call: Awaitable[T], timeout_s: float) -> T:
         where = f"the index at {self.address}"
         try:
             async with asyncio.timeout(timeout_s):
@@ -103,6 +119,8 @@ class QdrantServer:
             raise TransientSourceError(f"{where} did not answer within {timeout_s:g} s") from error
         except self._unread as error:
             raise _unread(where, error.source) from error
+        except (ValueError, AssertionError) as error:  # the client's own way to say that it cannot read an answer
+            raise _unread(where, error) from error
         except self._busy as error:
             raise TransientSourceError(f"{where} is busy") from error
         except self._refused as error:

@@ -39,7 +39,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource
 from orion_recall.sources.qdrant import QdrantIndex
-from orion_recall.sources.qdrant_server import QdrantServer
+from orion_recall.sources.qdrant_server import Patience, QdrantServer
 from orion_recall.sources.source import MemoryIndex
 from orion_recall.values import Memory, Scope
 from tests.stand_ins.qdrant_process import QdrantStandIn
@@ -47,6 +47,7 @@ from tests.stand_ins.qdrant_process import QdrantStandIn
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
 KINDS = ("edge", "local", "stand-in", "server")
+_PATIENT = Patience(aside=10, read=20)
 _NO_SERVER = "ORION_TEST_QDRANT_URL is not set: no real Qdrant server to test against"
 
 
@@ -71,7 +72,7 @@ async def opened(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> A
 
 def server(kind: str, stand_in: QdrantStandIn) -> QdrantServer:
     if kind == "local":
-        return QdrantServer(AsyncQdrantClient(":memory:"), "memory")
+        return QdrantServer(AsyncQdrantClient(":memory:"), "memory", _PATIENT)
     if kind == "stand-in":
         return QdrantServer.at(stand_in.url)
     return QdrantServer.at(os.environ["ORION_TEST_QDRANT_URL"], api_key=os.environ.get("ORION_TEST_QDRANT_API_KEY"))
@@ -270,10 +271,11 @@ async def test_a_server_finds_the_same_twenty_as_the_embedded_index(
         )
         for number in range(300)
     ]
+    steps = changes(*many)
     async with opened("edge", sparse, stand_in) as embedded, opened(kind, sparse, stand_in) as served:
         for one in (embedded, served):
-            for start in range(0, len(many), 100):
-                await one.apply(changes(*many)[start : start + 100])
+            for start in range(0, len(steps), 100):
+                await one.apply(steps[start : start + 100])
         scopes = [
             Scope(tenant=TENANT),
             Scope(tenant=TENANT, session_id="s3"),
