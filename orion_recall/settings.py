@@ -111,7 +111,11 @@ class Settings(BaseSettings):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is no number; it may be somebody's password
+            is_address = False
+        if not is_address:
             raise ValueError("write http://host:6333 or https://host:6333")
         if parts.username or parts.password or parts.query:
             raise ValueError("leave user, password and query out: the key goes into ORION_QDRANT_API_KEY")
