@@ -24,6 +24,7 @@ from orion_recall.memory.access import AccessCounts
 from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
+from orion_recall.memory.turns import Turn
 from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile_yaml import load_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
@@ -144,8 +145,7 @@ class Service:
         record = Record(self._pool)
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
-        copy = f"{self.settings.node}:{self.settings.data_dir.resolve()}"
-        self.projectors = [Projector(record, part, copy=copy) for part in self.projections]
+        self.projectors = [self._projector(record, self.settings.dsn, part) for part in self.projections]
         endless = [part.run() for part in (self._accesses, self.sink, *self.projectors)]
         tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
         stores = asyncio.create_task(self._store_server(record).run())
@@ -157,6 +157,11 @@ class Service:
             await asyncio.gather(stores, *tasks, return_exceptions=True)
         for task in done:
             task.result()
+
+    def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
+        copy = part.copy or f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+        turn = Turn(dsn, kind=part.kind, copy=copy) if part.shared else None
+        return Projector(record, part, copy=copy, turn=turn)
 
     async def _close_pool(self) -> None:
         if self._pool is not None:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -37,6 +38,15 @@ class Settings(BaseSettings):
     postgres_dsn: SecretStr | None = Field(default=None, description="record, timeline and decision log")
     analyst_dsn: SecretStr | None = Field(
         default=None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
+    )
+    qdrant_url: str | None = Field(
+        default=None, description="index: http:// or https://; the port is 6333 by default"
+    )
+    qdrant_api_key: SecretStr | None = Field(
+        default=None, description="of the Qdrant server; it must be able to write"
+    )
+    qdrant_collection: str = Field(
+        default="orion-recall", pattern=r"^[\w.-]*\w[\w.-]*$", max_length=255, description="made when it is absent"
     )
     data_dir: Path = Field(default=Path(".orion"), description="embedded engines, index and graph")
     prefix: str = Field(default="", description="put before every stream, key and reply address")
@@ -95,6 +105,22 @@ class Settings(BaseSettings):
             raise ValueError("write redis://host:6379/0, rediss://… or unix:///path/to/socket")
         return value
 
+    @field_validator("qdrant_url")
+    @classmethod
+    def _qdrant(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        try:
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is no number; it may be somebody's password
+            is_address = False
+        if not is_address:
+            raise ValueError("write http://host:6333 or https://host:6333")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("leave user, password and query out: the key goes into ORION_QDRANT_API_KEY")
+        return value
+
     @field_validator("timeline_columns", mode="before")
     @classmethod
     def _columns(cls, value: Any) -> Any:
@@ -130,6 +156,11 @@ class Settings(BaseSettings):
     def dsn(self) -> str | None:
         """The Postgres address, secrets included: never log it."""
         return self.postgres_dsn.get_secret_value() if self.postgres_dsn else None
+
+    @property
+    def qdrant_key(self) -> str | None:
+        """The key of the Qdrant server: never log it."""
+        return self.qdrant_api_key.get_secret_value() if self.qdrant_api_key else None
 
     def serves(self, tenant: str) -> bool:
         """Whether this worker may answer for the tenant."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
@@ -21,6 +21,8 @@ from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource, VectorSource
+from orion_recall.sources.qdrant import QdrantIndex
+from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
@@ -80,6 +82,9 @@ async def _embedder(settings: Settings, stack: contextlib.AsyncExitStack) -> Emb
 
 
 def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:
+    if settings.qdrant_url is not None:
+        server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
+        return QdrantIndex(server, settings.qdrant_collection, embedder, sparse)
     return EdgeIndex(settings.data_dir / "index", embedder, sparse)
 
 
@@ -88,10 +93,13 @@ def _graph(settings: Settings) -> MemoryGraph:
 
 
 async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
-    """The part, open until the stack ends; None when it cannot be used, with the reason in `broken`."""
+    """The part until the stack ends, open or to open by itself; None when it is broken, with why in `broken`."""
     try:
         await part.open()
+    except TransientSourceError as error:
+        log.warning("the %s is not there yet: %s", part.kind, error)
     except SourceError as error:
+        await part.close()
         broken[part.kind] = str(error)
         log.error("the %s cannot be used: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
         return None

@@ -115,7 +115,7 @@ async def recall(
     pool = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights, limit=limit)
     stages.done("fuse")
 
-    memories = await _fetch(pool, sources.readers, timeout_s=max(timeout_s - stages.seconds, _FETCH_S))
+    memories = await _fetch(pool, sources.readers, timeout_s=timeout_s - stages.seconds)
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
@@ -190,9 +190,12 @@ def _requests(
 async def _fetch(
     pool: Sequence[Candidate], readers: Sequence[MemoryReader], *, timeout_s: float
 ) -> Mapping[int, MemoryView]:
-    for reader in readers:
+    ends = time.monotonic() + timeout_s
+    for place, reader in enumerate(readers):
+        # A reader that hangs leaves its successors their share of what is left.
+        share_s = (ends - time.monotonic()) / (len(readers) - place)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(max(share_s, _FETCH_S)):
                 return await reader.fetch([candidate.key for candidate in pool])
         except (SourceError, TimeoutError):
             continue

@@ -12,7 +12,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,31 +22,23 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.edge_points import KEYWORD_FIELDS, entity_points, memory_points, memory_view, scope_filter
+from orion_recall.sources.edge_points import entity_points, memory_points, scope_filter
 from orion_recall.sources.engine_threads import EngineThreads, translated
+from orion_recall.sources.index_card import IndexCard
+from orion_recall.sources.points import KEYWORD_FIELDS, SPARSE_VECTORS, memory_view
 from orion_recall.values import Change, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
 
-_FORMAT = 2
 _OPTIMISE_AFTER = 5000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCard:
-    """What an index says of itself, kept beside it."""
-
-    format: int
-    model: str
-    dimension: int
-    weights_sha256: str
-    position: int
 
 
 class EdgeIndex:
     """The shard, its lock and its threads. Searches run beside writes."""
 
     kind = "index"
+    shared = False
+    copy = None
 
     def __init__(self, folder: Path, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.folder = folder
@@ -59,13 +51,7 @@ class EdgeIndex:
         self._optimising: asyncio.Future[None] | None = None
         self._lock: FolderLock | None = None
         self._shard: qe.EdgeShard | None = None
-        self._card = IndexCard(
-            format=_FORMAT,
-            model=embedder.name,
-            dimension=embedder.dimension,
-            weights_sha256=embedder.weights_sha256,
-            position=0,
-        )
+        self._card = IndexCard.of(embedder)
 
     async def open(self) -> None:
         """Lock the folder, then load the shard or make it.
@@ -207,9 +193,7 @@ class EdgeIndex:
             self._shard = self._loaded_shard()
             return
         vectors = {"dense": qe.EdgeVectorParams(size=self.embedder.dimension, distance=qe.Distance.Cosine)}
-        sparse = {
-            name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in ("text", "context", "entity")
-        }
+        sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
         path = self.folder / "shard"
         if path.exists():
             raise SourceError(f"{path} has no index.json beside it: delete the folder and it will be rebuilt")
@@ -229,20 +213,13 @@ class EdgeIndex:
     def _checked_card(self) -> IndexCard:
         try:
             card = IndexCard(**json.loads(self._card_file.read_text("utf-8")))
-            card = replace(card, position=int(card.position))
+            card = card.at(int(card.position))
         except (ValueError, TypeError, OSError) as error:
             raise SourceError(
                 f"{self._card_file} cannot be read ({error}): delete {self.folder} and it will be rebuilt"
             ) from error
-        mine = self._card
-        if (card.model, card.dimension, card.weights_sha256) != (mine.model, mine.dimension, mine.weights_sha256):
-            raise SourceError(
-                f"the index in {self.folder} was made with {card.model} ({card.dimension} floats, weights "
-                f"{card.weights_sha256[:12]}), queries are embedded with {mine.model} ({mine.dimension} floats, "
-                f"weights {mine.weights_sha256[:12]}): configure that model, or delete the folder to rebuild it"
-            )
-        if card.format != _FORMAT:
-            raise SourceError(f"the index in {self.folder} has format {card.format}: delete it to rebuild it")
+        if (misfit := card.misfit(self._card)) is not None:
+            raise SourceError(f"the index in {self.folder} {misfit} delete the folder to rebuild it")
         return card
 
     def _write(self, points: list[qe.Point], position: int) -> None:
@@ -253,7 +230,7 @@ class EdgeIndex:
         self._write_card(position)
 
     def _write_card(self, position: int) -> None:
-        card = replace(self._card, position=position)
+        card = self._card.at(position)
         temporary = self._card_file.with_suffix(".new")
         temporary.write_text(json.dumps(asdict(card)), "utf-8")
         temporary.replace(self._card_file)

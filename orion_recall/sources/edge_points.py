@@ -1,50 +1,25 @@
-"""Memories as points of the index and back: vectors, payload, filters."""
+"""Points and filters in the words of Qdrant Edge."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import qdrant_edge as qe
 
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
-from orion_recall.text import memory_key, number_of
-from orion_recall.values import Change, MemoryView, Scope
-
-KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "entities", "speaker")
-_ENTITY = "entity\x1f"
+from orion_recall.sources.points import IndexPoint, entities_as_points, memories_as_points
+from orion_recall.values import Change, Scope
 
 
 async def memory_points(changes: Sequence[Change], embedder: Embedder, sparse: SparseEncoder) -> list[qe.Point]:
     """One point a memory, with its dense, text and context vectors."""
-    vectors = await embedder.embed_documents([dense_form(change.memory) for change in changes])
-    return [
-        qe.Point(
-            memory_key(change.memory.tenant, change.memory.id),
-            {
-                "dense": [float(number) for number in vector],
-                "text": _sparse(sparse.encode_document(keyword_form(change.memory))),
-                "context": _sparse(sparse.encode_document(context_form(change))),
-            },
-            _payload(change),
-        )
-        for change, vector in zip(changes, vectors, strict=True)
-    ]
+    return [_point(one) for one in await memories_as_points(changes, embedder, sparse)]
 
 
 def entity_points(changes: Sequence[Change], sparse: SparseEncoder) -> list[qe.Point]:
     """One point for every entity named, found by the words of its name."""
-    named = {(change.memory.tenant, entity) for change in changes for entity in change.memory.entities}
-    return [
-        qe.Point(
-            number_of(_ENTITY + tenant, entity.casefold()),
-            {"entity": _sparse(sparse.encode_document(entity))},
-            {"tenant": tenant, "label": entity},
-        )
-        for tenant, entity in sorted(named)
-    ]
+    return [_point(one) for one in entities_as_points(changes, sparse)]
 
 
 def scope_filter(scope: Scope) -> qe.Filter:
@@ -63,58 +38,15 @@ def scope_filter(scope: Scope) -> qe.Filter:
     return qe.Filter(must=conditions)
 
 
-def memory_view(payload: Mapping[str, Any]) -> MemoryView:
-    """A point's payload as a memory."""
-    of = payload.get  # looked up once: a recall reads a few dozen
-    return MemoryView(
-        id=payload["id"],
-        text=payload["text"],
-        text_hash=payload["hash"],
-        simhash=payload["simhash"],
-        kind=of("kind"),
-        title=of("title"),
-        speaker=of("speaker"),
-        session_id=of("session"),
-        user_id=of("user"),
-        ts=of("ts"),
-        uri=of("uri"),
-        source_ref=of("source"),
-        tags=tuple(of("tags", ())),
-        entities=tuple(of("entities", ())),
-        beside=tuple(of("beside", ())),
-    )
-
-
-def _payload(change: Change) -> dict[str, Any]:
-    memory = change.memory
-    fields: dict[str, Any] = {
-        "tenant": memory.tenant,
-        "id": memory.id,
-        "text": memory.text,
-        "hash": memory.text_hash,
-        "simhash": memory.simhash,
-        "kind": memory.kind,
-        "title": memory.title,
-        "speaker": memory.speaker,
-        "session": memory.session_id,
-        "user": memory.user_id,
-        "ts": event_time(memory),
-        "uri": memory.uri,
-        "source": memory.source,
-        "tags": list(memory.tags) or None,
-        "entities": list(memory.entities) or None,
-        "beside": _beside(change) or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _beside(change: Change) -> list[int]:
-    turns = (change.previous, change.following)
-    return [memory_key(change.memory.tenant, turn.id) for turn in turns if turn is not None]
-
-
 def _is(key: str, value: str) -> qe.FieldCondition:
     return qe.FieldCondition(key, match=qe.MatchValue(value))
+
+
+def _point(one: IndexPoint) -> qe.Point:
+    vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
+    if one.dense is not None:
+        vectors["dense"] = list(one.dense)
+    return qe.Point(one.key, vectors, one.payload)
 
 
 def _sparse(terms: SparseTerms) -> qe.SparseVector:

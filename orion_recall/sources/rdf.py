@@ -46,6 +46,8 @@ class RdfGraph:
     """The graph's folder, its lock and its threads."""
 
     kind = "graph"
+    shared = False
+    copy = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -48,10 +48,24 @@ class Projection(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def shared(self) -> bool:
+        """Whether several workers search and write this one copy; only one of them may write at a time."""
+        ...
+
+    @property
+    def copy(self) -> str | None:
+        """The name the copy is registered under; None: that of the node and its data folder."""
+        ...
+
+    @property
     def position(self) -> int: ...
 
     async def open(self) -> None:
-        """Ready to search and to write; SourceError when it cannot be used, EngineError when another holds it."""
+        """Ready to search and to write; again is harmless for a shared copy, and reads its position anew.
+
+        SourceError when it cannot be used, EngineError when another holds it. After TransientSourceError it is not
+        there now: it opens by itself with the first call that finds it.
+        """
         ...
 
     async def close(self) -> None: ...

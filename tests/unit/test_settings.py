@@ -67,6 +67,13 @@ def test_timeline_columns_are_pairs_and_an_empty_column_is_kept(monkeypatch: pyt
             "words=body",
             r"ORION_TIMELINE_COLUMNS.*'words' is not a role; roles are tenant",
         ),
+        ("ORION_QDRANT_URL", "qdrant:6333", r"ORION_QDRANT_URL.*write http://host:6333"),
+        ("ORION_QDRANT_URL", "http://", r"ORION_QDRANT_URL.*write http://host:6333"),
+        ("ORION_QDRANT_URL", "grpc://host:6334", r"ORION_QDRANT_URL.*write http://host:6333"),
+        ("ORION_QDRANT_URL", "http://host:port", "ORION_QDRANT_URL"),
+        ("ORION_QDRANT_COLLECTION", "a/b", "ORION_QDRANT_COLLECTION"),
+        ("ORION_QDRANT_COLLECTION", "..", "ORION_QDRANT_COLLECTION"),
+        ("ORION_QDRANT_COLLECTION", "", "ORION_QDRANT_COLLECTION"),
     ],
 )
 def test_a_broken_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str):
@@ -87,7 +94,9 @@ def test_several_broken_settings_are_named_at_once(monkeypatch: pytest.MonkeyPat
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ORION_REDIS_URL", "redis://:hunter2@bus:6379")
     monkeypatch.setenv("ORION_POSTGRES_DSN", "postgresql://ana:hunter2@db/orion")
+    monkeypatch.setenv("ORION_QDRANT_API_KEY", "hunter2")
     settings = Settings.read()
+    assert settings.qdrant_key == "hunter2"
     assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
     assert settings.bus_url == "redis://:hunter2@bus:6379"
     assert settings.dsn == "postgresql://ana:hunter2@db/orion"
@@ -131,8 +140,17 @@ def test_a_setting_that_would_serve_nobody_is_refused_by_name(
         Settings.read()
 
 
-def test_a_refused_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ORION_REDIS_URL", "http://me:hunter2@bus")
-    with pytest.raises(SettingsError) as refused:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ORION_REDIS_URL", "http://me:hunter2@bus"),
+        ("ORION_QDRANT_URL", "http://me:hunter2@qdrant:6333"),
+        ("ORION_QDRANT_URL", "http://me:hunter2"),
+        ("ORION_QDRANT_URL", "http://qdrant:6333?key=hunter2"),
+    ],
+)
+def test_a_refused_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=name) as refused:
         Settings.read()
     assert "hunter2" not in str(refused.value)

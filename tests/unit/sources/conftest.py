@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orion_recall.models.sparse import SparseEncoder
+from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 
 @pytest.fixture
@@ -21,3 +22,10 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def sparse() -> SparseEncoder:
     return SparseEncoder()
+
+
+@pytest.fixture(scope="session")
+def stand_in() -> Iterator[QdrantStandIn]:
+    """A Qdrant stand-in for the whole run. Tests use collections of their own, and do not stop it."""
+    with qdrant_stand_in() as one:
+        yield one

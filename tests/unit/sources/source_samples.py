@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.memory.compose import compose
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.index import LexicalSource, VectorSource
+from orion_recall.sources.source import VectorIndex
 from orion_recall.text import content_words, memory_key, text_hash, words
 from orion_recall.values import Change, Hit, Memory, Neighbour, Question, Scope, SearchRequest
 
@@ -86,3 +89,33 @@ def request(text: str, *, scope: Scope | None = None, limit: int = 10, **fields:
         text_hash=text_hash(text),
     )
     return SearchRequest(question=question, scope=scope or Scope(tenant=TENANT), limit=limit, **fields)
+
+
+CRANE = memory(
+    "crane", "The harbour crane needs a new gearbox.", speaker="Bo", session_id="s1", kind="observation",
+    occurred_at=NOW - 100, tags=["harbour"], entities=["Harbour Crane"], user_id="u1",
+)  # fmt: skip
+ORDER = memory(
+    "order", "I ordered it at Fjord Labs.", speaker="Ana", session_id="s1", kind="experience",
+    occurred_at=NOW - 50, tags=["order"], entities=["Fjord Labs"],
+)  # fmt: skip
+SHED = memory("shed", "The shed is painted green.", session_id="s2", speaker="Bo", user_id="u1")
+OURS = (CRANE, ORDER, SHED)
+THEIRS = memory(
+    "crane", "The harbour crane gearbox is a secret.", tenant="other", speaker="Eve", entities=["Secret Crane"]
+)  # fmt: skip
+ALL = (*OURS, THEIRS)
+
+
+async def dense(index: VectorIndex, text: str, scope: Scope | None = None, **fields: Any) -> list[str]:
+    """The ids of what the vector arm finds."""
+    arm = VectorSource(index, HashingEmbedder())
+    return names(await arm.search(request(text, scope=scope, min_score=-1.0, **fields)), ALL)
+
+
+async def lexical(
+    index: VectorIndex, text: str, scope: Scope | None = None, *, memories: Iterable[Memory] = (), **fields: Any
+) -> list[str]:
+    """The ids of what the lexical arm finds; `memories` are those that are not among the samples."""
+    arm = LexicalSource(index, SparseEncoder())
+    return names(await arm.search(request(text, scope=scope, **fields)), [*ALL, *memories])

@@ -5,7 +5,7 @@ from typing import Any
 from source_samples import HashingEmbedder, changes, key, memory
 
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.edge_points import entity_points, memory_points, memory_view
+from orion_recall.sources.points import entities_as_points, memories_as_points, memory_view
 from orion_recall.text import text_hash
 
 FULL = memory(
@@ -15,7 +15,7 @@ FULL = memory(
 
 
 async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
-    (point,) = await memory_points(changes(FULL), HashingEmbedder(), sparse)
+    (point,) = await memories_as_points(changes(FULL), HashingEmbedder(), sparse)
     payload: Any = point.payload
     seen = memory_view(payload)
     assert (seen.id, seen.text, seen.text_hash, seen.simhash) == (
@@ -33,11 +33,11 @@ async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
     )
     assert (seen.ts, seen.tags, seen.uri, seen.source_ref) == (1_772_355_600.0, ("job",), "x:1", "chat")
     assert seen.entities == FULL.entities
-    assert point.id == key("a")
+    assert point.key == key("a")
 
 
 async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: SparseEncoder):
-    (point,) = await memory_points(changes(memory("b", "plain words")), HashingEmbedder(), sparse)
+    (point,) = await memories_as_points(changes(memory("b", "plain words")), HashingEmbedder(), sparse)
     payload: Any = point.payload
     assert None not in payload.values()
     seen = memory_view(payload)
@@ -46,7 +46,7 @@ async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: Spa
 
 async def test_a_turn_knows_the_keys_of_the_turns_beside_it(sparse: SparseEncoder):
     turns = [memory(name, f"turn {name}", session_id="s") for name in "abc"]
-    points = await memory_points(changes(*turns), HashingEmbedder(), sparse)
+    points = await memories_as_points(changes(*turns), HashingEmbedder(), sparse)
     payloads: list[Any] = [point.payload for point in points]
     assert [memory_view(payload).beside for payload in payloads] == [
         (key("b"),), (key("a"), key("c")), (key("b"),),
@@ -59,6 +59,6 @@ def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: Sparse
         memory("b", "x", entities=["fjord labs"]),
         memory("c", "x", entities=["Fjord Labs"], tenant="other"),
     ]
-    ids = {point.id for point in entity_points(changes(*told), sparse)}
+    ids = {point.key for point in entities_as_points(changes(*told), sparse)}
     assert len(ids) == 2
-    assert ids == {point.id for point in entity_points(changes(*reversed(told)), sparse)}
+    assert ids == {point.key for point in entities_as_points(changes(*reversed(told)), sparse)}

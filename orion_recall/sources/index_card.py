@@ -1,0 +1,46 @@
+"""What an index says of itself, kept with it: who made it, and how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from orion_recall.models.embedder import Embedder
+
+# Of what is in the points: changed whenever an index of the old kind must be built again.
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexCard:
+    """The embedding model that made an index, and the outbox position that it holds."""
+
+    format: int
+    model: str
+    dimension: int
+    weights_sha256: str
+    position: int
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> IndexCard:
+        """The card of an index that is still empty."""
+        return cls(
+            format=FORMAT,
+            model=embedder.name,
+            dimension=embedder.dimension,
+            weights_sha256=embedder.weights_sha256,
+            position=0,
+        )
+
+    def at(self, position: int) -> IndexCard:
+        """The same index, at another position."""
+        return replace(self, position=position)
+
+    def misfit(self, mine: IndexCard) -> str | None:
+        """Why an index with this card cannot be used by a process with the card `mine`; None when it can."""
+        if (self.model, self.dimension, self.weights_sha256) != (mine.model, mine.dimension, mine.weights_sha256):
+            return (
+                f"was made with {self.model} ({self.dimension} floats, weights {self.weights_sha256[:12]}), "
+                f"queries are embedded with {mine.model} ({mine.dimension} floats, weights "
+                f"{mine.weights_sha256[:12]}): configure that model, or"
+            )
+        return f"has format {self.format}:" if self.format != mine.format else None

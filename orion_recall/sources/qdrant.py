@@ -1,0 +1,268 @@
+"""The index on a Qdrant server or cluster: the same points as the embedded one, in one collection for all workers.
+
+A point without a tenant, which no search can see, is the collection's card: the embedding model that made it and
+the outbox position it holds. A collection that is absent is made; one that was lost is made again and filled, since
+its position is 0; one that is not ours is refused and left as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from orion_recall.errors import SourceError
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.index_card import IndexCard
+from orion_recall.sources.points import IndexPoint, entities_as_points, memories_as_points, memory_view
+from orion_recall.sources.qdrant_points import QdrantWords, scored
+from orion_recall.sources.qdrant_server import CollectionLost, QdrantServer
+from orion_recall.text import number_of
+from orion_recall.values import Change, MemoryView, Scope
+
+if TYPE_CHECKING:
+    from qdrant_client.http import models as qm
+
+log = logging.getLogger("orion_recall.sources")
+
+_CARD = number_of("card\x1f", "index")
+# Far below a server's limit of 32 MiB a request, with memories as long as they may be.
+_AT_ONCE = 50
+_SPEAKERS_KNOWN_S = 5.0
+_MOST_TENANTS = 10_000
+
+
+@dataclass(slots=True)
+class _Speakers:
+    names: frozenset[str]
+    until: float
+
+
+class QdrantIndex:
+    """One collection. Nothing is sent before `open` or the first search."""
+
+    kind = "index"
+    shared = True
+
+    def __init__(self, server: QdrantServer, collection: str, embedder: Embedder, sparse: SparseEncoder) -> None:
+        self._server, self.collection = server, collection
+        self.embedder, self.sparse = embedder, sparse
+        self._client, self._words = server.client, QdrantWords()
+        self._card = IndexCard.of(embedder)
+        self._opening = asyncio.Lock()
+        self._is_open = False
+        self._speakers: dict[str, _Speakers] = {}
+
+    async def open(self) -> None:
+        """Make the collection, or check it and read its position: thoroughly at first, then by its card alone.
+
+        TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
+        """
+        async with self._opening:
+            try:
+                card = await self._seen_again() if self._is_open else None
+                if card is None:
+                    card = await self._made_or_checked()
+            except SourceError:
+                self._is_open = False
+                raise
+            self._card, self._is_open = card, True
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        self._is_open = False
+        await self._server.close()
+
+    @property
+    def copy(self) -> str:
+        """Where the collection is: all who share it give it the same name."""
+        return f"{self._server.address}/{self.collection}"
+
+    @property
+    def position(self) -> int:
+        """How far the collection had come in the outbox when it was last opened or written."""
+        return self._card.position
+
+    async def search_dense(
+        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[int, float]]:
+        """Nearest by cosine, best first; scores below `min_score` are left out."""
+        (found,) = await self._query([self._words.dense_query(vector, scope, limit, min_score)])
+        return scored(found)
+
+    async def search_sparse(
+        self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
+    ) -> list[list[tuple[int, float]]]:
+        """BM25 above zero, best first: a list for each of `using`, all of them in one request."""
+        if not terms.indices:
+            return [[] for _ in using]
+        requests = [self._words.sparse_query(terms, scope, limit, using=name) for name in using]
+        return [scored(found, above=0.0) for found in await self._query(requests)]
+
+    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """Entities whose names share words with the text: (label, score), best first."""
+        terms = self.sparse.encode_query(text)
+        if not terms.indices:
+            return []
+        scope = Scope(tenant=tenant)
+        request = self._words.sparse_query(terms, scope, limit, using="entity", payload=["label"])
+        (found,) = await self._server.aside(lambda: self._query([request]))
+        return [(str((point.payload or {})["label"]), point.score) for point in found.points]
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        """Whole memories by key. Keys that are not there are left out."""
+        if not keys:
+            return {}
+        records = await self._server.ask_if_well(lambda: self._records(keys))
+        return {cast("int", record.id): memory_view(record.payload or {}) for record in records}
+
+    async def speakers(self, tenant: str) -> frozenset[str]:
+        """Who speaks in the tenant's memories, as written; what other workers wrote is seen after a few seconds."""
+        now = time.monotonic()
+        known = self._speakers.get(tenant)
+        if known is not None and now < known.until:
+            return known.names
+        if known is not None:
+            known.until = now + _SPEAKERS_KNOWN_S  # one asks, the others go on with what was known
+        try:
+            names = await self._server.aside(lambda: self._speaking(tenant))
+        except SourceError:
+            if known is None:
+                raise
+            return known.names
+        if len(self._speakers) >= _MOST_TENANTS:
+            self._speakers.clear()
+        self._speakers[tenant] = _Speakers(names, now + _SPEAKERS_KNOWN_S)
+        return names
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Put changes into the collection, in order, and move the position. Again is harmless.
+
+        Only one of those who share the collection may do this at a time: see `memory.turns`.
+        """
+        if not changes:
+            return
+        made = [
+            *await memories_as_points(changes, self.embedder, self.sparse),
+            *entities_as_points(changes, self.sparse),
+        ]
+        points = list({point.key: point for point in made}.values())  # of one memory the last one counts
+        await self._opened()
+        for start in range(0, len(points), _AT_ONCE):
+            await self._write(points[start : start + _AT_ONCE])
+        # First the data, then the claim that it is there: a crash between the two writes it again.
+        await self._write_card(self._card.at(changes[-1].position))
+        for change in changes:
+            known = self._speakers.get(change.memory.tenant)
+            if change.memory.speaker and known is not None:
+                known.names |= {change.memory.speaker}
+
+    async def _opened(self) -> None:
+        if not self._is_open:
+            await self.open()
+
+    async def _asked(self, call: Any, timeout_s: float | None = None) -> Any:
+        """What the server answers; a collection that is gone is made again by the next call."""
+        try:
+            return await self._server.ask(call, timeout_s)
+        except CollectionLost:
+            self._is_open = False
+            raise
+
+    async def _query(self, requests: Sequence[qm.QueryRequest]) -> list[qm.QueryResponse]:
+        await self._opened()
+        return await self._asked(self._client.query_batch_points(self.collection, requests))
+
+    async def _records(self, keys: Sequence[int]) -> list[qm.Record]:
+        await self._opened()
+        return await self._asked(self._client.retrieve(self.collection, list(keys), with_payload=True))
+
+    async def _speaking(self, tenant: str) -> frozenset[str]:
+        await self._opened()
+        facet: qm.FacetResponse = await self._asked(
+            self._client.facet(
+                self.collection,
+                "speaker",
+                facet_filter=self._words.scope_filter(Scope(tenant=tenant)),
+                limit=1000,
+                exact=True,
+            )
+        )
+        return frozenset(str(hit.value) for hit in facet.hits)
+
+    async def _seen_again(self) -> IndexCard | None:
+        try:
+            return await self._read_card()
+        except CollectionLost:
+            return None
+
+    async def _made_or_checked(self) -> IndexCard:
+        ask, client, name = self._server.ask, self._client, self.collection
+        if not await ask(client.collection_exists(name)):
+            await self._make()
+        info = await ask(client.get_collection(name))
+        if (misfit := self._words.misfit(info, self.embedder.dimension)) is not None:
+            raise self._not_ours(f"{misfit}:")
+        card = await self._read_card()
+        if card is None and info.points_count:
+            raise self._not_ours("holds points that orion-recall did not write:")
+        # Before there is data: a server builds the index of a field as points come in.
+        for field, schema in self._words.payload_indexes().items():
+            if field not in info.payload_schema:
+                await ask(
+                    client.create_payload_index(name, field, field_schema=schema), self._server.patience.write
+                )
+        if card is None:
+            card = IndexCard.of(self.embedder)
+            await self._write_card(card)
+        return card
+
+    async def _make(self) -> None:
+        log.info("making the collection %s", self.copy)
+        try:
+            await self._server.ask(
+                self._client.create_collection(
+                    self.collection,
+                    vectors_config=self._words.vectors(self.embedder.dimension),
+                    sparse_vectors_config=self._words.sparse_vectors(),
+                ),
+                self._server.patience.write,
+            )
+        except SourceError:
+            # Another worker that starts now may have been quicker.
+            if not await self._server.ask(self._client.collection_exists(self.collection)):
+                raise
+
+    async def _read_card(self) -> IndexCard | None:
+        """The card; None when there is none. SourceError when it is another model's."""
+        records: list[qm.Record] = await self._asked(
+            self._client.retrieve(self.collection, [_CARD], with_payload=True)
+        )
+        if not records:
+            return None
+        try:
+            card = IndexCard(**(records[0].payload or {}))
+            card = card.at(int(card.position))
+        except (TypeError, ValueError) as error:
+            raise self._not_ours("holds a card that cannot be read:") from error
+        if (misfit := card.misfit(IndexCard.of(self.embedder))) is not None:
+            raise self._not_ours(misfit)
+        return card
+
+    async def _write_card(self, card: IndexCard) -> None:
+        await self._write([IndexPoint(_CARD, None, {}, asdict(card))])
+        self._card = card
+
+    async def _write(self, points: Sequence[IndexPoint]) -> None:
+        call = self._client.upsert(self.collection, self._words.points(points), wait=True)
+        await self._asked(call, self._server.patience.write)
+
+    def _not_ours(self, reason: str) -> SourceError:
+        return SourceError(
+            f"the collection {self.collection} at {self._server.address} {reason} give ORION_QDRANT_COLLECTION "
+            "another name, or delete the collection, and one will be made and filled from the record"
+        )

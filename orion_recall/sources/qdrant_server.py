@@ -1,0 +1,164 @@
+"""Calls to a Qdrant server: bounded in time, and their failures told as what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from orion_recall.errors import SourceError, TransientSourceError
+
+if TYPE_CHECKING:
+    from qdrant_client import AsyncQdrantClient
+
+log = logging.getLogger("orion_recall.sources")
+T = TypeVar("T")
+
+_CONNECTIONS = 32
+_LEFT_ALONE_S = 2.0
+_GIVEN_UP_S = 0.5
+_LONGEST_WORDS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the server may take, in seconds: for what a recall can do without, to read, and to write."""
+
+    aside: float = 0.3
+    read: float = 5.0
+    write: float = 30.0
+
+
+class CollectionLost(TransientSourceError):
+    """The collection is not there any more."""
+
+
+class QdrantServer:
+    """One server or cluster by its client. `address` names it in errors."""
+
+    def __init__(self, client: AsyncQdrantClient, address: str, patience: Patience | None = None) -> None:
+        # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
+        from qdrant_client.common.client_exceptions import QdrantException
+        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+        self._unread, self._refused, self._busy = ResponseHandlingException, UnexpectedResponse, QdrantException
+        self.client, self.address = client, address
+        self.patience = patience or Patience()
+        self._alone_until = 0.0
+
+    @classmethod
+    def at(cls, url: str, *, api_key: str | None = None, patience: Patience | None = None) -> QdrantServer:
+        """The server at an address (http or https; the port is 6333 unless the address has one). Sends nothing."""
+        from qdrant_client import AsyncQdrantClient
+
+        patience = patience or Patience()
+        address = url.rstrip("/")
+        if api_key is not None and address.startswith("http://") and not _is_loopback(address):
+            log.warning(
+                "the key of %s crosses the network unencrypted: write https:// in ORION_QDRANT_URL", address
+            )
+        client = AsyncQdrantClient(
+            url=address,
+            # As a header of ours: the client warns of any key without TLS, loopback included.
+            headers={"api-key": api_key} if api_key is not None else None,
+            timeout=int(patience.write) + 1,
+            check_compatibility=False,  # it asks in a thread of its own, and warns by `warnings`
+            # Its own default for this machine is a new connection for every call.
+            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+        )
+        return cls(client, address, patience)
+
+    async def close(self) -> None:
+        """Let all connections go."""
+        await self.client.close()
+
+    async def aside(self, call: Callable[[], Awaitable[T]]) -> T:
+        """As `ask_if_well`, for what a recall can do without: waited for only shortly."""
+        return await self.ask_if_well(call, self.patience.aside)
+
+    async def ask_if_well(self, call: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
+        """As `ask`, but for two seconds after a failure nothing is asked: whoever can, has it from elsewhere."""
+        if time.monotonic() < self._alone_until:
+            raise TransientSourceError(f"the index at {self.address} is left alone for a moment")
+        return await self.ask(call(), timeout_s)
+
+    async def ask(self, call: Awaitable[T], timeout_s: float | None = None) -> T:
+        """What the call gives. TransientSourceError when the server is away, late or busy (CollectionLost when it
+        does not know the collection), SourceError when it refuses.
+
+        `timeout_s`: for all of it; the client's own limits are for each single read.
+        """
+        began = time.monotonic()
+        try:
+            answer = await self._told(call, self.patience.read if timeout_s is None else timeout_s)
+        except CollectionLost:
+            raise
+        except SourceError:
+            self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            raise
+        except asyncio.CancelledError:
+            if time.monotonic() - began > _GIVEN_UP_S:  # whoever asked had waited long enough
+                self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            raise
+        self._alone_until = 0.0
+        return answer
+
+    async def _told(self, call: Awaitable[T], timeout_s: float) -> T:
+        where = f"the index at {self.address}"
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await call
+        except TimeoutError as error:
+            raise TransientSourceError(f"{where} did not answer within {timeout_s:g} s") from error
+        except self._unread as error:
+            raise _unread(where, error.source) from error
+        except (ValueError, AssertionError) as error:  # the client's own way to say that it cannot read an answer
+            raise _unread(where, error) from error
+        except self._busy as error:
+            raise TransientSourceError(f"{where} is busy") from error
+        except self._refused as error:
+            raise _refused(where, error.status_code or 0, error.content) from error
+
+
+def _unread(where: str, cause: Exception) -> SourceError:
+    if isinstance(cause, httpx.TimeoutException):
+        return TransientSourceError(f"{where} did not answer in time")
+    if isinstance(cause, httpx.TransportError | OSError):
+        return TransientSourceError(f"{where} cannot be reached ({type(cause).__name__})")
+    return SourceError(f"{where} does not answer as Qdrant does ({type(cause).__name__}): check ORION_QDRANT_URL")
+
+
+def _refused(where: str, status: int, content: bytes) -> SourceError:
+    words = _words(content)
+    if status in (401, 403):
+        return SourceError(f"{where} refuses the key ({status}): check ORION_QDRANT_API_KEY and what it may do")
+    if status == 404 and words:
+        return CollectionLost(f"{where}: {words}")
+    if status == 404:
+        return SourceError(f"{where} does not answer as Qdrant does ({status}): check ORION_QDRANT_URL")
+    if status == 429 or status >= 500:
+        return TransientSourceError(f"{where} answers {status}{f': {words}' if words else ''}")
+    return SourceError(f"{where} refuses the request ({status}){f': {words}' if words else ''}")
+
+
+def _words(content: bytes) -> str:
+    """What Qdrant says of an error, in one line; "" when it says nothing, or might quote what we sent."""
+    try:
+        told: Any = json.loads(content)
+        words = told["status"]["error"]
+    except (ValueError, TypeError, KeyError):
+        return ""
+    if not isinstance(words, str) or words.startswith("Format error"):
+        return ""
+    return " ".join(words.split())[:_LONGEST_WORDS]
+
+
+def _is_loopback(address: str) -> bool:
+    return urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")

@@ -1,0 +1,228 @@
+"""Copies that several workers share: one writes at a time, and another takes over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from executor import until
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.errors import RecordError, TransientSourceError
+from orion_recall.memory.compose import compose
+from orion_recall.memory.project import Projector
+from orion_recall.memory.record import Record
+from orion_recall.memory.turns import Turn
+from orion_recall.postgres import Connection, Pool, open_connection, open_pool
+from orion_recall.values import Change, Memory
+
+COPY = "http://somewhere/shared"
+
+
+class Server:
+    """What a shared copy's server holds: its position and every change that was written, by whom."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.written: list[tuple[str, int]] = []
+        self.writing = 0
+        self.away: set[str] = set()
+
+
+class SharedCopy:
+    """One worker's view of it. Writing takes a while, and two at once are seen."""
+
+    kind, shared, copy = "index", True, COPY
+
+    def __init__(self, worker: str, server: Server) -> None:
+        self.worker, self.server, self.position = worker, server, 0
+
+    async def open(self) -> None:
+        if self.worker in self.server.away:
+            raise TransientSourceError("away")
+        self.position = self.server.position
+
+    async def close(self) -> None: ...
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        assert self.server.writing == 0, "two write at once"
+        assert self.position == self.server.position
+        self.server.writing += 1
+        await asyncio.sleep(0.01)
+        self.server.writing -= 1
+        self.server.written += [(self.worker, change.position) for change in changes]
+        self.position = self.server.position = changes[-1].position
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="record", max_size=4)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncGenerator[Connection]:
+    opened = await open_connection(database, name="test", statement_timeout_ms=5000)
+    yield opened
+    await opened.close()
+
+
+def memories(*names: str) -> list[Memory]:
+    return [compose(MemoryV1.model_validate({"id": name, "text": f"text of {name}"}), "acme") for name in names]
+
+
+@asynccontextmanager
+async def projecting(pool: Pool, database: str, worker: str, server: Server) -> AsyncGenerator[Projector]:
+    turn = Turn(database, kind="index", copy=COPY)
+    projector = Projector(Record(pool), SharedCopy(worker, server), copy=COPY, turn=turn)
+    task = asyncio.create_task(projector.run())
+    try:
+        yield projector
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def holders(connection: Connection) -> int:
+    return await connection.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name = 'orion-recall:turn'"
+    )
+
+
+async def test_one_has_the_turn_until_it_ends_or_its_connection_is_gone(
+    database: str, connection: Connection
+) -> None:
+    first, second, other = (Turn(database, kind="index", copy=name) for name in ("a", "a", "b"))
+    assert [await turn.is_mine() for turn in (first, second, other, first)] == [True, False, True, True]
+    await first.end()
+    assert [await turn.is_mine() for turn in (second, first)] == [True, False]
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name = 'orion-recall:turn'"
+    )
+
+    async def taken_over() -> bool:
+        try:
+            return await first.is_mine()
+        except RecordError:  # its own connection was ended too
+            return False
+
+    await until(taken_over, "the first takes over")
+    for turn in (first, second, other):
+        await turn.end()
+
+    async def none_left() -> bool:
+        return await holders(connection) == 0
+
+    await until(none_left, "no connection is left behind")
+
+
+async def test_whoever_has_lost_its_turn_finds_out(database: str, connection: Connection) -> None:
+    turn, other = Turn(database, kind="graph", copy="a"), Turn(database, kind="graph", copy="a")
+    assert await turn.is_mine()
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name = 'orion-recall:turn'"
+    )
+
+    async def taken() -> bool:
+        return await other.is_mine()
+
+    await until(taken, "the other takes the turn")
+    assert await said_no(turn)
+    for one in (turn, other):
+        await one.end()
+
+
+async def said_no(turn: Turn) -> bool:
+    try:
+        return not await turn.is_mine()
+    except RecordError:
+        return not await turn.is_mine()
+
+
+async def test_a_turn_is_not_ended_for_being_idle(database: str, connection: Connection) -> None:
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f'ALTER DATABASE "{name}" SET idle_in_transaction_session_timeout = 100')
+    turn, other = Turn(database, kind="index", copy="a"), Turn(database, kind="index", copy="a")
+    assert await turn.is_mine()
+    await asyncio.sleep(0.4)
+    assert not await other.is_mine()
+    assert await turn.is_mine()
+    for one in (turn, other):
+        await one.end()
+
+
+async def test_without_postgres_nobody_has_the_turn() -> None:
+    turn = Turn("postgresql://127.0.0.1:1/nowhere", kind="index", copy="a")
+    with pytest.raises(RecordError, match="opening Postgres"):
+        await turn.is_mine()
+    await turn.end()
+
+
+async def test_one_of_several_writes_and_another_takes_over_where_it_was(pool: Pool, database: str) -> None:
+    record, server = Record(pool), Server()
+
+    async def at(position: int | None) -> None:
+        async def reached() -> bool:
+            return server.position == position
+
+        await until(reached, f"position {position}")
+
+    async with projecting(pool, database, "second-to-none", server):
+        await at((await record.store(memories(*"abc"))).position)
+        async with projecting(pool, database, "waits", server) as waiting:
+            await at((await record.store(memories(*"def"))).position)
+            assert {worker for worker, _ in server.written} == {"second-to-none"}
+            assert waiting.error is None
+    assert [position for _, position in server.written] == sorted({position for _, position in server.written})
+    async with projecting(pool, database, "heir", server):
+        await at((await record.store(memories(*"ghi"))).position)
+    positions = [position for _, position in server.written]
+    assert positions == sorted(set(positions)), "everything once and in order"
+    assert {worker for worker, _ in server.written} == {"second-to-none", "heir"}
+    (copy,) = await record.copies()
+    assert (copy.copy, copy.kind, copy.position) == (COPY, "index", server.position)
+
+
+async def test_who_cannot_reach_the_server_lets_another_write(pool: Pool, database: str) -> None:
+    record, server = Record(pool), Server()
+    server.away = {"cut-off"}
+    async with projecting(pool, database, "cut-off", server) as cut_off:
+
+        async def has_tried() -> bool:
+            return cut_off.error == "away"
+
+        await until(has_tried, "the one that is cut off has tried")
+        async with projecting(pool, database, "well", server):
+            stored = await record.store(memories("a"))
+
+            async def written() -> bool:
+                return server.position == stored.position
+
+            await until(written, "the other writes")
+    assert {worker for worker, _ in server.written} == {"well"}
+
+
+async def test_a_server_that_has_lost_what_it_held_is_filled_again(pool: Pool, database: str) -> None:
+    record, server = Record(pool), Server()
+    async with projecting(pool, database, "worker", server):
+        stored = await record.store(memories(*"abc"))
+
+        async def full() -> bool:
+            return server.position == stored.position
+
+        await until(full, "everything is there")
+        server.position = 0
+        await until(full, "everything is there again")
+
+
+async def test_a_shared_copy_is_never_written_without_turns(pool: Pool) -> None:
+    copy: Any = SharedCopy("worker", Server())
+    with pytest.raises(AssertionError, match="written in turns"):
+        Projector(Record(pool), copy, copy=COPY)

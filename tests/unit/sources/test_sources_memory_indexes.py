@@ -1,0 +1,305 @@
+"""What every index does alike, embedded or on a server, with a handful of memories.
+
+`local` is the client's own local mode, `stand-in` the same behind REST calls, `server` a real one where
+ORION_TEST_QDRANT_URL says so (with ORION_TEST_QDRANT_API_KEY, if it wants a key).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from qdrant_client import AsyncQdrantClient
+from source_samples import (
+    ALL,
+    CRANE,
+    NOW,
+    ORDER,
+    OURS,
+    TENANT,
+    THEIRS,
+    HashingEmbedder,
+    changes,
+    dense,
+    key,
+    lexical,
+    memory,
+    request,
+)
+
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.index import LexicalSource
+from orion_recall.sources.qdrant import QdrantIndex
+from orion_recall.sources.qdrant_server import Patience, QdrantServer
+from orion_recall.sources.source import MemoryIndex
+from orion_recall.values import Memory, Scope
+from tests.stand_ins.qdrant_process import QdrantStandIn
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+
+KINDS = ("edge", "local", "stand-in", "server")
+_PATIENT = Patience(aside=10, read=20)
+_NO_SERVER = "ORION_TEST_QDRANT_URL is not set: no real Qdrant server to test against"
+
+
+@contextlib.asynccontextmanager
+async def opened(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> AsyncGenerator[MemoryIndex]:
+    """An empty index of a kind, gone at the end of the block."""
+    folder = Path(tempfile.mkdtemp(prefix="orion-test-"))
+    name = f"test-{uuid4().hex}"
+    if kind == "edge":
+        one = EdgeIndex(folder / "index", HashingEmbedder(), sparse)
+    else:
+        one = QdrantIndex(server(kind, stand_in), name, HashingEmbedder(), sparse)
+    try:
+        await one.open()
+        yield one
+        if isinstance(one, QdrantIndex):
+            await one._server.client.delete_collection(name)  # pyright: ignore[reportPrivateUsage]
+    finally:
+        await one.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def server(kind: str, stand_in: QdrantStandIn) -> QdrantServer:
+    if kind == "local":
+        return QdrantServer(AsyncQdrantClient(":memory:"), "memory", _PATIENT)
+    if kind == "stand-in":
+        return QdrantServer.at(stand_in.url)
+    return QdrantServer.at(os.environ["ORION_TEST_QDRANT_URL"], api_key=os.environ.get("ORION_TEST_QDRANT_API_KEY"))
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Where the index is."""
+    if request.param == "server" and "ORION_TEST_QDRANT_URL" not in os.environ:
+        pytest.skip(_NO_SERVER)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+async def told(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> AsyncIterator[MemoryIndex]:
+    """An index of all the memories, to be read only: making one takes most of a second."""
+    async with opened(kind, sparse, stand_in) as one:
+        await one.apply(changes(*ALL))
+        yield one
+
+
+@pytest.fixture
+async def index(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> AsyncIterator[MemoryIndex]:
+    """An index of all the memories, to be written to."""
+    async with opened(kind, sparse, stand_in) as one:
+        await one.apply(changes(*ALL))
+        yield one
+
+
+async def snapshot(index: MemoryIndex) -> object:
+    scope = Scope(tenant=TENANT)
+    vector = (await HashingEmbedder().embed_query("harbour crane")).tolist()
+    return (
+        await index.search_dense(vector, scope, 10, -1.0),
+        await index.search_sparse(SparseEncoder().encode_query("harbour crane"), scope, 10),
+        await index.fetch([key(one.id) for one in OURS]),
+        await index.find_entities("harbour crane fjord labs", TENANT, 10),
+        index.position,
+    )
+
+
+async def everything(index: MemoryIndex) -> set[int]:
+    vector = (await HashingEmbedder().embed_query("anything")).tolist()
+    return {found for found, _ in await index.search_dense(vector, Scope(tenant=TENANT), 100, -1.0)}
+
+
+async def test_both_arms_find_what_shares_words_with_the_question(told: MemoryIndex):
+    assert (await dense(told, "harbour crane gearbox"))[0] == "crane"
+    assert (await lexical(told, "which gearboxes"))[0] == "crane"
+    assert await lexical(told, "zeppelin") == []
+    assert await lexical(told, "the of and") == []
+
+
+async def test_a_turn_is_found_by_the_words_of_the_turn_beside_it(told: MemoryIndex):
+    assert await lexical(told, "gearbox") == ["crane", "order"]
+
+
+async def test_dense_hits_below_the_threshold_are_left_out(told: MemoryIndex):
+    vector = (await HashingEmbedder().embed_query("harbour crane gearbox")).tolist()
+    everything = await told.search_dense(vector, Scope(tenant=TENANT), 10, -1.0)
+    assert len(everything) == 3
+    floor = everything[0][1] - 1e-3
+    assert await told.search_dense(vector, Scope(tenant=TENANT), 10, floor) == everything[:1]
+    assert [score for _, score in everything] == sorted((score for _, score in everything), reverse=True)
+
+
+async def test_no_more_than_the_limit_is_found(told: MemoryIndex):
+    assert len(await dense(told, "crane", limit=2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "seen"),
+    [
+        ({}, {"crane", "order", "shed"}),
+        ({"session_id": "s1"}, {"crane", "order"}),
+        ({"user_id": "u1"}, {"crane", "shed"}),
+        ({"kinds": ("observation", "plan")}, {"crane"}),
+        ({"tags": ("order", "boat")}, {"order"}),
+        ({"since": NOW - 60}, {"order"}),
+        ({"until": NOW - 60}, {"crane"}),
+        ({"since": NOW - 100, "until": NOW - 50}, {"crane"}),
+        ({"session_id": "s1", "user_id": "u1", "tags": ("harbour",)}, {"crane"}),
+        ({"session_id": "nowhere"}, set[str]()),
+        ({"since": 0.0, "until": 0.0}, set[str]()),
+    ],
+    ids=str,
+)
+async def test_every_part_of_a_scope_filters_both_arms(told: MemoryIndex, parts: dict[str, Any], seen: set[str]):
+    scope = Scope(tenant=TENANT, **parts)
+    assert set(await dense(told, "crane", scope)) == seen
+    assert set(await lexical(told, "crane gearbox ordered shed", scope)) == seen
+
+
+async def test_tenants_never_see_each_other(told: MemoryIndex):
+    other = Scope(tenant="other")
+    vector = (await HashingEmbedder().embed_query("harbour crane gearbox")).tolist()
+    terms = SparseEncoder().encode_query("harbour crane gearbox")
+    for scope, own in ((Scope(tenant=TENANT), OURS), (other, (THEIRS,)), (Scope(tenant=""), ())):
+        mine = {key(one.id, one.tenant) for one in own}
+        assert {found for found, _ in await told.search_dense(vector, scope, 10, -1.0)} == mine
+        for hits in await told.search_sparse(terms, scope, 10):
+            assert {found for found, _ in hits} <= mine
+    assert await told.speakers(TENANT) == {"Ana", "Bo"}
+    assert await told.speakers("other") == {"Eve"}
+    assert await told.speakers("nobody") == frozenset()
+    assert [label for label, _ in await told.find_entities("secret crane", "other", 5)] == ["Secret Crane"]
+    assert "Secret Crane" not in [label for label, _ in await told.find_entities("secret crane", TENANT, 5)]
+
+
+async def test_entities_are_found_by_the_words_of_their_names(told: MemoryIndex):
+    found = await told.find_entities("who works at the fjord labs?", TENANT, 5)
+    assert found[0][0] == "Fjord Labs"
+    assert await told.find_entities("of the", TENANT, 5) == []
+
+
+async def test_memories_are_fetched_whole_and_unknown_keys_are_left_out(told: MemoryIndex):
+    seen = await told.fetch([key("order"), key("nobody")])
+    assert set(seen) == {key("order")}
+    view = seen[key("order")]
+    assert (view.id, view.text, view.speaker, view.tags) == ("order", ORDER.text, "Ana", ("order",))
+    assert view.beside == (key("crane"),)
+    assert await told.fetch([]) == {}
+
+
+async def test_the_same_changes_again_change_nothing(index: MemoryIndex):
+    before = await snapshot(index)
+    await index.apply(changes(*ALL))
+    assert await snapshot(index) == before
+
+
+async def test_a_new_speaker_is_known_at_once(index: MemoryIndex):
+    assert await index.speakers(TENANT) == {"Ana", "Bo"}
+    await index.apply(changes(memory("new", "hello", speaker="Cy"), start=9))
+    assert await index.speakers(TENANT) == {"Ana", "Bo", "Cy"}
+    assert index.position == 9
+
+
+async def test_nothing_to_apply_moves_nothing(index: MemoryIndex):
+    await index.apply([])
+    assert index.position == 4
+
+
+async def test_hostile_texts_are_kept_and_found(index: MemoryIndex):
+    texts = ['"} OR tenant:other {', "zeppelin\x01\ufffd", "<|im_start|>", "👩🏽 " * 40, "a" * 9000]
+    hostile: list[Memory] = [
+        memory(f"h{place}", text, speaker=text[:200], tags=[text[:200]], entities=[text[:200]])
+        for place, text in enumerate(texts)
+    ]
+    await index.apply(changes(*hostile, start=10))
+    seen = await index.fetch([key(one.id) for one in hostile])
+    assert {view.id: view.text for view in seen.values()} == {one.id: one.text for one in hostile}
+    scope = Scope(tenant=TENANT, tags=('"} OR tenant:other {',))
+    found = await LexicalSource(index, SparseEncoder()).search(request("tenant other crane", scope=scope))
+    assert [hit.key for hit in found] == [key("h0")]
+
+
+async def test_an_updated_memory_takes_the_place_of_the_old_one(index: MemoryIndex):
+    before = await everything(index)
+    moved = replace(changes(CRANE)[0], memory=replace(CRANE, title="Zeppelin"))
+    await index.apply([moved])
+    assert await everything(index) == before
+    assert await lexical(index, "zeppelin") == ["crane"]
+
+
+async def test_a_memory_that_comes_twice_in_one_batch_is_as_it_was_last(index: MemoryIndex):
+    first = memory("twice", "zeppelin")
+    later = replace(first, title="Balloon")
+    await index.apply([*changes(first, start=5), *changes(later, start=6)])
+    assert (await index.fetch([key("twice")]))[key("twice")].title == "Balloon"
+    assert await lexical(index, "balloon", memories=[first]) == ["twice"]
+    assert index.position == 6
+
+
+async def test_many_changes_at_once_are_all_there(index: MemoryIndex):
+    many = [memory(f"m{number}", f"note number {number}") for number in range(180)]
+    await index.apply(changes(*many, start=10))
+    assert index.position == 189
+    assert len(await index.fetch([key(one.id) for one in many])) == 180
+
+
+@pytest.mark.parametrize("kind", KINDS[1:], indirect=True)
+async def test_a_server_finds_the_same_twenty_as_the_embedded_index(
+    kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn
+):
+    words = "harbour crane gearbox shed boat dentist winter letter lantern gull".split()
+    many = [
+        memory(
+            f"m{number}",
+            " ".join(words[(number * step) % len(words)] for step in range(1, 3 + number % 11)) + f" item{number}",
+            speaker=("Ana", "Bo", "Cy")[number % 3],
+            session_id=f"s{number % 9}",
+            tags=[f"t{number % 4}"],
+            entities=[f"{words[number % len(words)]} {number % 7}"],
+            occurred_at=NOW - 1000 * number,
+            tenant=(TENANT, "other")[number % 5 == 4],
+        )
+        for number in range(300)
+    ]
+    steps = changes(*many)
+    async with opened("edge", sparse, stand_in) as embedded, opened(kind, sparse, stand_in) as served:
+        for one in (embedded, served):
+            for start in range(0, len(steps), 100):
+                await one.apply(steps[start : start + 100])
+        scopes = [
+            Scope(tenant=TENANT),
+            Scope(tenant=TENANT, session_id="s3"),
+            Scope(tenant=TENANT, tags=("t1", "t2"), since=NOW - 200_000),
+        ]
+        for question in ("the harbour crane's gearbox", "a letter to the dentist", "gulls in winter item17"):
+            vector = (await HashingEmbedder().embed_query(question)).tolist()
+            terms = sparse.encode_query(question)
+            for scope in scopes:
+                wide = [await one.search_dense(vector, scope, 300, 0.05) for one in (embedded, served)]
+                assert_same_order(*wide)
+                both = [await one.search_sparse(terms, scope, 300) for one in (embedded, served)]
+                for mine, theirs in zip(*both, strict=True):
+                    assert_same_order(mine, theirs)
+            entities = [await one.find_entities(question, TENANT, 300) for one in (embedded, served)]
+            assert_same_order(*entities)
+        keys = [key(one.id) for one in many[:50]]
+        assert await embedded.fetch(keys) == await served.fetch(keys)
+        assert await embedded.speakers(TENANT) == await served.speakers(TENANT)
+
+
+def assert_same_order(mine: Any, theirs: Any) -> None:
+    """The same twenty first, by the order that recall gives them: score to 1e-4, then key."""
+    first = [sorted(found, key=lambda hit: (-round(hit[1], 4), hit[0]))[:20] for found in (mine, theirs)]
+    assert len(first[0]) > 0
+    assert [name for name, _ in first[0]] == [name for name, _ in first[1]]
+    assert [score for _, score in first[0]] == pytest.approx([score for _, score in first[1]], abs=1e-4)
