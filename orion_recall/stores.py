@@ -23,6 +23,8 @@ from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.rdf import RdfGraph, RdfSource
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
+from orion_recall.sources.sparql import SparqlGraph
+from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
@@ -84,7 +86,16 @@ def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> Mem
 
 
 def _graph(settings: Settings) -> MemoryGraph:
-    return RdfGraph(settings.data_dir / "graph")
+    if settings.sparql_url is None:
+        return RdfGraph(settings.data_dir / "graph")
+    server = SparqlServer(
+        url=settings.sparql_url,
+        update_url=settings.sparql_update_url,
+        user=settings.sparql_user,
+        password=settings.sparql_password,
+        token=settings.sparql_token,
+    )
+    return SparqlGraph(SparqlClient(server))
 
 
 async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
