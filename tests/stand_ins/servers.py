@@ -21,7 +21,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is sent back: after `delay_s`, and with `drip_s` one byte at a time with that pause between two."""
+    """What is sent back: after `delay_s`, and with `drip_s` one byte at a time with that pause between two.
+
+    With a header `Connection: close` its length is not said, and the connection ends with it.
+    """
 
     status: int = 200
     media_type: str = "application/json"
@@ -58,6 +61,8 @@ class StandIn:
                 if answer.delay_s and not await _still_there(reader, answer.delay_s):
                     return
                 await self._send(answer, reader, writer)
+                if answer.headers.get("Connection") == "close":
+                    return
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:

@@ -1,0 +1,193 @@
+"""The graph on a SPARQL server that comes and goes, and that others write to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from source_samples import changes, key, memory
+
+from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.updates import POSITION_QUERY, updates
+from orion_recall.sources.sparql import SparqlGraph
+from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
+from tests.stand_ins.oxigraph import Oxigraph, oxigraph
+from tests.stand_ins.servers import Answer, answering, hanging
+
+ALL = tuple(memory(f"m{number}", f"Ana sees the Aurora, {number}.", speaker="Ana") for number in range(6))
+POSITION = "<urn:orion:projection> <urn:orion:vocabulary:position>"
+
+
+def graph_at(url: str, *, query_timeout_s: float = 10.0) -> SparqlGraph:
+    return SparqlGraph(SparqlClient(SparqlServer(url=url), query_timeout_s=query_timeout_s))
+
+
+@pytest.fixture
+async def graph(empty_oxigraph: Oxigraph) -> AsyncIterator[SparqlGraph]:
+    opened = graph_at(empty_oxigraph.url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def everything(graph: SparqlGraph) -> set[tuple[str, ...]]:
+    rows = await graph.select("SELECT ?g ?s ?p ?o WHERE { GRAPH ?g { ?s ?p ?o } }")
+    return {tuple(row[name] for name in "gspo") for row in rows}
+
+
+async def positions(graph: SparqlGraph) -> list[str]:
+    return [row["position"] for row in await graph.select(POSITION_QUERY)]
+
+
+async def test_it_is_one_copy_for_all_named_after_its_address(graph: SparqlGraph, empty_oxigraph: Oxigraph):
+    assert (graph.shared, graph.copy, graph.kind) == (True, empty_oxigraph.url, "graph")
+
+
+async def test_the_position_is_kept_in_the_default_graph_as_the_embedded_one_keeps_it(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    await graph.apply(changes(*ALL))
+    assert await positions(graph) == ["6"]
+    other = graph_at(empty_oxigraph.url)
+    await other.open()
+    assert other.position == 6
+    assert await everything(other) == await everything(graph)
+    await other.close()
+
+
+async def test_one_that_believes_to_be_elsewhere_writes_nothing_and_learns_where_the_graph_is(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    other = graph_at(empty_oxigraph.url)
+    await other.open()
+    await graph.apply(changes(*ALL))
+    before = await everything(graph)
+    await other.apply(changes(memory("late", "Bo is late."), start=1))
+    assert other.position == 6
+    assert await everything(graph) == before
+    await other.apply(changes(memory("next", "Bo is next."), start=7))
+    assert (other.position, set(await graph.fetch([key("next"), key("late")]))) == (7, {key("next")})
+    await other.close()
+
+
+async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph, empty_oxigraph: Oxigraph):
+    a, b, c = (memory(name, f"turn {name}", session_id="talk") for name in "abc")
+    late = list(updates(changes(a, c), 0))
+    await graph.apply(changes(a, c))
+    await graph.apply(changes(a, b, c, start=3))
+    before = await everything(graph)
+    for request in late:
+        await empty_oxigraph.update(request)
+    assert await everything(graph) == before
+    assert await positions(graph) == ["5"]
+
+
+async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    (request,) = updates(changes(*ALL), 0)
+    *parts, _ = request.split(";\n")
+    await empty_oxigraph.update(";\n".join(parts))
+    assert await graph.fetch([key("m0")]) != {}
+    await graph.open()
+    assert graph.position == 0
+    await graph.apply(changes(*ALL))
+    assert graph.position == 6
+
+
+async def test_long_batches_come_in_several_requests_and_are_claimed_last():
+    long = [memory(f"long{number}", f"{number} " + "word " * 19_000) for number in range(12)]
+    parts = list(updates(changes(*long), 0))
+    assert len(parts) > 2
+    assert max(map(len, parts)) < 1_000_000
+    assert [part.count("INSERT { <urn:orion:projection>") for part in parts[:-1]] == [1] + [0] * (len(parts) - 2)
+    assert parts[-1].split(";\n")[-1].startswith(f"DELETE {{ {POSITION} ?any }}")
+
+
+async def test_two_positions_count_as_the_lower_and_become_one(graph: SparqlGraph, empty_oxigraph: Oxigraph):
+    await graph.apply(changes(*ALL))
+    await empty_oxigraph.update(f"INSERT DATA {{ {POSITION} 4 }}")
+    await graph.open()
+    assert graph.position == 4
+    await graph.apply(changes(*ALL[4:], start=5))
+    assert await positions(graph) == ["6"]
+
+
+async def test_a_position_that_is_no_number_is_an_error(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph, caplog: pytest.LogCaptureFixture
+):
+    await empty_oxigraph.update(f'INSERT DATA {{ {POSITION} "six" }}')
+    with caplog.at_level(logging.WARNING, "orion_recall.sources"):
+        await graph.open()
+    assert "a position that is no number" in caplog.text
+
+
+async def test_a_server_that_is_away_at_the_start_is_found_when_it_comes(caplog: pytest.LogCaptureFixture):
+    async with oxigraph() as server:
+        first = graph_at(server.url)
+        await first.open()
+        await first.apply(changes(*ALL))
+        await first.close()
+        await server.stop()
+        graph = graph_at(server.url)
+        with caplog.at_level(logging.WARNING, "orion_recall.sources"):
+            await graph.open()
+        assert "cannot be reached" in caplog.text
+        assert graph.position == 0
+        with pytest.raises(TransientSourceError, match="cannot be reached"):
+            await graph.select("SELECT * WHERE { ?s ?p ?o }")
+        with pytest.raises(TransientSourceError, match="cannot be reached"):
+            await graph.apply(changes(*ALL))
+        await server.start()
+        assert set(await graph.fetch([key("m1")])) == {key("m1")}
+        assert graph.position == 6
+        await graph.close()
+
+
+async def test_a_server_that_comes_back_empty_is_noticed_and_filled_from_the_beginning(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    await graph.apply(changes(*ALL))
+    before = await everything(graph)
+    await empty_oxigraph.update("DROP ALL")
+    await graph.apply(changes(memory("new", "Bo is new."), start=7))
+    assert (graph.position, await everything(graph)) == (0, set())
+    await graph.apply(changes(*ALL))
+    assert (graph.position, await everything(graph)) == (6, before)
+
+
+async def test_a_search_after_a_failure_looks_where_the_graph_is_now():
+    async with oxigraph() as server:
+        graph = graph_at(server.url)
+        await graph.open()
+        await graph.apply(changes(*ALL))
+        await server.stop()
+        with pytest.raises(TransientSourceError):
+            await graph.select("SELECT * WHERE { ?s ?p ?o }")
+        await server.start()
+        await server.update("DROP ALL")
+        assert await graph.select("SELECT * WHERE { ?s ?p ?o }") == []
+        assert graph.position == 0
+        await graph.close()
+
+
+async def test_a_server_that_keeps_nothing_is_an_error_and_not_an_endless_loop():
+    empty = b'{"head": {"vars": []}, "results": {"bindings": []}}'
+    async with answering(lambda _: Answer(media_type="application/sparql-results+json", body=empty)) as stand_in:
+        graph = graph_at(f"{stand_in.url}/query")
+        await graph.open()
+        with pytest.raises(SourceError, match="does not give back what was written"):
+            await graph.apply(changes(*ALL))
+        await graph.close()
+
+
+async def test_a_server_that_hangs_does_not_hold_up_the_start(caplog: pytest.LogCaptureFixture):
+    async with hanging() as stand_in:
+        graph = graph_at(f"{stand_in.url}/query", query_timeout_s=0.1)
+        with caplog.at_level(logging.WARNING, "orion_recall.sources"):
+            async with asyncio.timeout(5):
+                await graph.open()
+        assert "gave no answer" in caplog.text
+        await graph.close()
