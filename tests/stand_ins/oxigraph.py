@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import socket
 import sysconfig
 import tempfile
@@ -49,6 +50,16 @@ class Oxigraph:
         if process is not None:
             process.kill()
             await process.wait()
+
+    def pause(self) -> None:
+        """From now on it accepts connections and does nothing, until `resume`."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on where it was paused."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
 
     async def update(self, text: str) -> None:
         """Carry out an update, as somebody else's program would."""

@@ -97,15 +97,6 @@ async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
     assert graph.position == 6
 
 
-async def test_long_batches_come_in_several_requests_and_are_claimed_last():
-    long = [memory(f"long{number}", f"{number} " + "word " * 19_000) for number in range(12)]
-    parts = list(updates(changes(*long), 0))
-    assert len(parts) > 2
-    assert max(map(len, parts)) < 1_000_000
-    assert [part.count("INSERT { <urn:orion:projection>") for part in parts[:-1]] == [1] + [0] * (len(parts) - 2)
-    assert parts[-1].split(";\n")[-1].startswith(f"DELETE {{ {POSITION} ?any }}")
-
-
 async def test_two_positions_count_as_the_lower_and_become_one(graph: SparqlGraph, empty_oxigraph: Oxigraph):
     await graph.apply(changes(*ALL))
     await empty_oxigraph.update(f"INSERT DATA {{ {POSITION} 4 }}")
