@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import SettingsError, SourceError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
@@ -87,6 +87,9 @@ def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> Mem
 
 def _graph(settings: Settings) -> MemoryGraph:
     if settings.sparql_url is None:
+        for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
+            if getattr(settings, name) is not None:
+                raise SettingsError(f"ORION_{name.upper()} is set and ORION_SPARQL_URL is not: set both or neither")
         return RdfGraph(settings.data_dir / "graph")
     server = SparqlServer(
         url=settings.sparql_url,

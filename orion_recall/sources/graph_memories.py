@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from orion_recall.errors import SourceError
 from orion_recall.graph.vocabulary import ORION, key_of, memory_iri
 from orion_recall.text import text_hash
 from orion_recall.values import MemoryView
@@ -21,12 +22,15 @@ def memories_query(keys: Sequence[int]) -> str:
 
 
 def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
-    """The memories that the rows tell of, by key."""
+    """The memories that the rows tell of, by key; SourceError for rows that are no answer to `memories_query`."""
     told: dict[str, dict[str, list[str]]] = {}
-    for row in rows:
-        name = row["property"].removeprefix(str(ORION))
-        told.setdefault(row["memory"], {}).setdefault(name, []).append(row["value"])
-    return {key_of(memory): _view(properties) for memory, properties in told.items() if "id" in properties}
+    try:
+        for row in rows:
+            name = row["property"].removeprefix(str(ORION))
+            told.setdefault(row["memory"], {}).setdefault(name, []).append(row["value"])
+        return {key_of(memory): _view(found) for memory, found in told.items() if "id" in found}
+    except (LookupError, ValueError) as error:
+        raise SourceError("the graph answers with rows that were not asked for") from error
 
 
 def _view(told: Mapping[str, Sequence[str]]) -> MemoryView:

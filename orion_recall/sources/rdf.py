@@ -171,11 +171,15 @@ class RdfSource:
             hops=request.hops,
             max_statements=request.max_statements,
         )
-        found = _gather(await self._graph.select(query), [weight for _, weight in seeds], request.question.terms)
-        hits = [
-            Hit(key=key_of(memory), score=round(way.score, 6), statements=tuple(way.statements)[:3])
-            for memory, way in found.items()
-        ]
+        rows = await self._graph.select(query)
+        try:
+            found = _gather(rows, [weight for _, weight in seeds], request.question.terms)
+            hits = [
+                Hit(key=key_of(memory), score=round(way.score, 6), statements=tuple(way.statements)[:3])
+                for memory, way in found.items()
+            ]
+        except (LookupError, ValueError) as error:
+            raise SourceError("the graph answers with rows that were not asked for") from error
         hits.sort(key=lambda hit: (-hit.score, str(hit.key)))
         return hits[: request.limit]
 

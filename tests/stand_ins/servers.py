@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -41,12 +42,12 @@ class StandIn:
         self.answer = answer
         self.asked: list[Asked] = []
         self.connections: set[asyncio.StreamWriter] = set()
-        self.port = 0
+        self.scheme, self.port = "http", 0
 
     @property
     def url(self) -> str:
         """The server's root."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until the client leaves it."""
@@ -87,10 +88,13 @@ class StandIn:
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[Asked], Answer | None]) -> AsyncGenerator[StandIn]:
+async def answering(
+    answer: Callable[[Asked], Answer | None], *, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[StandIn]:
     """A server on a free port; where `answer` gives None it says nothing and keeps the connection."""
     stand_in = StandIn(answer)
-    server = await asyncio.start_server(stand_in.talk, "127.0.0.1", 0)
+    server = await asyncio.start_server(stand_in.talk, "127.0.0.1", 0, ssl=tls)
+    stand_in.scheme = "http" if tls is None else "https"
     stand_in.port = server.sockets[0].getsockname()[1]
     try:
         yield stand_in

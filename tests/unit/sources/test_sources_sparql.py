@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
-from source_samples import changes, key, memory
+from source_samples import changes, key, memory, request
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.updates import POSITION_QUERY, updates
+from orion_recall.graph.vocabulary import ORION
+from orion_recall.sources.rdf import RdfSource
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
-from tests.stand_ins.servers import Answer, answering, hanging
+from tests.stand_ins.servers import Answer, Asked, answering, hanging
 
 ALL = tuple(memory(f"m{number}", f"Ana sees the Aurora, {number}.", speaker="Ana") for number in range(6))
 POSITION = "<urn:orion:projection> <urn:orion:vocabulary:position>"
@@ -78,8 +82,8 @@ async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph
     await graph.apply(changes(a, c))
     await graph.apply(changes(a, b, c, start=3))
     before = await everything(graph)
-    for request in late:
-        await empty_oxigraph.update(request)
+    for operation in late:
+        await empty_oxigraph.update(operation)
     assert await everything(graph) == before
     assert await positions(graph) == ["5"]
 
@@ -172,6 +176,40 @@ async def test_a_server_that_keeps_nothing_is_an_error_and_not_an_endless_loop()
         with pytest.raises(SourceError, match="does not give back what was written"):
             await graph.apply(changes(*ALL))
         await graph.close()
+
+
+STRANGE = [
+    {"x": "1"},
+    {"seed": "9", "hop": "1", "memory": "urn:orion:memory:1", "property": "p"},
+    {"seed": "0", "hop": "1", "memory": "urn:theirs", "property": f"{ORION}id", "value": "1"},
+]
+
+
+@pytest.mark.parametrize("row", STRANGE, ids=str)
+async def test_rows_that_were_not_asked_for_are_a_source_error(row: dict[str, str]):
+    rows = [{name: {"type": "literal", "value": value} for name, value in row.items()}]
+    body = json.dumps({"head": {"vars": list(row)}, "results": {"bindings": rows}}).encode()
+    answer = Answer(media_type="application/sparql-results+json", body=body)
+
+    def told(asked: Asked) -> Answer:
+        nothing = b'{"head": {"vars": []}, "results": {"bindings": []}}'
+        return replace(answer, body=nothing) if POSITION in asked.body.decode() else answer
+
+    async with answering(told) as stand_in:
+        graph = graph_at(f"{stand_in.url}/query")
+        await graph.open()
+        with pytest.raises(SourceError, match="rows that were not asked for"):
+            await graph.fetch([1])
+        with pytest.raises(SourceError, match="rows that were not asked for"):
+            await RdfSource(graph, OneName()).search(request("Aurora"))
+        await graph.close()
+
+
+class OneName:
+    """Finds one entity in every text."""
+
+    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        return [("Aurora", 1.0)]
 
 
 async def test_a_server_that_hangs_does_not_hold_up_the_start(caplog: pytest.LogCaptureFixture):

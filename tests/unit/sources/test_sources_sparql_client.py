@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import shutil
+import ssl
+import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import httpcore
@@ -251,6 +255,27 @@ async def test_a_server_that_is_not_there_is_a_passing_error():
         with pytest.raises(TransientSourceError, match=r"cannot be reached: .+") as failed:
             await client.select(QUERY)
         assert "hunter2" not in str(failed.value)
+
+
+@pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl, which makes the certificate, is not installed"
+)
+async def test_a_certificate_is_checked_against_the_authorities_that_are_trusted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    key_file, certificate = folder / "key.pem", folder / "certificate.pem"
+    subject = ["-subj", "/CN=stand-in", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*made, "-keyout", key_file, "-out", certificate], check=True, capture_output=True)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate, key_file)
+    async with answering(told(), tls=tls) as stand_in:
+        async with client_of(stand_in) as client:
+            with pytest.raises(TransientSourceError, match=r"cannot be reached: .*CERTIFICATE_VERIFY_FAILED"):
+                await client.select(QUERY)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        async with client_of(stand_in) as client:
+            assert len(await client.select(QUERY)) == 1
 
 
 async def test_half_a_character_is_not_sent():
