@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orion_recall.errors import SettingsError, SourceError
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
@@ -102,10 +102,13 @@ def _graph(settings: Settings) -> MemoryGraph:
 
 
 async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
-    """The part, open until the stack ends; None when it cannot be used, with the reason in `broken`."""
+    """The part until the stack ends, open or to open by itself; None when it is broken, with why in `broken`."""
     try:
         await part.open()
+    except TransientSourceError as error:
+        log.warning("the %s is not there yet: %s", part.kind, error)
     except SourceError as error:
+        await part.close()
         broken[part.kind] = str(error)
         log.error("the %s cannot be used: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
         return None

@@ -49,19 +49,23 @@ class Projection(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether other workers have the same copy, so that only one of them at a time may apply changes to it."""
+        """Whether several workers search and write this one copy; only one of them may write at a time."""
         ...
 
     @property
     def copy(self) -> str | None:
-        """The name the copy is registered under; None: it is this worker's own, named after node and folder."""
+        """The name the copy is registered under; None: that of the node and its data folder."""
         ...
 
     @property
     def position(self) -> int: ...
 
     async def open(self) -> None:
-        """Ready to search and to write; SourceError when it cannot be used, EngineError when another holds it."""
+        """Ready to search and to write; again is harmless for a shared copy, and reads its position anew.
+
+        SourceError when it cannot be used, EngineError when another holds it. After TransientSourceError it is not
+        there now: it opens by itself with the first call that finds it.
+        """
         ...
 
     async def close(self) -> None: ...

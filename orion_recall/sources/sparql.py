@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.updates import POSITION_QUERY, updates
 from orion_recall.sources.graph_memories import Row, memories, memories_query
 from orion_recall.sources.sparql_client import SparqlClient
@@ -19,7 +19,7 @@ from orion_recall.values import Change, MemoryView
 
 log = logging.getLogger("orion_recall.sources")
 
-_FIRST_LOOK_S = 2.0
+_LOOK_S = 2.0
 
 
 class SparqlGraph:
@@ -44,16 +44,16 @@ class SparqlGraph:
         return self._position
 
     async def open(self) -> None:
-        """See where the graph is. A server that is away or wrong is said in the log, and asked again later."""
+        """See where the graph is; again when another may have moved it.
+
+        TransientSourceError whatever keeps the server from telling: it may change there, without a word to us.
+        """
         try:
-            async with asyncio.timeout(_FIRST_LOOK_S):
-                await self._look()
-        except (SourceError, TimeoutError) as error:
-            why = (
-                str(error)
-                or f"the SPARQL server at {self._client.address} gave no answer within {_FIRST_LOOK_S:g} s"
-            )
-            log.warning("the graph is not there yet: %s", why)
+            await self._look(timeout_s=_LOOK_S)
+        except TransientSourceError:
+            raise
+        except SourceError as error:
+            raise TransientSourceError(str(error)) from error
 
     async def close(self) -> None:
         """Close the connections."""
@@ -97,9 +97,9 @@ class SparqlGraph:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
-    async def _look(self) -> None:
+    async def _look(self, *, timeout_s: float | None = None) -> None:
         """Read the position from the server."""
-        rows = await self._client.select(POSITION_QUERY)
+        rows = await self._client.select(POSITION_QUERY, timeout_s=timeout_s)
         try:
             # More than one would be somebody's mistake: writing again from the lowest mends it.
             position = min((int(row["position"]) for row in rows), default=0)

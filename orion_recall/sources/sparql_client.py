@@ -116,9 +116,9 @@ class SparqlClient:
         if http is not None:
             await http.aclose()
 
-    async def select(self, query: str) -> list[Row]:
+    async def select(self, query: str, *, timeout_s: float | None = None) -> list[Row]:
         """The rows of a SELECT, values as text; unbound ones are absent."""
-        body = await self._post(self._server.url, query, "query", self._query_timeout_s)
+        body = await self._post(self._server.url, query, "query", timeout_s or self._query_timeout_s)
         if len(body) <= _PARSED_HERE:
             return self._rows(body)
         return await asyncio.to_thread(self._rows, body)
