@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
@@ -25,6 +25,8 @@ from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
+from orion_recall.sources.sparql import SparqlGraph
+from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
@@ -89,7 +91,19 @@ def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> Mem
 
 
 def _graph(settings: Settings) -> MemoryGraph:
-    return RdfGraph(settings.data_dir / "graph")
+    if settings.sparql_url is None:
+        for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
+            if getattr(settings, name) is not None:
+                raise SettingsError(f"ORION_{name.upper()} is set and ORION_SPARQL_URL is not: set both or neither")
+        return RdfGraph(settings.data_dir / "graph")
+    server = SparqlServer(
+        url=settings.sparql_url,
+        update_url=settings.sparql_update_url,
+        user=settings.sparql_user,
+        password=settings.sparql_password,
+        token=settings.sparql_token,
+    )
+    return SparqlGraph(SparqlClient(server))
 
 
 async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:

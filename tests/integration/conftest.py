@@ -30,6 +30,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres import Connection, migrate
 from orion_recall.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 
 _TEMPLATE = "orion_template"
 
@@ -229,6 +230,13 @@ async def service_database(service_engines: EmbeddedEngines) -> AsyncGenerator[C
     connection = cast("Connection", opened)
     yield connection
     await connection.close()
+
+
+@pytest.fixture
+async def sparql_server() -> AsyncGenerator[Oxigraph]:
+    """A SPARQL server of the test's own: it may stop it, pause it and start it again."""
+    async with oxigraph() as server:
+        yield server
 
 
 @pytest.fixture

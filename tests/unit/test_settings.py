@@ -129,6 +129,33 @@ def test_every_setting_but_its_own_place_is_described():
     assert undescribed == {"node", "instance", "log_level"}
 
 
+@pytest.mark.parametrize("name", ["ORION_SPARQL_URL", "ORION_SPARQL_UPDATE_URL"])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("localhost:7878/query", "write http://host:7878/query"),
+        ("ftp://host/query", "write http://host:7878/query"),
+        ("http:///query", "write http://host:7878/query"),
+        ("http://host:x/query", "Port"),
+        ("http://ana:hunter2@host/query", "belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD"),
+    ],
+)
+def test_a_sparql_address_is_one_and_holds_no_password(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=said) as refused:
+        Settings.read()
+    assert name in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_sparql_secrets_do_not_show():
+    settings = Settings.read(sparql_url="https://h/query", sparql_password="hunter2", sparql_token="hunter2")
+    assert settings.sparql_url == "https://h/query"
+    assert "hunter2" not in f"{settings!r} {settings.model_dump_json()}"
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("ORION_TENANTS", ","), ("ORION_REDIS_URL", "foo"), ("ORION_TENANTS", "")]
 )

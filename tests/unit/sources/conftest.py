@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
 
 from orion_recall.models.sparse import SparseEncoder
+from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 
@@ -29,3 +30,16 @@ def stand_in() -> Iterator[QdrantStandIn]:
     """A Qdrant stand-in for the whole run. Tests use collections of their own, and do not stop it."""
     with qdrant_stand_in() as one:
         yield one
+
+
+@pytest.fixture(scope="session")
+async def _oxigraph() -> AsyncGenerator[Oxigraph]:
+    async with oxigraph() as server:
+        yield server
+
+
+@pytest.fixture
+async def empty_oxigraph(_oxigraph: Oxigraph) -> Oxigraph:
+    """A running SPARQL server that holds nothing."""
+    await _oxigraph.update("DROP ALL")
+    return _oxigraph

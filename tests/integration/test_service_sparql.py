@@ -1,0 +1,173 @@
+"""A whole service whose graph is on a SPARQL server that is away, killed, hung and back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import pytest
+from executor import until
+from serving import caught_up
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+from tests.stand_ins.oxigraph import Oxigraph
+
+WORK = {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana"}
+CRANE = {"id": "m-crane", "text": "The harbour crane needs a new gearbox.", "speaker": "Bo", "entities": ["Ana"]}
+DEADLINE_MS = 2000
+
+
+@asynccontextmanager
+async def served(settings: Settings) -> AsyncGenerator[tuple[Service, RecallClient]]:
+    """A service that takes queries, and a client of it."""
+    async with Service.start(settings) as service:
+        ready = asyncio.Event()
+        task = asyncio.create_task(service.serve(ready))
+        await ready.wait()
+        try:
+            async with RecallClient.connect(settings.bus_url or "", prefix=settings.prefix) as client:
+                yield service, client
+        finally:
+            service.stop()
+            await task
+
+
+@pytest.fixture
+def settings(
+    engines: EmbeddedEngines, database: str, sparql_server: Oxigraph, the_bus_is_left_clean: list[str]
+) -> Generator[Settings]:
+    the_bus_is_left_clean.append(engines.redis_url)
+    data_dir = Path(tempfile.mkdtemp(prefix="orion-test-"))
+    yield Settings.read(
+        redis_url=engines.redis_url,
+        postgres_dsn=database,
+        sparql_url=sparql_server.url,
+        data_dir=data_dir,
+        prefix=f"t-{uuid4().hex}:",
+        refresh_ms=100,
+        claim_idle_ms=500,
+        reply_ttl_s=60,
+        deadline_ms=DEADLINE_MS,
+    )
+    shutil.rmtree(data_dir, ignore_errors=True)
+
+
+async def asked(client: RecallClient) -> tuple[str, str, int, str]:
+    """One recall, inside the deadline: its outcome, and status, hits and error of the graph."""
+    began = time.monotonic()
+    reply = await client.recall("Where does Ana work?", options={})
+    assert time.monotonic() - began < DEADLINE_MS / 1000 + 1.0
+    stats = reply.bundle.stats
+    graph = (stats.sources or {})["rdf"]
+    assert [item.id for item in reply.bundle.items][:1] == ["m-work"]
+    return str(stats.outcome), graph.status, graph.count, graph.error or ""
+
+
+async def recovered(client: RecallClient, hits: int) -> None:
+    """Returns once the graph answers with that many hits."""
+
+    async def well() -> bool:
+        outcome, status, count, _ = await asked(client)
+        return (outcome, status, count) == ("ok", "ok", hits)
+
+    await until(well, f"{hits} hits from the graph")
+
+
+def connections_to(server: Oxigraph) -> int:
+    """How many connections this process has to the server."""
+    found: list[Any] = psutil.Process(os.getpid()).net_connections("tcp")
+    return sum(bool(one.raddr) and one.raddr.port == server.port for one in found)
+
+
+async def test_a_service_stores_to_and_recalls_from_a_sparql_server_that_comes_and_goes(
+    settings: Settings, sparql_server: Oxigraph
+) -> None:
+    await sparql_server.stop()
+    async with served(settings) as (service, client):
+        assert service.opened.broken == {}
+        receipt = await client.store([WORK])
+
+        async def found_by_the_index() -> bool:
+            return (await client.recall("Where does Ana work?", options={})).bundle.items != []
+
+        await until(found_by_the_index, "the index has the memory")
+        outcome, status, _, error = await asked(client)
+        assert (outcome, status) == ("degraded", "failed")
+        assert f"127.0.0.1:{sparql_server.port}/query" in error
+
+        await sparql_server.start()
+        await caught_up(service, receipt.position or 0)
+        await recovered(client, 1)
+
+        await sparql_server.stop()
+        outcome, status, _, error = await asked(client)
+        assert (outcome, status) == ("degraded", "failed")
+        assert "cannot be reached" in error
+        receipt = await client.store([CRANE])
+        assert receipt.stored == 1, "the record does not wait for the graph"
+
+        await sparql_server.start()
+        await caught_up(service, receipt.position or 0)
+        await recovered(client, 2)
+
+
+async def test_a_server_that_hangs_costs_its_hits_and_leaves_nothing_behind(
+    settings: Settings, sparql_server: Oxigraph
+) -> None:
+    async with served(settings) as (service, client):
+        receipt = await client.store([WORK])
+        await caught_up(service, receipt.position or 0)
+        await recovered(client, 1)
+        tasks = len(asyncio.all_tasks())
+        sparql_server.pause()
+        try:
+            statuses = [await asked(client) for _ in range(4)]
+            assert [(outcome, status) for outcome, status, _, _ in statuses] == [
+                *[("degraded", "late")] * 3,
+                ("degraded", "failed"),
+            ]
+            assert "no answer within" in statuses[-1][3]
+
+            async def let_go() -> bool:
+                return connections_to(sparql_server) == 0 and len(asyncio.all_tasks()) <= tasks
+
+            await until(let_go, "no connection and no task left behind")
+        finally:
+            sparql_server.resume()
+        await recovered(client, 1)
+
+
+async def test_a_server_that_comes_back_empty_is_filled_again(settings: Settings, sparql_server: Oxigraph) -> None:
+    async with served(settings) as (service, client):
+        receipt = await client.store([WORK, CRANE])
+        await caught_up(service, receipt.position or 0)
+        await recovered(client, 2)
+        await sparql_server.stop()
+        assert (await asked(client))[:2] == ("degraded", "failed")
+        shutil.rmtree(sparql_server.folder)
+        await sparql_server.start()
+        await recovered(client, 2)
+
+
+async def test_a_restarted_worker_goes_on_where_the_server_is(settings: Settings, sparql_server: Oxigraph) -> None:
+    async with served(settings) as (service, client):
+        receipt = await client.store([WORK])
+        await caught_up(service, receipt.position or 0)
+    async with served(settings) as (service, client):
+        graph = service.opened.graph
+        assert graph is not None
+        assert (graph.position, graph.shared, graph.copy) == (receipt.position, True, sparql_server.url)
+        await recovered(client, 1)
+    assert not (settings.data_dir / "graph").exists()
