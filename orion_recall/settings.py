@@ -69,6 +69,7 @@ class Settings(BaseSettings):
     timeline_tenant: str | None = Field(
         default=None, description="the tenant that a table without a tenant column belongs to"
     )
+    mappings: Path | None = Field(default=None, description="YAML file that maps stores of others")
     model_path: Path | None = Field(default=None, description="folder of ONNX embedding weights")
 
     node: str = Field(default_factory=socket.gethostname)

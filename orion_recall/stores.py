@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from orion_recall.errors import SourceError
+from orion_recall.mapped_stores import open_mapped
+from orion_recall.mappings import load_mappings
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
@@ -22,6 +24,7 @@ from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
@@ -53,18 +56,22 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
         broken: dict[str, str] = {}
         index = await _usable(_index(settings, embedder, sparse), broken, stack)
         graph = await _usable(_graph(settings), broken, stack)
-        arms: dict[SourceName, Source] = {
-            "vector": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"]),
-            "lexical": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"]),
-            "rdf": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"]),
+        arms: dict[SourceName, dict[str, Source]] = {
+            "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
+            "lexical": {"": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"])},
+            "rdf": {"": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"])},
+            "sql_timeline": {},
         }
         if settings.dsn is not None:
             timeline = TimelineSource(settings.dsn, _timeline_table(settings))
             stack.push_async_callback(timeline.close)
-            arms["sql_timeline"] = timeline
+            arms["sql_timeline"][""] = timeline
+        stores_of_others = load_mappings(settings.mappings)
+        for arm, name, source in await open_mapped(stores_of_others, settings, embedder, sparse, stack):
+            arms[arm][name] = source
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
-            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=index),
+            sources=Sources(arms=_one_each(arms), tokens=tokens, readers=readers, lexicon=index),
             embedder=embedder,
             index=index,
             graph=graph,
@@ -97,6 +104,15 @@ async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitSt
         return None
     stack.push_async_callback(part.close)
     return part
+
+
+def _one_each(arms: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[SourceName, Source]:
+    """One source an arm; several stores of one arm are asked together. The service's own has no name."""
+    return {
+        arm: stores[""] if list(stores) == [""] else SeveralStores(arm, stores)
+        for arm, stores in arms.items()
+        if stores
+    }
 
 
 def _timeline_table(settings: Settings) -> TimelineTable:
