@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from pydantic import SecretStr
 from qdrant_client import AsyncQdrantClient
 
 from orion_recall.errors import SettingsError
-from orion_recall.mappings import Mappings, QdrantMapping, TableMapping
+from orion_recall.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.mapped_qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource
+from orion_recall.sources.mapped_sparql import MappedGraphSource
 from orion_recall.sources.source import Source
+from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.sources.timeline import ROLES, TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
@@ -40,6 +43,10 @@ async def open_mapped(
         parts.append(("vector", mapping.name, MappedVectorSource(collection, embedder)))
         if mapping.sparse is not None:
             parts.append(("lexical", mapping.name, MappedLexicalSource(collection, sparse)))
+    for mapping in mappings.sparql:
+        graph = graph_client(mapping)
+        stack.push_async_callback(graph.close)
+        parts.append(("rdf", mapping.name, MappedGraphSource(graph, mapping)))
     for mapping in mappings.tables:
         timeline = timeline_of(mapping, settings)
         stack.push_async_callback(timeline.close)
@@ -53,6 +60,12 @@ def collection_of(mapping: QdrantMapping) -> MappedCollection:
         url=mapping.url, api_key=mapping.api_key, timeout=_TIMEOUT_S, check_compatibility=False
     )
     return MappedCollection(mapping, client)
+
+
+def graph_client(mapping: SparqlMapping) -> SparqlClient:
+    """The endpoint with connections of its own."""
+    token = mapping.token
+    return SparqlClient(SparqlServer(url=mapping.url, token=SecretStr(token) if token else None))
 
 
 def timeline_of(mapping: TableMapping, settings: Settings) -> TimelineSource:

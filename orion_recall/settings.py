@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -70,6 +71,14 @@ class Settings(BaseSettings):
         default=None, description="the tenant that a table without a tenant column belongs to"
     )
     mappings: Path | None = Field(default=None, description="YAML file that maps stores of others")
+    sparql_url: str | None = Field(default=None, description="graph: the query address of a SPARQL 1.1 server")
+    sparql_update_url: str | None = Field(
+        default=None, description="its update address; default: the query address, /query made /update"
+    )
+    sparql_user: str | None = Field(default=None, description="of the SPARQL server, with a password")
+    sparql_password: SecretStr | None = Field(default=None, description="of the SPARQL server's user")
+    sparql_token: SecretStr | None = Field(default=None, description="bearer token for the SPARQL server")
+
     model_path: Path | None = Field(default=None, description="folder of ONNX embedding weights")
 
     node: str = Field(default_factory=socket.gethostname)
@@ -94,6 +103,19 @@ class Settings(BaseSettings):
     def _bus(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("write redis://host:6379/0, rediss://… or unix:///path/to/socket")
+        return value
+
+    @field_validator("sparql_url", "sparql_update_url")
+    @classmethod
+    def _sparql(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment:
+            raise ValueError("write http://host:7878/query or https://…")
+        if "@" in parts.netloc:
+            raise ValueError("user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD")
+        _ = parts.port  # ValueError for what is no port
         return value
 
     @field_validator("timeline_columns", mode="before")

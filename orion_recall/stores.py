@@ -26,6 +26,8 @@ from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.rdf import RdfGraph, RdfSource
 from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
+from orion_recall.sources.sparql import SparqlGraph
+from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
@@ -51,7 +53,7 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
     A broken index or graph is reported and stood in for; one that another process holds is an EngineError.
     """
     async with contextlib.AsyncExitStack() as stack:
-        embedder = await _embedder(settings, stack)
+        embedder = await open_embedder(settings, stack)
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         index = await _usable(_index(settings, embedder, sparse), broken, stack)
@@ -79,7 +81,8 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
         )
 
 
-async def _embedder(settings: Settings, stack: contextlib.AsyncExitStack) -> Embedder:
+async def open_embedder(settings: Settings, stack: contextlib.AsyncExitStack) -> Embedder:
+    """The model of the settings, loaded and warm, closed when the stack ends."""
     embedder = OnnxEmbedder(path=settings.model_path)
     stack.push_async_callback(embedder.close)
     await embedder.load()
@@ -91,7 +94,16 @@ def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> Mem
 
 
 def _graph(settings: Settings) -> MemoryGraph:
-    return RdfGraph(settings.data_dir / "graph")
+    if settings.sparql_url is None:
+        return RdfGraph(settings.data_dir / "graph")
+    server = SparqlServer(
+        url=settings.sparql_url,
+        update_url=settings.sparql_update_url,
+        user=settings.sparql_user,
+        password=settings.sparql_password,
+        token=settings.sparql_token,
+    )
+    return SparqlGraph(SparqlClient(server))
 
 
 async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:

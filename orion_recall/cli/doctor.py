@@ -14,11 +14,12 @@ from rich.text import Text
 from orion_recall.cli.addresses import DataFolder, find
 from orion_recall.cli.output import JsonFlag, console, print_json, visible
 from orion_recall.errors import ModelError, SettingsError, SourceError
-from orion_recall.mapped_stores import collection_of, graph_of, timeline_of
+from orion_recall.mapped_stores import collection_of, graph_client, timeline_of
 from orion_recall.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
 from orion_recall.models.embedder import Embedder
 from orion_recall.settings import Settings
 from orion_recall.sources.mapped_qdrant import text_of, value_at
+from orion_recall.sources.mapped_sparql import MappedGraphSource
 from orion_recall.stores import open_embedder
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -128,8 +129,11 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
 
 
 async def _sparql(mapping: SparqlMapping) -> Finding:
-    async with contextlib.AsyncExitStack() as stack:
-        sample = await (await graph_of(mapping, stack)).sample()
+    client = graph_client(mapping)
+    try:
+        sample = await MappedGraphSource(client, mapping).sample()
+    finally:
+        await client.close()
     problems = (
         [] if sample else [f"nothing has both {mapping.label} and {mapping.text}: check graph, label and text"]
     )

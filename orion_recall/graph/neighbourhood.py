@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rdflib import Literal, URIRef
 
+from orion_recall.graph.terms import written
 from orion_recall.graph.vocabulary import ORION
 from orion_recall.values import Scope
 
@@ -50,17 +51,17 @@ def _in_scope(scope: Scope) -> str:
     """Conditions on ?memory that must all hold; what a memory does not say, it does not satisfy."""
     conditions: list[str] = []
     if scope.session_id is not None:
-        conditions.append(f"?memory {ORION.session.n3()} {Literal(scope.session_id).n3()}")
+        conditions.append(f"?memory {ORION.session.n3()} {written(Literal(scope.session_id))}")
     if scope.user_id is not None:
-        conditions.append(f"?memory {ORION.user.n3()} {Literal(scope.user_id).n3()}")
+        conditions.append(f"?memory {ORION.user.n3()} {written(Literal(scope.user_id))}")
     for name, wanted in (("kind", scope.kinds), ("tag", scope.tags)):
         if wanted:
-            values = ", ".join(Literal(value).n3() for value in wanted)
+            values = ", ".join(written(Literal(value)) for value in wanted)
             conditions.append(
                 f"FILTER EXISTS {{ ?memory {ORION[name].n3()} ?{name} FILTER(?{name} IN ({values})) }}"
             )
     bounds = [("<=", scope.since), (">", scope.until)]
-    compared = [f"{Literal(moment).n3()} {sign} ?occurred" for sign, moment in bounds if moment is not None]
+    compared = [f"{written(Literal(moment))} {sign} ?occurred" for sign, moment in bounds if moment is not None]
     if compared:
         conditions.append(f"?memory {ORION.occurred.n3()} ?occurred FILTER({' && '.join(compared)})")
     return "".join(f". {condition} " for condition in conditions)

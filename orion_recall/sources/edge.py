@@ -47,6 +47,8 @@ class EdgeIndex:
     """The shard, its lock and its threads. Searches run beside writes."""
 
     kind = "index"
+    shared = False
+    copy: str | None = None
 
     def __init__(self, folder: Path, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.folder = folder

@@ -25,18 +25,17 @@ from orion_recall.graph.vocabulary import (
     PROJECTION,
     entity_iri,
     key_of,
-    memory_iri,
     outdated,
     tenant_graph,
     triples,
 )
 from orion_recall.sources.engine_threads import EngineThreads
+from orion_recall.sources.graph_memories import Row, memories, memories_query
 from orion_recall.sources.source import EntityFinder, GraphStore
-from orion_recall.text import content_words, text_hash, words
+from orion_recall.text import content_words, words
 from orion_recall.values import Change, Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
-Row = Mapping[str, str]
 
 _LONGEST_NAME = 3
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
@@ -46,6 +45,8 @@ class RdfGraph:
     """The graph's folder, its lock and its threads."""
 
     kind = "graph"
+    shared = False
+    copy: str | None = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -92,18 +93,7 @@ class RdfGraph:
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
-        if not keys:
-            return {}
-        values = " ".join(memory_iri(key).n3() for key in keys)
-        rows = await self.select(
-            f"SELECT ?memory ?property ?value WHERE {{ VALUES ?memory {{ {values} }} "
-            f"GRAPH ?tenant {{ ?memory ?property ?value }} }}"
-        )
-        told: dict[str, dict[str, list[str]]] = {}
-        for row in rows:
-            name = row["property"].removeprefix(str(ORION))
-            told.setdefault(row["memory"], {}).setdefault(name, []).append(row["value"])
-        return {key_of(memory): _view(properties) for memory, properties in told.items() if "id" in properties}
+        return memories(await self.select(memories_query(keys))) if keys else {}
 
     def _load(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -219,27 +209,6 @@ class RdfSource:
         )
         labels = sorted({row["label"] for row in rows}, key=lambda label: (-len(label), label))
         return [(label, 1.0) for label in labels[:limit]]
-
-
-def _view(told: Mapping[str, Sequence[str]]) -> MemoryView:
-    def one(name: str) -> str | None:
-        return told[name][0] if name in told else None
-
-    text, occurred = one("content") or "", one("occurred")
-    return MemoryView(
-        id=told["id"][0],
-        text=text,
-        text_hash=text_hash(text),
-        kind=one("kind"),
-        title=one("title"),
-        speaker=one("speaker"),
-        session_id=one("session"),
-        user_id=one("user"),
-        ts=float(occurred) if occurred is not None else None,
-        uri=one("uri"),
-        source_ref="graph",
-        tags=tuple(sorted(told.get("tag", ()))),
-    )
 
 
 def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Found]:

@@ -48,6 +48,16 @@ class Projection(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def shared(self) -> bool:
+        """Whether other workers have the same copy, so that only one of them at a time may apply changes to it."""
+        ...
+
+    @property
+    def copy(self) -> str | None:
+        """The name the copy is registered under; None: it is this worker's own, named after node and folder."""
+        ...
+
+    @property
     def position(self) -> int: ...
 
     async def open(self) -> None:

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
 
 from orion_recall.models.sparse import SparseEncoder
+from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 
 
 @pytest.fixture
@@ -21,3 +22,16 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def sparse() -> SparseEncoder:
     return SparseEncoder()
+
+
+@pytest.fixture(scope="session")
+async def _oxigraph() -> AsyncGenerator[Oxigraph]:
+    async with oxigraph() as server:
+        yield server
+
+
+@pytest.fixture
+async def empty_oxigraph(_oxigraph: Oxigraph) -> Oxigraph:
+    """A running SPARQL server that holds nothing."""
+    await _oxigraph.update("DROP ALL")
+    return _oxigraph

@@ -1,45 +1,23 @@
-"""The graph source on the real store, with a handful of memories."""
+"""The embedded graph's folder: kept, rebuilt, guarded."""
 
 from __future__ import annotations
 
-import itertools
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from source_samples import NOW, TENANT, beside, changes, key, memory, names, request
+from source_samples import changes, memory, names, request
 
-from orion_recall.errors import EngineError, SourceError, TransientSourceError
-from orion_recall.graph.vocabulary import ORION
+from orion_recall.errors import EngineError, SourceError
 from orion_recall.sources.rdf import RdfGraph, RdfSource
-from orion_recall.values import Change, Memory, Scope
 
-WORK = memory(
-    "work", "I work at Fjord Labs.", speaker="Ana", session_id="s1", kind="world", occurred_at=NOW - 100,
-    tags=["job"], user_id="u1", title="Work", uri="x:1",
-)  # fmt: skip
-PLACE = memory("place", "Fjord Labs is in Bergen.", session_id="s1", kind="world", occurred_at=NOW - 50)
-SHIP = memory("ship", "Bo repairs the Aurora.", session_id="s2", entities=["Aurora"], user_id="u1")
-OURS = (WORK, PLACE, SHIP)
-THEIRS = memory(
-    "leak", "Eve works at Fjord Labs.", tenant="other", speaker="Eve", entities=["Fjord Labs", "Aurora"]
+ALL = (
+    memory("work", "I work at Fjord Labs.", speaker="Ana", session_id="s1"),
+    memory("place", "Fjord Labs is in Bergen.", session_id="s1"),
+    memory("ship", "Bo repairs the Aurora.", entities=["Aurora"]),
+    memory("leak", "Eve works at Fjord Labs.", tenant="other"),
 )
-ALL = (*OURS, THEIRS)
-
-
-class Names:
-    """Finds the entities it is told, or fails."""
-
-    def __init__(self, *found: tuple[str, float], error: Exception | None = None) -> None:
-        self.found, self.error = found, error
-
-    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        if self.error is not None:
-            raise self.error
-        return self.found[:limit]
 
 
 @pytest.fixture
@@ -51,147 +29,9 @@ async def graph(folder: Path) -> AsyncIterator[RdfGraph]:
     await opened.close()
 
 
-async def search(graph: RdfGraph, text: str, finder: Names | None = None, **fields: Any) -> list[str]:
-    return names(await RdfSource(graph, finder).search(request(text, **fields)), ALL)
-
-
-async def test_memories_near_a_named_entity_are_found_with_the_reasons(graph: RdfGraph):
-    hits = await RdfSource(graph, None).search(request("who works at Fjord Labs?"))
-    assert set(names(hits, ALL)) == {"work", "place"}
-    best = hits[0]
-    assert best.score > 0
-    assert any("Fjord Labs" in said for said in best.statements)
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-
-
-async def test_a_question_that_names_nothing_finds_nothing(graph: RdfGraph):
-    assert await search(graph, "how is the weather?") == []
-    assert await search(graph, "?!") == []
-
-
-async def test_entities_come_from_the_keyword_index_when_it_is_there(graph: RdfGraph):
-    assert await search(graph, "the ship", Names(("Aurora", 3.0))) == ["ship"]
-    assert await search(graph, "Fjord Labs", Names()) == []
-
-
-async def test_weakly_found_entities_are_left_out(graph: RdfGraph):
-    finder = Names(("Aurora", 10.0), ("Fjord Labs", 3.9))
-    assert await search(graph, "x", finder) == ["ship"]
-    both = Names(("Aurora", 10.0), ("Fjord Labs", 4.0))
-    assert set(await search(graph, "x", both)) == {"ship", "work", "place"}
-
-
-@pytest.mark.parametrize("error", [SourceError("index away"), TransientSourceError("index busy")])
-async def test_entities_are_found_by_name_in_the_graph_when_the_index_is_away(graph: RdfGraph, error: Exception):
-    assert set(await search(graph, "what about FJORD labs, then?", Names(error=error))) == {"work", "place"}
-
-
-async def test_two_hops_reach_what_one_hop_does_not(graph: RdfGraph):
-    told = memory("told", "Ana knows Bo.", entities=["Ana", "Bo"])
-    await graph.apply(changes(told, start=9))
-    one = await search(graph, "Fjord Labs", hops=1)
-    two = names(await RdfSource(graph, None).search(request("Fjord Labs", hops=2)), (*ALL, told))
-    assert "told" not in one
-    assert "told" in two
-    assert set(one) <= set(two)
-
-
-async def test_the_limit_holds_and_the_order_is_total(graph: RdfGraph):
-    first = await RdfSource(graph, None).search(request("Fjord Labs Aurora"))
-    again = await RdfSource(graph, None).search(request("Fjord Labs Aurora"))
-    assert first == again
-    assert await RdfSource(graph, None).search(request("Fjord Labs Aurora", limit=1)) == first[:1]
-
-
-@pytest.mark.parametrize(
-    ("parts", "seen"),
-    [
-        ({}, {"work", "place", "ship"}),
-        ({"session_id": "s1"}, {"work", "place"}),
-        ({"user_id": "u1"}, {"work", "ship"}),
-        ({"kinds": ("world", "plan")}, {"work", "place"}),
-        ({"tags": ("job", "boat")}, {"work"}),
-        ({"since": NOW - 60}, {"place"}),
-        ({"until": NOW - 60}, {"work"}),
-        ({"since": NOW - 100, "until": NOW - 50}, {"work"}),
-        ({"session_id": "s1", "user_id": "u1", "tags": ("job",), "since": 0.0}, {"work"}),
-        ({"session_id": "nowhere"}, set[str]()),
-        ({"user_id": '" } ?x ?y ?z . { "'}, set[str]()),
-        ({"tags": ('a"), ("job',)}, set[str]()),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("hops", [1, 2])
-async def test_every_part_of_a_scope_filters(graph: RdfGraph, parts: dict[str, Any], seen: set[str], hops: int):
-    scope = Scope(tenant=TENANT, **parts)
-    assert set(await search(graph, "Fjord Labs and Aurora", scope=scope, hops=hops)) == seen
-
-
-async def test_what_is_out_of_scope_takes_no_room_from_what_is_in_it(graph: RdfGraph):
-    crowd = [memory(f"c{n}", f"note {n}", entities=["Aurora"], session_id="crowd") for n in range(40)]
-    await graph.apply(changes(*crowd, start=9))
-    scope = Scope(tenant=TENANT, session_id="s2")
-    assert await search(graph, "Aurora", scope=scope, max_statements=4) == ["ship"]
-
-
-async def test_tenants_never_see_each_other(graph: RdfGraph):
-    assert await search(graph, "Eve, Fjord Labs, Aurora", scope=Scope(tenant="other"), hops=2) == ["leak"]
-    ours = await RdfSource(graph, None).search(request("Eve, Fjord Labs, Aurora", hops=2))
-    assert key("leak", "other") not in {hit.key for hit in ours}
-    assert not any("Eve" in said for hit in ours for said in hit.statements)
-    assert await search(graph, "Fjord Labs", scope=Scope(tenant="nobody")) == []
-
-
-INJECTIONS = [
-    "> } GRAPH ?g { ?s ?p ?o",
-    'x" } UNION { GRAPH ?g { ?memory ?p ?text } } #',
-    "urn:orion:tenant:other",
-    "../tenant:other",
-    "other> { ?memory ?a ?b } } } #",
-    "a\nb } #",
-    "\\u003e } #",
-    "%3E%20%7D",
-]
-
-
-@pytest.mark.parametrize("text", INJECTIONS, ids=ascii)
-async def test_nothing_enters_a_query_through_tenants_names_or_texts(graph: RdfGraph, text: str):
-    assert await search(graph, text, scope=Scope(tenant=text), hops=2) == []
-    for finder in (None, Names((text, 1.0))):
-        found = await RdfSource(graph, finder).search(request(text, hops=2))
-        assert key("leak", "other") not in {hit.key for hit in found}
-    # What is named so is told, found and kept to its tenant all the same.
-    odd = memory("odd", "words", tenant=text, entities=[text], tags=[text], session_id=text)
-    await graph.apply(changes(odd, start=20))
-    hits = await RdfSource(graph, Names((text, 1.0))).search(
-        request(text, scope=Scope(tenant=text, session_id=text, tags=(text,)))
-    )
-    assert [hit.key for hit in hits] == [key("odd", text)]
-    assert await RdfSource(graph, Names((text, 1.0))).search(request(text, hops=2)) == []
-    view = (await graph.fetch([key("odd", text)]))[key("odd", text)]
-    assert (view.session_id, view.tags) == (text, (text,))
-
-
-async def test_memories_are_fetched_for_when_the_index_cannot_give_them(graph: RdfGraph):
-    seen = await graph.fetch([key("work"), key("nobody")])
-    assert set(seen) == {key("work")}
-    view = seen[key("work")]
-    assert (view.id, view.text, view.title, view.uri) == ("work", WORK.text, "Work", "x:1")
-    assert (view.kind, view.speaker, view.session_id, view.user_id) == ("world", "Ana", "s1", "u1")
-    assert (view.ts, view.tags, view.text_hash) == (NOW - 100, ("job",), WORK.text_hash)
-    assert await graph.fetch([]) == {}
-
-
 async def everything(graph: RdfGraph) -> set[tuple[str, ...]]:
     rows = await graph.select("SELECT ?g ?s ?p ?o WHERE { GRAPH ?g { ?s ?p ?o } }")
     return {tuple(row[name] for name in "gspo") for row in rows}
-
-
-async def test_the_same_changes_again_change_nothing(graph: RdfGraph):
-    before = await everything(graph)
-    await graph.apply(changes(*ALL))
-    assert await everything(graph) == before
-    assert graph.position == len(ALL)
 
 
 async def test_position_and_triples_survive_reopening(graph: RdfGraph, folder: Path):
@@ -221,7 +61,7 @@ async def test_a_deleted_folder_is_rebuilt_the_same(graph: RdfGraph, folder: Pat
 async def test_a_second_owner_is_refused_and_the_first_goes_on(graph: RdfGraph, folder: Path):
     with pytest.raises(EngineError, match=r"the graph .*already open in this process.*ORION_DATA_DIR"):
         await RdfGraph(folder / "graph").open()
-    assert set(await search(graph, "Fjord Labs")) == {"work", "place"}
+    assert set(names(await RdfSource(graph, None).search(request("Fjord Labs")), ALL)) == {"work", "place"}
 
 
 async def test_a_store_that_cannot_be_opened_is_an_error_with_advice(graph: RdfGraph, folder: Path):
@@ -235,66 +75,6 @@ async def test_a_store_that_cannot_be_opened_is_an_error_with_advice(graph: RdfG
     await again.close()
 
 
-async def test_a_closed_graph_is_a_source_error(graph: RdfGraph):
-    await graph.close()
-    with pytest.raises(SourceError):
-        await search(graph, "Fjord Labs")
-    with pytest.raises(SourceError):
-        await graph.fetch([key("work")])
-
-
-async def test_a_query_that_is_no_sparql_is_a_source_error(graph: RdfGraph):
-    with pytest.raises(SourceError, match="the graph failed"):
-        await graph.select("SELECT nonsense")
-
-
-def turn(name: str) -> Memory:
-    return memory(name, f"turn {name}", session_id="talk")
-
-
-async def next_edges(graph: RdfGraph) -> set[tuple[str, str]]:
-    by_iri = {f"urn:orion:memory:{key(name)}": name for name in "abcdef"}
-    rows = await graph.select(
-        f"SELECT ?a ?b WHERE {{ GRAPH <urn:orion:tenant:{TENANT}> {{ ?a {ORION.next.n3()} ?b }} }}"
-    )
-    return {(by_iri[row["a"]], by_iri[row["b"]]) for row in rows if row["a"] in by_iri and row["b"] in by_iri}
-
-
-def arriving(present: str, new: str, start: int) -> list[Change]:
-    """The changes that the record gives when `new` turns arrive: those first, then the turns right beside them."""
-    order = sorted(present + new)
-    made = {change.memory.id: change for change in changes(*(turn(name) for name in order))}
-    pairs = list(itertools.pairwise(order))
-    touched = {one for one, other in pairs if other in new} | {other for one, other in pairs if one in new}
-    ordered = [*new, *sorted(touched - set(new))]
-    return [replace(made[name], position=start + place) for place, name in enumerate(ordered)]
-
-
-ARRIVALS = [*map(list, itertools.permutations("abcd")), "ad bc".split(), "af cd be".split(), "cdf b ae".split()]
-
-
-@pytest.mark.parametrize("batches", ARRIVALS, ids="-".join)
-async def test_turns_that_arrive_late_leave_one_chain(folder: Path, batches: list[str]):
-    opened = RdfGraph(folder / "graph")
-    await opened.open()
-    try:
-        present, position = "", 1
-        for new in batches:
-            steps = arriving(present, new, position)
-            await opened.apply(steps)
-            position += len(steps)
-            present += new
-            order = sorted(present)
-            assert await next_edges(opened) == set(itertools.pairwise(order))
-    finally:
-        await opened.close()
-
-
-async def test_a_turn_told_between_two_cuts_the_edge_that_was_there(graph: RdfGraph):
-    a, b, c = (turn(name) for name in "abc")
-    await graph.apply([
-        Change(position=10, memory=a, following=beside(c)), Change(position=11, memory=c, previous=beside(a)),
-    ])  # fmt: skip
-    assert await next_edges(graph) == {("a", "c")}
-    await graph.apply([Change(position=12, memory=b, previous=beside(a), following=beside(c))])
-    assert await next_edges(graph) == {("a", "b"), ("b", "c")}
+def test_the_folder_is_this_workers_own_copy(folder: Path):
+    graph = RdfGraph(folder / "graph")
+    assert (graph.shared, graph.copy) == (False, None)

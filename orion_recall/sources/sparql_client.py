@@ -1,0 +1,232 @@
+"""The SPARQL 1.1 protocol over HTTP: queries and updates by POST, bounded in time, size and connections.
+
+https://www.w3.org/TR/sparql11-protocol/. Errors carry the server's address without its secrets, and never the query
+or the server's own words, which repeat it: both may hold the text of memories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import SecretStr
+from rdflib.query import Result, ResultException
+
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+
+log = logging.getLogger("orion_recall.sources")
+Row = Mapping[str, str]
+
+_RESULTS = "application/sparql-results+json"
+_JSON = frozenset({_RESULTS, "application/json"})
+_CONNECT_S, _PLACE_S = 2.0, 0.5
+# Making terms takes ten times as long as reading the JSON: what is longer than this is parsed in a thread.
+_PARSED_HERE = 4 * 1024
+_MAY_PASS = frozenset({408, 425, 429, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparqlServer:
+    """Where a SPARQL server is and what it wants to see; SettingsError for what cannot be right.
+
+    Without `update_url` updates go to the query address, with a last `/query` in it made `/update`.
+    """
+
+    url: str
+    update_url: str | None = None
+    user: str | None = None
+    password: SecretStr | None = None
+    token: SecretStr | None = None
+
+    def __post_init__(self) -> None:
+        if self.token is not None and (self.user is not None or self.password is not None):
+            raise SettingsError(
+                "ORION_SPARQL_TOKEN: set either this or ORION_SPARQL_USER and ORION_SPARQL_PASSWORD"
+            )
+        if (self.user is None) != (self.password is None):
+            raise SettingsError("ORION_SPARQL_USER, ORION_SPARQL_PASSWORD: set both or neither")
+        if self.user is not None and ":" in self.user:
+            raise SettingsError("ORION_SPARQL_USER: a user's name in basic authentication has no colon")
+        token = self.token.get_secret_value() if self.token is not None else "-"
+        if not (token.isascii() and token.isprintable()) or " " in token or not token:
+            raise SettingsError("ORION_SPARQL_TOKEN: a bearer token is one word of ASCII characters")
+
+    @property
+    def address(self) -> str:
+        """The query address as it may be shown: without what could be a secret."""
+        return _shown(self.url)
+
+    @property
+    def updates_at(self) -> str:
+        """Where updates are posted to."""
+        if self.update_url is not None:
+            return self.update_url
+        parts = urlsplit(self.url)
+        if not parts.path.endswith("/query"):
+            return self.url
+        return parts._replace(path=parts.path.removesuffix("query") + "update").geturl()
+
+    @property
+    def authorisation(self) -> str | None:
+        """The header that every request carries, secrets included; None when the server wants none."""
+        if self.token is not None:
+            return f"Bearer {self.token.get_secret_value()}"
+        if self.user is None or self.password is None:
+            return None
+        return "Basic " + b64encode(f"{self.user}:{self.password.get_secret_value()}".encode()).decode()
+
+
+class SparqlClient:
+    """Asks one server. A call that is cancelled or runs out of time closes its connection.
+
+    What the server then still works on, only its own limit ends (`oxigraph serve --timeout-s`).
+    """
+
+    def __init__(
+        self,
+        server: SparqlServer,
+        *,
+        query_timeout_s: float = 10.0,
+        update_timeout_s: float = 60.0,
+        max_bytes: int = 16 * 1024 * 1024,
+        connections: int = 16,
+    ) -> None:
+        self.address = server.address
+        self._server = server
+        self._query_timeout_s, self._update_timeout_s = query_timeout_s, update_timeout_s
+        self._max_bytes, self._connections = max_bytes, connections
+        # Waited for here and not in httpx: a request that is cancelled while it waits there keeps its place for
+        # ever (https://github.com/encode/httpcore/issues/1093).
+        self._places = asyncio.Semaphore(connections)
+        self._trusted = httpx.create_ssl_context()
+        self._http: httpx.AsyncClient | None = self._connected()
+
+    async def close(self) -> None:
+        """Close all connections; what is asked after that is a SourceError."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    async def select(self, query: str) -> list[Row]:
+        """The rows of a SELECT, values as text; unbound ones are absent."""
+        body = await self._post(self._server.url, query, "query", self._query_timeout_s)
+        if len(body) <= _PARSED_HERE:
+            return self._rows(body)
+        return await asyncio.to_thread(self._rows, body)
+
+    async def update(self, text: str) -> None:
+        """Carry out an update request."""
+        await self._post(self._server.updates_at, text, "update", self._update_timeout_s)
+
+    def _connected(self) -> httpx.AsyncClient:
+        # No compression: what is unpacked cannot be bounded before it is.
+        headers = {"Accept-Encoding": "identity", "User-Agent": "orion-recall"}
+        if (authorisation := self._server.authorisation) is not None:
+            headers["Authorization"] = authorisation
+        return httpx.AsyncClient(
+            headers=headers,
+            verify=self._trusted,
+            limits=httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections),
+            timeout=httpx.Timeout(self._query_timeout_s, connect=_CONNECT_S, pool=_PLACE_S),
+        )
+
+    async def _post(self, url: str, text: str, kind: str, timeout_s: float) -> bytes:
+        shown = f"the SPARQL server at {_shown(url)}"
+        try:
+            content = text.encode()
+        except UnicodeEncodeError as error:
+            raise SourceError(f"the {kind} for {shown} holds half a character, which cannot be sent") from error
+        try:
+            async with asyncio.timeout(timeout_s), self._places:
+                return await self._answer(url, content, kind, timeout_s)
+        except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
+            raise TransientSourceError(f"{shown} gave no answer within {timeout_s:g} s") from error
+        except httpx.PoolTimeout as error:
+            # All our places were free: connections were lost inside the pool, and only a new one has them back.
+            await self._start_afresh()
+            raise TransientSourceError(f"{shown}: no connection was free") from error
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            why = str(error)[:200] or type(error).__name__
+            raise TransientSourceError(f"{shown} cannot be reached: {why}") from error
+        except httpx.TransportError as error:
+            raise TransientSourceError(f"{shown} broke off: {type(error).__name__}") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise SourceError(f"{shown} cannot be asked: {type(error).__name__}") from error
+
+    async def _answer(self, url: str, content: bytes, kind: str, timeout_s: float) -> bytes:
+        if self._http is None:
+            raise SourceError(f"the connection to the SPARQL server at {self.address} is closed")
+        headers = {"Content-Type": f"application/sparql-{kind}; charset=utf-8"}
+        if kind == "query":
+            headers["Accept"] = _RESULTS
+        timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S, pool=_PLACE_S)
+        async with self._http.stream("POST", url, content=content, headers=headers, timeout=timeout) as response:
+            _check(response, f"the SPARQL server at {_shown(url)}", kind)
+            received = bytearray()
+            async for part in response.aiter_raw():
+                received += part
+                if len(received) > self._max_bytes:
+                    raise SourceError(
+                        f"the SPARQL server at {_shown(url)} answers with more than {self._max_bytes:,} bytes"
+                    )
+            return bytes(received)
+
+    async def _start_afresh(self) -> None:
+        log.warning("the connections to the SPARQL server at %s are opened afresh", self.address)
+        lost = self._http
+        if lost is not None:
+            self._http = self._connected()
+            await lost.aclose()
+
+    def _rows(self, body: bytes) -> list[Row]:
+        try:
+            result = Result.parse(BytesIO(body), content_type=_RESULTS)
+            if result.type != "SELECT":
+                raise ResultException("no rows")
+            return [{str(name): str(value) for name, value in row.items()} for row in result.bindings]
+        except (ValueError, LookupError, TypeError, AttributeError, ResultException, RecursionError) as error:
+            raise SourceError(
+                f"the SPARQL server at {self.address} answers with something other than the results of a SELECT"
+            ) from error
+        except NotImplementedError as error:
+            raise SourceError(
+                f"the SPARQL server at {self.address} answers with terms of an unknown type"
+            ) from error
+
+
+def _check(response: httpx.Response, shown: str, kind: str) -> None:
+    """SourceError when the answer's head says that there is nothing to read."""
+    status = response.status_code
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if status in _MAY_PASS:
+        raise TransientSourceError(f"{shown} answers {status}: it has too much to do, or is not ready")
+    if status in (401, 403):
+        raise SourceError(
+            f"{shown} answers {status}: it wants other credentials than those in ORION_SPARQL_USER and "
+            "ORION_SPARQL_PASSWORD, or ORION_SPARQL_TOKEN"
+        )
+    if 300 <= status < 400:
+        raise SourceError(f"{shown} answers {status}: it has moved, set its new address")
+    if status in (404, 405, 415):
+        setting = "ORION_SPARQL_URL" if kind == "query" else "ORION_SPARQL_UPDATE_URL"
+        raise SourceError(f"{shown} answers {status}: no {kind} is taken there, set the right address in {setting}")
+    if not response.is_success:
+        raise SourceError(f"{shown} answers {status} to a SPARQL {kind}; its own log says why")
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise SourceError(f"{shown} answers compressed, which was not asked for")
+    if kind == "query" and media_type not in _JSON:
+        raise SourceError(
+            f"{shown} answers with {media_type[:80]!r} instead of {_RESULTS}: is it the query address?"
+        )
+
+
+def _shown(url: str) -> str:
+    """An address that may be shown: user, password and query string are left out, any may be a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
