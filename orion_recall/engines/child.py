@@ -59,6 +59,7 @@ class Child:
         lock, uid = ("-" if value is None else str(value) for value in (command.lock_fd, command.uid))
         launcher = ("-I", "-S", str(_LAUNCHER), str(os.getpid()), lock, str(int(command.stop_signal)), uid)
         with _open_log(command.log_path) as log:
+            began_at = log.tell()  # before the child writes: the place in the file is shared with it
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *launcher,
@@ -71,7 +72,7 @@ class Child:
                 start_new_session=True,
                 pass_fds=() if command.lock_fd is None else (command.lock_fd,),
             )
-            return cls(command, process, log.tell())
+            return cls(command, process, began_at)
 
     @property
     def pid(self) -> int:

@@ -16,6 +16,7 @@ from orion_recall.sources.source import Source
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
 _RETRY_PAUSE_S = 0.02
+_ENDING_S = 0.05
 
 
 async def search_all(
@@ -41,10 +42,11 @@ async def search_all(
         if searches:
             await asyncio.wait(searches.values(), timeout=timeout_s)
     finally:
-        for task in searches.values():
-            task.cancel()
+        unfinished = [task for task in searches.values() if task.cancel()]
+        if unfinished:  # they end in a turn or two; one that does not is not waited for
+            await asyncio.wait(unfinished, timeout=_ENDING_S)
     for name, task in searches.items():
-        reports[name] = task.result() if task.done() else _late(name, breakers[name], timeout_s, began)
+        reports[name] = _late(name, breakers[name], timeout_s, began) if task in unfinished else task.result()
     return list(reports.values())
 
 

@@ -12,6 +12,7 @@ from orion_recall.sources.source import Source
 from orion_recall.values import Hit, SearchRequest, SourceName
 
 _SHARE_OF_TIME = 0.8
+_ENDING_S = 0.05
 
 
 class SeveralStores:
@@ -43,10 +44,11 @@ class SeveralStores:
             if tasks:
                 await asyncio.wait(tasks.values(), timeout=request.timeout_s * _SHARE_OF_TIME)
         finally:
-            for task in tasks.values():
-                task.cancel()
+            unfinished = {task for task in tasks.values() if task.cancel()}
+            if unfinished:
+                await asyncio.wait(unfinished, timeout=_ENDING_S)
         for name, task in tasks.items():
-            if error := _failure(task, request):
+            if error := _failure(task, request, late=task in unfinished):
                 silent[name] = error
             else:
                 hits.extend(task.result())
@@ -64,8 +66,8 @@ async def _asked(store: Source, request: SearchRequest) -> Sequence[Hit]:
     return await store.search(request)
 
 
-def _failure(task: asyncio.Task[Sequence[Hit]], request: SearchRequest) -> str | None:
-    if not task.done():
+def _failure(task: asyncio.Task[Sequence[Hit]], request: SearchRequest, *, late: bool) -> str | None:
+    if late:
         return f"no answer within {request.timeout_s * _SHARE_OF_TIME * 1000:.0f} ms"
     error = task.exception()
     if error is None:

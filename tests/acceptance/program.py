@@ -59,6 +59,9 @@ class Program:
         """A command that runs while the block does; what still runs at its end is killed."""
         out, err = self.folder / f"out-{time.monotonic_ns()}", self.folder / f"err-{time.monotonic_ns()}"
         with out.open("w") as stdout, err.open("w") as stderr:
+            if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+                # So a shell starts what it runs in the background, and so the command would inherit it.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             process = subprocess.Popen(
                 self._line(arguments), env=self._environment(), stdout=stdout, stderr=stderr, start_new_session=True
             )
