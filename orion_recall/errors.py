@@ -8,7 +8,8 @@ OrionError
 ├── ProfileError        a broken profile: refuse to start, or keep the last good one
 ├── SettingsError       a broken setting: refuse to start, with what to do
 ├── SourceError         a source could not answer: record it and go on without its hits
-│   └── TransientSourceError    worth another try inside the deadline
+│   ├── TransientSourceError    worth another try inside the deadline
+│   └── PartialSourceError      one of several stores did not answer: its hits are missing, the others' are there
 ├── EngineError         an embedded engine could not start or is held by another process
 ├── ModelError          weights are missing or are not what they should be
 ├── RecordError         the record (Postgres) is away: stop reading, lose nothing
@@ -20,7 +21,9 @@ OrionError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 class OrionError(Exception):
@@ -98,6 +101,14 @@ class SourceError(OrionError):
 
 class TransientSourceError(SourceError):
     """A source could not answer now, and may in a moment."""
+
+
+class PartialSourceError(SourceError):
+    """One of the stores behind a source did not answer; `hits` are those of the others."""
+
+    def __init__(self, message: str, hits: Sequence[Any]) -> None:
+        super().__init__(message)
+        self.hits = hits
 
 
 class EngineError(OrionError):

@@ -79,6 +79,7 @@ class Settings(BaseSettings):
     timeline_tenant: str | None = Field(
         default=None, description="the tenant that a table without a tenant column belongs to"
     )
+    mappings: Path | None = Field(default=None, description="YAML file that maps stores of others")
     sparql_url: str | None = Field(default=None, description="graph: the query address of a SPARQL 1.1 server")
     sparql_update_url: str | None = Field(
         default=None, description="its update address; default: the query address, /query made /update"

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.mapped_stores import open_mapped
+from orion_recall.mappings import load_mappings
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
@@ -24,6 +26,7 @@ from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
@@ -52,23 +55,27 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
     A broken index or graph is reported and stood in for; one that another process holds is an EngineError.
     """
     async with contextlib.AsyncExitStack() as stack:
-        embedder = await _embedder(settings, stack)
+        embedder = await open_embedder(settings, stack)
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         index = await _usable(_index(settings, embedder, sparse), broken, stack)
         graph = await _usable(_graph(settings), broken, stack)
-        arms: dict[SourceName, Source] = {
-            "vector": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"]),
-            "lexical": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"]),
-            "rdf": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"]),
+        arms: dict[SourceName, dict[str, Source]] = {
+            "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
+            "lexical": {"": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"])},
+            "rdf": {"": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"])},
+            "sql_timeline": {},
         }
         if settings.dsn is not None:
             timeline = TimelineSource(settings.dsn, _timeline_table(settings))
             stack.push_async_callback(timeline.close)
-            arms["sql_timeline"] = timeline
+            arms["sql_timeline"][""] = timeline
+        stores_of_others = load_mappings(settings.mappings)
+        for arm, name, source in await open_mapped(stores_of_others, settings, embedder, sparse, stack):
+            arms[arm][name] = source
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
-            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=index),
+            sources=Sources(arms=_one_each(arms), tokens=tokens, readers=readers, lexicon=index),
             embedder=embedder,
             index=index,
             graph=graph,
@@ -76,7 +83,8 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
         )
 
 
-async def _embedder(settings: Settings, stack: contextlib.AsyncExitStack) -> Embedder:
+async def open_embedder(settings: Settings, stack: contextlib.AsyncExitStack) -> Embedder:
+    """The model of the settings, loaded and warm, closed when the stack ends."""
     embedder = OnnxEmbedder(path=settings.model_path)
     stack.push_async_callback(embedder.close)
     await embedder.load()
@@ -119,6 +127,15 @@ async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitSt
         return None
     stack.push_async_callback(part.close)
     return part
+
+
+def _one_each(arms: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[SourceName, Source]:
+    """One source an arm; several stores of one arm are asked together. The service's own has no name."""
+    return {
+        arm: stores[""] if list(stores) == [""] else SeveralStores(arm, stores)
+        for arm, stores in arms.items()
+        if stores
+    }
 
 
 def _timeline_table(settings: Settings) -> TimelineTable:

@@ -67,11 +67,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """What one source is asked: the question, what it may see, and how many hits it may bring."""
+    """What one source is asked: the question, what it may see, how many hits it may bring and in what time."""
 
     question: Question
     scope: Scope
     limit: int
+    timeout_s: float = 5.0
     min_score: float = 0.0
     window_minutes: int = 0
     hops: int = 1

@@ -20,9 +20,10 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
-from orion_recall.recall.search import Breaker, search_all
+from orion_recall.recall.search import search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.understand import understand
+from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
 from orion_recall.values import (
     SOURCE_NAMES,
@@ -97,15 +98,12 @@ async def recall(
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
     understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
-    requests = _requests(understood.question, scope, profile, options)
+    source_timeout_s = min(timeout_s, profile.source_timeout_ms / 1000)
+    requests = _requests(understood.question, scope, profile, options, source_timeout_s)
     stages.done("understand")
 
     reports = await search_all(
-        sources.arms,
-        requests,
-        sources.breakers,
-        timeout_s=min(timeout_s, profile.source_timeout_ms / 1000),
-        retries=profile.source_retries,
+        sources.arms, requests, sources.breakers, timeout_s=source_timeout_s, retries=profile.source_retries
     )
     stages.done("search")
 
@@ -168,7 +166,7 @@ async def _speakers(sources: Sources, tenant: str) -> frozenset[str]:
 
 
 def _requests(
-    question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1
+    question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1, timeout_s: float
 ) -> dict[SourceName, SearchRequest]:
     """One request for every source that the profile has switched on."""
     limit = CANDIDATES[options.budget or profile.budget]
@@ -177,6 +175,7 @@ def _requests(
             question=question,
             scope=scope,
             limit=limit,
+            timeout_s=timeout_s,
             min_score=profile.min_similarity,
             window_minutes=profile.sql_since_minutes,
             hops=profile.graph.hops,

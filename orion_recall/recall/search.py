@@ -9,44 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from orion_recall.errors import ModelError, SourceError, TransientSourceError
+from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
+from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Source
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
 _RETRY_PAUSE_S = 0.02
 _ENDING_S = 0.05
-_FAILURES_TO_OPEN = 3
-_LEFT_ALONE_S = 2.0
-
-
-@dataclass(slots=True)
-class Breaker:
-    """How a source has done lately. After three failures in a row it is tried once every two seconds."""
-
-    failures: int = 0
-    closed_until: float = 0.0
-    last_error: str = ""
-
-    def lets_through(self, now: float) -> bool:
-        """Whether the source may be asked now; the one that is let through holds the others back."""
-        if self.failures < _FAILURES_TO_OPEN:
-            return True
-        if now < self.closed_until:
-            return False
-        self.closed_until = now + _LEFT_ALONE_S
-        return True
-
-    def record(self, error: str | None, now: float) -> None:
-        """Note how it went."""
-        if error is None:
-            self.failures = 0
-            return
-        self.failures += 1
-        self.last_error = error
-        if self.failures >= _FAILURES_TO_OPEN:
-            self.closed_until = now + _LEFT_ALONE_S
 
 
 async def search_all(
@@ -92,6 +62,10 @@ async def _search(source: Source, request: SearchRequest, breaker: Breaker, retr
         return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
     try:
         hits = await _with_retries(source, request, retries)
+    except PartialSourceError as error:  # its hits count, and the answer is no whole one
+        breaker.record(None, time.monotonic())
+        ms = (time.perf_counter() - started) * 1000
+        return SourceReport(source=source.name, status="failed", hits=tuple(error.hits), ms=ms, error=str(error))
     except (SourceError, ModelError) as error:
         breaker.record(str(error), time.monotonic())
         ms = (time.perf_counter() - started) * 1000

@@ -42,12 +42,14 @@ _NEWEST = 200
 class TimelineTable:
     """A table or view, and which of its columns plays which role; a role that is absent is not there.
 
-    `tenant` is for a table that has no tenant column: the one tenant it belongs to.
+    `tenant` is for a table that has no tenant column: the one tenant it belongs to. `cited_as` is the reference of
+    what is found in it, by default its name.
     """
 
     name: str = "collapse_mirror"
     columns: Mapping[str, str] = field(default_factory=lambda: {role: role for role in ROLES})
     tenant: str | None = None
+    cited_as: str | None = None
 
     def __post_init__(self) -> None:
         for role in ("id", "ts", "text"):
@@ -86,11 +88,25 @@ class TimelineSource:
         self._free = asyncio.Semaphore(connections)
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """The window's rows, best first. The score is in [0, 1]."""
+        """The window's rows, best first; none for a tenant whose table this is not. The score is in [0, 1]."""
+        if "tenant" not in self._table.columns and request.scope.tenant != self._table.tenant:
+            return []
         statement, values = timeline_query(self._table, request)
         async with self._free:
             rows = await self._fetch(statement, values)
         return [_hit(row, request.scope.tenant, self._table) for row in rows]
+
+    async def sample(self) -> tuple[Record | None, Sequence[str]]:
+        """The newest row and the roles it has. SourceError when the table cannot be read as it is mapped."""
+        columns = {role: column for role, column in self._table.columns.items() if role != "search"}
+        chosen = ", ".join(f"{quote_identifier(column)} AS {role}" for role, column in columns.items())
+        newest = f"{quote_identifier(columns['ts'])} DESC NULLS LAST"
+        async with self._free:
+            rows = await self._fetch(
+                f"SELECT {chosen} FROM {quote_qualified(self._table.name)} ORDER BY {newest} LIMIT 1",  # noqa: S608
+                [],
+            )
+        return rows[0] if rows else None, list(columns)
 
     async def warm(self) -> None:
         """Open one connection now; TransientSourceError when Postgres is away."""
@@ -150,8 +166,6 @@ def timeline_query(table: TimelineTable, request: SearchRequest) -> tuple[str, l
         f"{_column(columns, 'ts')} <= $2::timestamptz",
         f"{_column(columns, 'text')} IS NOT NULL",
     ]
-    if "tenant" not in columns and scope.tenant != table.tenant:
-        raise SourceError(f"the timeline belongs to tenant {table.tenant!r}")
     wanted: list[tuple[str, Any, str]] = [
         ("ts", None if scope.until is None else _moment(scope.until), "< {}::timestamptz"),
         ("tenant", scope.tenant if "tenant" in columns else None, "= {}"),
@@ -243,7 +257,7 @@ def _memory(row: Record, table: TimelineTable) -> MemoryView:
         user_id=_text(row, "user_id"),
         ts=moment.timestamp() if moment is not None else None,
         uri=_text(row, "uri"),
-        source_ref=table.name,
+        source_ref=table.cited_as or table.name,
         tags=_tags(row.get("tags")),
     )
 

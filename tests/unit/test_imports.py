@@ -16,11 +16,11 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     for names in (
         "errors values telemetry text",
         "contracts contract_files contract_asyncapi contract_examples profile profile_messages profile_yaml "
-        "settings shipped yaml_nodes postgres postgres_types",
+        "settings mappings shipped yaml_nodes postgres postgres_types",
         "bus models graph engines",
         "sources memory decisions",
         "recall",
-        "worker stores service evaluation sample prompt",
+        "worker stores mapped_stores service evaluation sample prompt",
         "cli __main__",
     )
 )

@@ -8,7 +8,8 @@ import pytest
 from recall_fakes import NOW, FakeSource, hit
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.recall.search import Breaker, search_all
+from orion_recall.recall.search import search_all
+from orion_recall.sources.breaker import Breaker
 from orion_recall.values import SOURCE_NAMES, Question, Scope, SearchRequest, SourceName, SourceReport
 
 QUESTION = Question(

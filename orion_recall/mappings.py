@@ -1,0 +1,207 @@
+"""Stores of others, and which of their names play which role: one YAML file that `ORION_MAPPINGS` points to.
+
+    qdrant:
+      - {name: notes, url: "http://qdrant:6333", collection: notes, tenant: default, payload: {text: body}}
+    sparql:
+      - {name: wiki, url: "http://graph:7878/query", tenant: default, label: "…#label", text: "…#comment"}
+    tables:
+      - {name: tickets, table: public.tickets, tenant: default, columns: {id: number, ts: opened, text: summary}}
+
+What is found there is cited under the mapping's name. Nothing is ever written there. Secrets stand in environment
+variables, which the file only names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from orion_recall.errors import SettingsError
+
+_MAX_BYTES = 256 * 1024
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$")]
+Iri = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+$")]
+HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PayloadKeys(_Strict):
+    """Which payload keys of a collection play which role; dotted keys reach into objects.
+
+    `time` holds ISO 8601 text or epoch seconds, as `time_format` says. A scope that needs a role which is not
+    mapped is refused: filters fail closed.
+    """
+
+    text: str
+    title: str | None = None
+    time: str | None = None
+    time_format: Literal["iso", "epoch"] = "iso"
+    uri: str | None = None
+    tags: str | None = None
+    tenant: str | None = None
+    session: str | None = None
+    user: str | None = None
+    kind: str | None = None
+    speaker: str | None = None
+
+
+class QdrantMapping(_Strict):
+    """A collection on a Qdrant server. Its dense vectors must come from the service's own embedding model.
+
+    `vector` is the dense vector's name ("" for the unnamed one). `sparse` is a sparse vector encoded as
+    qdrant/bm25; without one the collection has no part in the lexical arm.
+    """
+
+    name: Name
+    url: HttpUrl
+    api_key_env: str | None = None
+    collection: str = Field(min_length=1)
+    vector: str = ""
+    sparse: str | None = None
+    tenant: str | None = None
+    payload: PayloadKeys
+
+    @model_validator(mode="after")
+    def _belongs_to_somebody(self) -> QdrantMapping:
+        return _one_tenant(self, self.payload.tenant is not None, "payload.tenant")
+
+    @property
+    def api_key(self) -> str | None:
+        """The key out of the environment; SettingsError when the variable is not set."""
+        return _secret(self.name, self.api_key_env)
+
+
+class SparqlMapping(_Strict):
+    """A graph behind a SPARQL endpoint: things with a label, and what is said of them.
+
+    `graph` is a named graph, none the default one. Things are found by their labels, and by links to what is named;
+    their `text` is what is remembered.
+    """
+
+    name: Name
+    url: HttpUrl
+    token_env: str | None = None
+    graph: Iri | None = None
+    label: Iri = "http://www.w3.org/2000/01/rdf-schema#label"
+    text: Iri
+    time: Iri | None = None
+    tenant: str = Field(min_length=1)
+
+    @property
+    def token(self) -> str | None:
+        """The bearer token out of the environment; SettingsError when the variable is not set."""
+        return _secret(self.name, self.token_env)
+
+
+class TableMapping(_Strict):
+    """A table or view for the timeline; `columns` are role: column, as in ORION_TIMELINE_COLUMNS.
+
+    Without `dsn_env` it lies in the service's own Postgres.
+    """
+
+    name: Name
+    dsn_env: str | None = None
+    table: str = Field(min_length=1)
+    columns: dict[str, str]
+    tenant: str | None = None
+
+    @model_validator(mode="after")
+    def _belongs_to_somebody(self) -> TableMapping:
+        return _one_tenant(self, bool(self.columns.get("tenant")), "columns.tenant")
+
+    @property
+    def dsn(self) -> str | None:
+        """The address out of the environment; SettingsError when the variable is not set."""
+        return _secret(self.name, self.dsn_env)
+
+
+class Mappings(_Strict):
+    """All stores of others, in the order of the file."""
+
+    qdrant: tuple[QdrantMapping, ...] = ()
+    sparql: tuple[SparqlMapping, ...] = ()
+    tables: tuple[TableMapping, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Mappings:
+        names = [one.name for one in (*self.qdrant, *self.sparql, *self.tables)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two stores have the name {twice[0]!r}: what is cited under it must be one store")
+        return self
+
+
+def load_mappings(path: Path | None) -> Mappings:
+    """The mappings of the file; none without one. SettingsError with file, line and key for what is wrong."""
+    if path is None:
+        return Mappings()
+    try:
+        content = path.read_bytes()[: _MAX_BYTES + 1]
+        if len(content) > _MAX_BYTES:
+            raise SettingsError(f"ORION_MAPPINGS: {path} is larger than {_MAX_BYTES // 1024} KB")
+        root = cast(Any, yaml).compose(content, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(content)
+    except OSError as error:
+        raise SettingsError(f"ORION_MAPPINGS: {path} cannot be read: {error.strerror or error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        raise SettingsError(f"{place}: is not YAML: {getattr(error, 'problem', None) or error}") from error
+    try:
+        return Mappings.model_validate(values if values is not None else {})
+    except ValidationError as error:
+        lines = [_told(path, root, problem["loc"], problem["msg"]) for problem in error.errors(include_url=False)]
+        raise SettingsError("\n".join(lines)) from error
+
+
+def _told(path: Path, root: Any, loc: Sequence[int | str], message: str) -> str:
+    key = ".".join(str(part) for part in loc)
+    words = {
+        "Extra inputs are not permitted": "is not a known key",
+        "Field required": "is missing",
+    }.get(message, message.removeprefix("Value error, "))
+    return f"{path}:{_line(root, loc)}: " + (f"`{key}`: " if key else "") + words
+
+
+def _line(node: Any, loc: Sequence[int | str]) -> int:
+    """The line of the key, or of the nearest thing above it that is written."""
+    for part in loc:
+        if isinstance(node, yaml.MappingNode):
+            pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
+            found = [pair for pair in pairs if getattr(pair[0], "value", None) == str(part)]
+            if not found:
+                break
+            if part == loc[-1]:
+                node = found[0][0]
+                break
+            node = found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+        else:
+            break
+    return node.start_mark.line + 1 if node is not None else 1
+
+
+def _one_tenant(mapping: Any, has_key: bool, key: str) -> Any:
+    if (mapping.tenant is None) == (not has_key):
+        raise ValueError(
+            f"say whose it is: either `tenant` (all of it belongs to one) or `{key}` (each memory says it)"
+        )
+    return mapping
+
+
+def _secret(name: str, variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    value = os.environ.get(variable)
+    if not value:
+        raise SettingsError(f"the store {name!r} takes its secret from {variable}, which is not set")
+    return value

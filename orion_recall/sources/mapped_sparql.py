@@ -1,0 +1,115 @@
+"""A graph of somebody else's as a part of the graph arm: things by their labels, and what is linked to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from rdflib import Literal, URIRef
+
+from orion_recall.errors import SourceError
+from orion_recall.mappings import SparqlMapping
+from orion_recall.sources.mapped_qdrant import time_of
+from orion_recall.sources.source import GraphStore
+from orion_recall.text import STOP_WORDS, number_of, storable, text_hash, words
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
+
+_LONGEST_LABEL = 4
+_MOST_LABELS = 96
+_LANGUAGES = (None, "en")
+# A thing that is named, and one that is linked to it; every further word that the text shares adds to it.
+_NAMED, _LINKED, _SHARED_WORD = 1.0, 0.4, 0.2
+
+
+class MappedGraphSource:
+    """A mapped graph in the graph arm. A hit's score is on the own graph's scale: 1 for what the question names."""
+
+    name: SourceName = "rdf"
+
+    def __init__(self, graph: GraphStore, mapping: SparqlMapping) -> None:
+        self._graph, self.mapping = graph, mapping
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """What is said of the things that the question names, best first."""
+        scope = request.scope
+        if scope.tenant != self.mapping.tenant:
+            return []
+        if scope != Scope(tenant=scope.tenant):
+            raise SourceError(f"the store {self.mapping.name!r} knows tenants only: it cannot keep to this scope")
+        labels = possible_labels(request.question.text)
+        if not labels:
+            return []
+        rows = await self._graph.select(label_query(self.mapping, labels, request.limit))
+        found: dict[str, tuple[float, Mapping[str, str]]] = {}
+        for row in rows:
+            shared = len(request.question.terms.intersection(words(row["text"])))
+            score = (_NAMED if row["hop"] == "0" else _LINKED) + _SHARED_WORD * shared
+            if score > found.get(row["thing"], (0.0, row))[0]:
+                found[row["thing"]] = score, row
+        best = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))[: request.limit]
+        mark = f"mapped\x1f{self.mapping.name}\x1f{scope.tenant}"
+        return [
+            Hit(number_of(mark, thing), round(score, 6), partial(_memory, row, self.mapping.name))
+            for thing, (score, row) in best
+        ]
+
+    async def sample(self) -> Mapping[str, str] | None:
+        """One thing with its label and text, or nothing when the graph has none."""
+        rows = await self._graph.select(sample_query(self.mapping))
+        return rows[0] if rows else None
+
+
+def possible_labels(text: str) -> list[str]:
+    """The runs of words in the text that may be a label, as written, capitalised and in small letters."""
+    written = [part.strip(".,;:!?\"'“”()[]") for part in storable(text).split()[:64]]
+    found: dict[str, None] = {}
+    for length in range(min(_LONGEST_LABEL, len(written)), 0, -1):
+        for start in range(len(written) - length + 1):
+            run = " ".join(written[start : start + length]).removesuffix("'s").removesuffix("’s")
+            if run and not all(word in STOP_WORDS for word in run.casefold().split()):
+                found |= dict.fromkeys((run, run.capitalize(), run.title(), run.lower()))
+    return list(found)[:_MOST_LABELS]
+
+
+def label_query(mapping: SparqlMapping, labels: Sequence[str], limit: int) -> str:
+    """SPARQL for rows of (thing, hop, label, text, time): what is named, and one link around it.
+
+    Labels are looked up as plain and as English literals; values enter through rdflib's own n3().
+    """
+    values = " ".join(Literal(label, lang=language).n3() for label in labels for language in _LANGUAGES)
+    named = f"VALUES ?label {{ {values} }} ?named {URIRef(mapping.label).n3()} ?label ."
+    parts = [
+        f'{{ SELECT ?thing ("0" AS ?hop) ?label ?text ?time WHERE {{ {named} BIND(?named AS ?thing) '
+        f"{_said(mapping)} }} LIMIT {limit} }}",
+        f'{{ SELECT ?thing ("1" AS ?hop) ?label ?text ?time WHERE {{ {named} {{ ?thing ?by ?named }} UNION '
+        f"{{ ?named ?to ?thing FILTER(isIRI(?thing)) }} {_said(mapping)} }} LIMIT {limit} }}",
+    ]
+    return f"SELECT ?thing ?hop ?label ?text ?time WHERE {{ {_inside(mapping, ' UNION '.join(parts))} }}"
+
+
+def sample_query(mapping: SparqlMapping) -> str:
+    """SPARQL for one thing that has both a label and a text."""
+    pattern = f"?thing {URIRef(mapping.label).n3()} ?label . {_said(mapping)}"
+    return f"SELECT ?thing ?label ?text ?time WHERE {{ {_inside(mapping, pattern)} }} LIMIT 1"
+
+
+def _said(mapping: SparqlMapping) -> str:
+    time = f"OPTIONAL {{ ?thing {URIRef(mapping.time).n3()} ?time }}" if mapping.time else ""
+    return f"?thing {URIRef(mapping.text).n3()} ?text . {time}"
+
+
+def _inside(mapping: SparqlMapping, pattern: str) -> str:
+    return f"GRAPH {URIRef(mapping.graph).n3()} {{ {pattern} }}" if mapping.graph else pattern
+
+
+def _memory(row: Mapping[str, str], store: str) -> MemoryView:
+    text = storable(row["text"])
+    return MemoryView(
+        id=row["thing"],
+        text=text,
+        text_hash=text_hash(text),
+        title=storable(row["label"]) if row["hop"] == "0" else None,
+        ts=time_of(row["time"]) if "time" in row else None,
+        uri=row["thing"],
+        source_ref=store,
+    )

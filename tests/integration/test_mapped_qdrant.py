@@ -1,0 +1,132 @@
+"""A collection that a stranger made is searched, cited and kept to its scope."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from qdrant_client import AsyncQdrantClient, models
+
+from orion_recall.errors import SourceError
+from orion_recall.mappings import QdrantMapping
+from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.mapped_qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource
+from orion_recall.text import content_words
+from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
+
+NOTES = [
+    {"body": "The harbour crane lost its gearbox.", "head": {"line": "Crane"}, "at": "2026-03-01T10:00:00Z",
+     "labels": ["harbour", "repair"], "whose": "acme", "link": "https://notes.example/1", "by": "Ana"},
+    {"body": "Bo bakes bread on Fridays.", "at": "2026-03-05T10:00:00", "labels": "kitchen", "whose": "acme"},
+    {"body": "The crane of another firm is red.", "at": "2026-03-05T10:00:00Z", "whose": "other"},
+    {"title": "a point without a text", "whose": "acme"},
+]  # fmt: skip
+MAPPING = QdrantMapping.model_validate(
+    {
+        "name": "notes",
+        "url": "http://nowhere.example",
+        "collection": "their_notes",
+        "vector": "meaning",
+        "sparse": "words",
+        "payload": {
+            "text": "body", "title": "head.line", "time": "at", "uri": "link", "tags": "labels", "tenant": "whose",
+            "speaker": "by",
+        },
+    }
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+async def embedder() -> AsyncGenerator[OnnxEmbedder]:
+    made = OnnxEmbedder()
+    await made.load()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def collection(embedder: OnnxEmbedder) -> AsyncGenerator[MappedCollection]:
+    client = AsyncQdrantClient(location=":memory:")
+    await client.create_collection(
+        "their_notes",
+        vectors_config={"meaning": models.VectorParams(size=384, distance=models.Distance.COSINE)},
+        sparse_vectors_config={"words": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+    )
+    sparse = SparseEncoder()
+    texts = [str(note.get("body", "nothing")) for note in NOTES]
+    vectors = await embedder.embed_documents(texts)
+    points: list[models.PointStruct] = []
+    for number, (note, text, vector) in enumerate(zip(NOTES, texts, vectors, strict=True)):
+        terms = sparse.encode_document(text)
+        words = models.SparseVector(indices=list(terms.indices), values=list(terms.values))
+        points.append(
+            models.PointStruct(id=number, vector={"meaning": vector.tolist(), "words": words}, payload=dict(note))
+        )
+    await client.upsert("their_notes", points)
+    made = MappedCollection(MAPPING, client)
+    yield made
+    await made.close()
+
+
+def ask(text: str, **scope: Any) -> SearchRequest:
+    terms = frozenset(content_words(text))
+    question = Question(text=text, dense_text=text, keyword_text=text, terms=terms, now=0.0, text_hash="")
+    return SearchRequest(question=question, scope=Scope(tenant=scope.pop("tenant", "acme"), **scope), limit=10)
+
+
+def told(hit: Hit) -> MemoryView:
+    assert hit.read is not None
+    return hit.read()
+
+
+async def test_both_arms_find_and_cite_what_strangers_wrote(
+    collection: MappedCollection, embedder: OnnxEmbedder
+) -> None:
+    for arm in (MappedVectorSource(collection, embedder), MappedLexicalSource(collection, SparseEncoder())):
+        hits = await arm.search(ask("what happened to the crane?"))
+        memory = told(hits[0])
+        assert (memory.id, memory.text, memory.title) == ("0", "The harbour crane lost its gearbox.", "Crane")
+        assert (memory.tags, memory.uri, memory.speaker) == (
+            ("harbour", "repair"),
+            "https://notes.example/1",
+            "Ana",
+        )
+        assert (memory.ts, memory.source_ref) == (1772359200.0, "notes")
+        assert all("another firm" not in told(hit).text for hit in hits)
+        assert all(told(hit).text for hit in hits)
+
+
+async def test_scopes_are_kept_and_what_is_not_mapped_is_refused(
+    collection: MappedCollection, embedder: OnnxEmbedder
+) -> None:
+    arm = MappedVectorSource(collection, embedder)
+    assert [told(hit).id for hit in await arm.search(ask("bread and the crane", tags=("kitchen",)))] == ["1"]
+    assert [told(hit).id for hit in await arm.search(ask("bread and the crane", since=1772500000.0))] == ["1"]
+    assert [told(hit).id for hit in await arm.search(ask("crane", tenant="other"))] == ["2"]
+    with pytest.raises(SourceError, match="no payload key for session"):
+        await arm.search(ask("crane", session_id="s1"))
+
+
+async def test_a_collection_of_one_tenant_says_nothing_to_others(
+    collection: MappedCollection, embedder: OnnxEmbedder
+) -> None:
+    keys = MAPPING.payload.model_copy(update={"tenant": None})
+    collection.mapping = MAPPING.model_copy(update={"tenant": "acme", "payload": keys})
+    arm = MappedVectorSource(collection, embedder)
+    assert await arm.search(ask("crane", tenant="other")) == []
+    assert len(await arm.search(ask("bread and the crane"))) == 3
+
+
+async def test_what_doctor_looks_at(collection: MappedCollection) -> None:
+    assert await collection.vectors() == ({"meaning": (384, "Cosine")}, ["words"])
+    count, payload = await collection.sample()
+    assert count == len(NOTES)
+    assert payload is not None and payload["body"] == NOTES[0]["body"]
+
+
+async def test_a_wrong_name_is_said_without_the_address(collection: MappedCollection) -> None:
+    collection.mapping = MAPPING.model_copy(update={"collection": "elsewhere"})
+    with pytest.raises(SourceError, match=r"the store 'notes'.*elsewhere"):
+        await collection.sample()

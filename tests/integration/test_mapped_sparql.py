@@ -1,0 +1,114 @@
+"""A graph that a stranger made is searched by its labels and cited, on a real SPARQL engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyoxigraph
+import pytest
+
+from orion_recall.errors import SourceError
+from orion_recall.mappings import SparqlMapping
+from orion_recall.sources.mapped_sparql import MappedGraphSource, possible_labels
+from orion_recall.text import content_words
+from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
+
+MAPPING = SparqlMapping.model_validate(
+    {
+        "name": "wiki",
+        "url": "http://nowhere.example",
+        "graph": "urn:their:graph",
+        "tenant": "acme",
+        "text": "http://www.w3.org/2000/01/rdf-schema#comment",
+        "time": "http://purl.org/dc/terms/modified",
+    }
+)
+THEIRS = """
+PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
+PREFIX : <https://wiki.example/>
+PREFIX dct: <http://purl.org/dc/terms/>
+INSERT DATA {
+  GRAPH <urn:their:graph> {
+    :crane rdfs:label "Harbour crane"@en ; rdfs:comment "It lifts forty tonnes." ; dct:modified "2026-03-01" .
+    :gearbox rdfs:label "gearbox" ; rdfs:comment "The gearbox was made in 1987." ; :partOf :crane .
+    :ana rdfs:label "Ana" ; rdfs:comment "Ana mends the crane." .
+    :crane :mendedBy :ana .
+  }
+  GRAPH <urn:another:graph> { :secret rdfs:label "Ana" ; rdfs:comment "Not of this graph." }
+}
+"""
+
+
+class Endpoint:
+    """A SPARQL store without a network."""
+
+    def __init__(self) -> None:
+        self.store = pyoxigraph.Store()
+        self.store.update(THEIRS)
+
+    async def select(self, query: str) -> Sequence[Mapping[str, str]]:
+        found = self.store.query(query)
+        assert isinstance(found, pyoxigraph.QuerySolutions)
+        names = [variable.value for variable in found.variables]
+        rows: list[Mapping[str, str]] = []
+        for row in found:
+            values: list[Any] = [row[name] for name in names]
+            rows.append({name: value.value for name, value in zip(names, values, strict=True) if value is not None})
+        return rows
+
+
+@pytest.fixture
+def wiki() -> MappedGraphSource:
+    return MappedGraphSource(Endpoint(), MAPPING)
+
+
+def ask(text: str, **scope: Any) -> SearchRequest:
+    terms = frozenset(content_words(text))
+    question = Question(text=text, dense_text=text, keyword_text=text, terms=terms, now=0.0, text_hash="")
+    return SearchRequest(question=question, scope=Scope(tenant=scope.pop("tenant", "acme"), **scope), limit=10)
+
+
+def told(hit: Hit) -> MemoryView:
+    assert hit.read is not None
+    return hit.read()
+
+
+async def test_what_is_named_comes_first_and_then_what_is_linked_to_it(wiki: MappedGraphSource) -> None:
+    hits = await wiki.search(ask("How much does the harbour crane lift?"))
+    memories = [told(hit) for hit in hits]
+    assert memories[0].id.endswith("/crane")
+    assert {memory.id.rpartition("/")[2] for memory in memories} == {"crane", "gearbox", "ana"}
+    first = memories[0]
+    assert (first.text, first.title, first.uri) == ("It lifts forty tonnes.", "Harbour crane", first.id)
+    assert (first.ts, first.source_ref) == (1772323200.0, "wiki")
+    assert hits[0].score > hits[1].score
+
+
+async def test_only_the_mapped_graph_is_read(wiki: MappedGraphSource) -> None:
+    texts = {told(hit).text for hit in await wiki.search(ask("who is Ana?"))}
+    assert "Ana mends the crane." in texts
+    assert "Not of this graph." not in texts
+
+
+async def test_nobody_else_is_told_and_finer_scopes_are_refused(wiki: MappedGraphSource) -> None:
+    assert await wiki.search(ask("who is Ana?", tenant="other")) == []
+    with pytest.raises(SourceError, match="cannot keep to this scope"):
+        await wiki.search(ask("who is Ana?", user_id="u1"))
+
+
+@pytest.mark.parametrize("text", ['"} } DROP ALL #', "Ana\\", "'; DELETE", "<urn:x>", "\ud800 Ana", "? ! ."])
+async def test_nothing_enters_the_query_but_as_a_value(wiki: MappedGraphSource, text: str) -> None:
+    await wiki.search(ask(text))
+
+
+async def test_a_sample_has_label_and_text(wiki: MappedGraphSource) -> None:
+    sample = await wiki.sample()
+    assert sample is not None and {"thing", "label", "text"} <= set(sample)
+
+
+def test_runs_of_words_may_be_labels_but_stop_words_are_none() -> None:
+    labels = possible_labels("what about the Harbour crane's gearbox?")
+    assert {"Harbour crane", "Harbour Crane", "harbour crane", "gearbox", "Gearbox"} <= set(labels)
+    assert "the" not in labels and "what about" not in labels
+    assert len(possible_labels("word " * 500)) <= 96
