@@ -136,11 +136,14 @@ class Settings(BaseSettings):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment:
-            raise ValueError("write http://host:7878/query or https://…")
+        try:
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is no number; it may be somebody's password
+            is_address = False
         if "@" in parts.netloc:
             raise ValueError("user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD")
-        _ = parts.port  # ValueError for what is no port
+        if not is_address or parts.fragment:
+            raise ValueError("write http://host:7878/query or https://…")
         return value
 
     @field_validator("timeline_columns", mode="before")

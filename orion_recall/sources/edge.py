@@ -38,7 +38,7 @@ class EdgeIndex:
 
     kind = "index"
     shared = False
-    copy: str | None = None
+    copy = None
 
     def __init__(self, folder: Path, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.folder = folder

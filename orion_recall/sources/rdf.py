@@ -46,7 +46,7 @@ class RdfGraph:
 
     kind = "graph"
     shared = False
-    copy: str | None = None
+    copy = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

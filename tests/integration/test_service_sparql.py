@@ -20,8 +20,11 @@ from serving import caught_up
 
 from orion_recall.bus.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.graph.updates import POSITION_QUERY
 from orion_recall.service import Service
 from orion_recall.settings import Settings
+from orion_recall.sources.source import MemoryGraph
+from orion_recall.text import memory_key
 from tests.stand_ins.oxigraph import Oxigraph
 
 WORK = {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana"}
@@ -171,3 +174,29 @@ async def test_a_restarted_worker_goes_on_where_the_server_is(settings: Settings
         assert (graph.position, graph.shared, graph.copy) == (receipt.position, True, sparql_server.url)
         await recovered(client, 1)
     assert not (settings.data_dir / "graph").exists()
+
+
+async def test_two_workers_share_one_graph_and_one_goes_on_alone(
+    settings: Settings, sparql_server: Oxigraph, tmp_path: Path
+) -> None:
+    second = settings.changed(data_dir=tmp_path, instance="second")
+    async with served(settings) as (one, client):
+        async with served(second) as (two, _):
+            receipt = await client.store([WORK, CRANE])
+            assert one.opened.graph is not None
+            assert two.opened.graph is not None
+            assert one.opened.graph.copy == two.opened.graph.copy
+
+            async def there() -> bool:
+                rows = await graph.select(POSITION_QUERY)
+                return [row["position"] for row in rows] == [str(receipt.position)]
+
+            graph = one.opened.graph
+            await until(there, "one position, the newest")
+        receipt = await client.store([{"id": "m-more", "text": "Ana sings.", "speaker": "Ana"}])
+        await until(there, "the one that is left goes on")
+        await until(lambda: _holds(graph, "m-more"), "what it stored is in the graph")
+
+
+async def _holds(graph: MemoryGraph, name: str) -> bool:
+    return memory_key("default", name) in await graph.fetch([memory_key("default", name)])

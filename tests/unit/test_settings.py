@@ -136,7 +136,9 @@ def test_every_setting_but_its_own_place_is_described():
         ("localhost:7878/query", "write http://host:7878/query"),
         ("ftp://host/query", "write http://host:7878/query"),
         ("http:///query", "write http://host:7878/query"),
-        ("http://host:x/query", "Port"),
+        ("http://ana:hunter2/query", "write http://host:7878/query"),
+        ("http://[::1/query", "ORION_SPARQL"),
+        ("http://host/query#part", "write http://host:7878/query"),
         ("http://ana:hunter2@host/query", "belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD"),
     ],
 )

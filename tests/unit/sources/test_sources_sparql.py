@@ -213,8 +213,11 @@ async def test_a_server_that_hangs_or_refuses_does_not_hold_up_the_start():
         graph = graph_at(f"{stand_in.url}/query")
         with pytest.raises(TransientSourceError, match="gave no answer within 2 s"):
             await graph.open()
-        refusal = Answer(status=401)
-        stand_in.answer = lambda asked: refusal
+        stand_in.answer = refused
         with pytest.raises(TransientSourceError, match="answers 401"):
             await graph.open()
         await graph.close()
+
+
+def refused(_: Asked) -> Answer:
+    return Answer(status=401)
