@@ -12,13 +12,17 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexCard:
-    """The embedding model that made an index, and the outbox position that it holds."""
+    """The embedding model that made an index, and the outbox position that it holds.
+
+    `made` tells an index on a server from another one that was made in its place.
+    """
 
     format: int
     model: str
     dimension: int
     weights_sha256: str
     position: int
+    made: str = ""
 
     @classmethod
     def of(cls, embedder: Embedder) -> IndexCard:

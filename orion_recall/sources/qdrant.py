@@ -11,10 +11,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.index_card import IndexCard
@@ -152,10 +153,17 @@ class QdrantIndex:
         ]
         points = list({point.key: point for point in made}.values())  # of one memory the last one counts
         await self._opened()
+        before = self._card
         for start in range(0, len(points), _AT_ONCE):
             await self._write(points[start : start + _AT_ONCE])
         # First the data, then the claim that it is there: a crash between the two writes it again.
-        await self._write_card(self._card.at(changes[-1].position))
+        if (now := await self._read_card()) != before:
+            self._is_open = False
+            if now is not None and now.made == before.made and now.position > before.position:
+                # Another has written, and what is written here may be older: from here on all is applied again.
+                await self._write_card(before)
+            raise TransientSourceError(f"the collection {self.copy} was made anew or written by another: once more")
+        await self._write_card(before.at(changes[-1].position))
         for change in changes:
             known = self._speakers.get(change.memory.tenant)
             if change.memory.speaker and known is not None:
@@ -217,7 +225,7 @@ class QdrantIndex:
                     client.create_payload_index(name, field, field_schema=schema), self._server.patience.write
                 )
         if card is None:
-            card = IndexCard.of(self.embedder)
+            card = replace(IndexCard.of(self.embedder), made=uuid4().hex)
             await self._write_card(card)
         return card
 
@@ -239,9 +247,9 @@ class QdrantIndex:
 
     async def _read_card(self) -> IndexCard | None:
         """The card; None when there is none. SourceError when it is another model's."""
-        records: list[qm.Record] = await self._asked(
-            self._client.retrieve(self.collection, [_CARD], with_payload=True)
-        )
+        # Of most replicas: one that lags would tell of an earlier position.
+        call = self._client.retrieve(self.collection, [_CARD], with_payload=True, consistency=self._words.majority)
+        records: list[qm.Record] = await self._asked(call)
         if not records:
             return None
         try:

@@ -21,6 +21,7 @@ class QdrantWords:
         from qdrant_client.http import models
 
         self._models = models
+        self.majority = models.ReadConsistencyType.MAJORITY
 
     def vectors(self, dimension: int) -> dict[str, qm.VectorParams]:
         """The dense vectors of a collection."""

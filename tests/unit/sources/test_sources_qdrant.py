@@ -259,7 +259,8 @@ async def test_a_card_that_cannot_be_read_or_is_of_another_format_is_refused(
     async with index_at(stand_in.url, name) as index:
         await index.open()
         made = await index._server.client.retrieve(name, [CARD])  # pyright: ignore[reportPrivateUsage]
-        assert (made[0].payload or {}) == card
+        told = made[0].payload or {}
+        assert told == card | {"made": told["made"]}
         await index._server.client.upsert(  # pyright: ignore[reportPrivateUsage]
             name, [qm.PointStruct(id=CARD, vector={}, payload=payload)]
         )
@@ -289,6 +290,44 @@ async def test_a_collection_that_was_deleted_is_made_again_and_begins_at_zero(st
         await index.open()
         await index.apply(changes(*ALL))
         assert await lexical(index, "gearbox") == ["crane", "order"]
+
+
+async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is_written_again(
+    stand_in: QdrantStandIn, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    async with index_at(stand_in.url, name) as one, index_at(stand_in.url, name) as other:
+        await one.open()
+        writes, write = 0, one._write  # pyright: ignore[reportPrivateUsage]
+
+        async def lost_after_the_first(points: Any) -> None:
+            nonlocal writes
+            await write(points)
+            writes += 1
+            if writes == 1:
+                await other._server.client.delete_collection(name)  # pyright: ignore[reportPrivateUsage]
+                await other.open()
+
+        monkeypatch.setattr(one, "_write", lost_after_the_first)
+        many = [memory(f"m{number}", f"note number {number}") for number in range(80)]
+        with pytest.raises(TransientSourceError, match="was made anew or written by another"):
+            await one.apply(changes(*many))
+        await one.open()
+        assert one.position == 0
+        await one.apply(changes(*many))
+        assert (one.position, len(await one.fetch([key(each.id) for each in many]))) == (80, 80)
+
+
+async def test_after_a_writer_that_comes_back_late_all_is_applied_again(stand_in: QdrantStandIn, name: str):
+    async with index_at(stand_in.url, name) as late, index_at(stand_in.url, name) as heir:
+        await late.open()
+        await heir.apply(changes(*ALL))
+        with pytest.raises(TransientSourceError, match="written by another"):
+            await late.apply(changes(*ALL[:1]))
+        assert heir.position == 4
+        await heir.open()
+        assert heir.position == 0, "what the late one has written may be older than what was there"
+        await heir.apply(changes(*ALL))
+        assert heir.position == 4
 
 
 async def test_a_server_that_is_away_at_first_is_found_by_the_first_call_when_it_is_there(private: QdrantStandIn):
