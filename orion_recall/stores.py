@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from orion_recall.errors import SourceError
-from orion_recall.models.embedder import Embedder, OnnxEmbedder
+from orion_recall.models.chosen import open_embedder, open_reranker
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Sources
@@ -48,7 +49,8 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
     A broken index or graph is reported and stood in for; one that another process holds is an EngineError.
     """
     async with contextlib.AsyncExitStack() as stack:
-        embedder = await _embedder(settings, stack)
+        embedder = await stack.enter_async_context(open_embedder(settings))
+        reranker = await stack.enter_async_context(open_reranker(settings))
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         index = await _usable(_index(settings, embedder, sparse), broken, stack)
@@ -64,19 +66,12 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
             arms["sql_timeline"] = timeline
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
-            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=index),
+            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=index, reranker=reranker),
             embedder=embedder,
             index=index,
             graph=graph,
             broken=broken,
         )
-
-
-async def _embedder(settings: Settings, stack: contextlib.AsyncExitStack) -> Embedder:
-    embedder = OnnxEmbedder(path=settings.model_path)
-    stack.push_async_callback(embedder.close)
-    await embedder.load()
-    return embedder
 
 
 def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:

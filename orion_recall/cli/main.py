@@ -41,6 +41,7 @@ COMMANDS = {
     "decisions": "Look into the decision log.",
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
+    "memory": "Build copies of the record anew.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
 _MODULES = {"import": "import_memories"}
