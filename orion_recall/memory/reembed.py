@@ -1,6 +1,6 @@
 """The embedded index built anew by another model, beside the one that answers, and put in its place.
 
-It is built from the record, in a place of its own under its own lock, so that a running worker is not touched. A run
+It is built from the record, in a place of its own under its own lock: a running worker is not touched. A run
 that was stopped goes on where it was. Complete, it takes the index's place at once when no worker has the folder,
 else when a worker configured with its model opens the folder.
 """
