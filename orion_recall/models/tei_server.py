@@ -121,6 +121,8 @@ class TeiServer:
             return ServerBusy(f"the server at {self.url} is busy ({status} for {path})")
         if status in _NO_KEY:
             return ModelError(f"the server at {self.url} refuses the key ({status}): check ORION_TEI_API_KEY")
+        # A proxy says so while the server behind it is replaced.
+        self._known_until = 0.0
         # Not the body: servers and proxies quote the text that they were sent.
         return ModelError(f"the server at {self.url} answered {path} with {status}")
 

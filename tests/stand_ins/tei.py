@@ -1,7 +1,7 @@
 """A stand-in for a text-embeddings-inference server, as a process: real vectors, and every way to go wrong.
 
 `python -m tests.stand_ins.tei [--port N] [--key KEY] [--task embedding|reranker]` prints its URL once it listens.
-Vectors are those of the default model; a rerank score is the cosine, from 0 to 1. POST /behave changes what it does:
+Vectors are those of the default model, a rerank score is the cosine, from 0 to 1. POST /behave changes it:
 `{"failure": "hang" | "slow" | "drip" | "text" | "rows" | "floats" | "nan" | 413 | 429 | 500 | null, "times": N,
 "model": …, "max_chars": …}`; GET /seen tells how many texts came with each request.
 """
