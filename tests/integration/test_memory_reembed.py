@@ -61,8 +61,17 @@ async def answer(opened: Opened) -> tuple[str, dict[str, str], list[str]]:
     return recalled.outcome, failed, [item.scored.memory.id for item in recalled.selection.items]
 
 
-async def built(record: Record, folder: Path, embedder: Embedder, **more: Any) -> Reembedded:
-    return await reembed(record, folder / "index", embedder, SparseEncoder(), **more)
+async def built(
+    record: Record, folder: Path, embedder: Embedder, progress: list[tuple[int, int]] | None = None
+) -> Reembedded:
+    told: list[tuple[int, int]] = [] if progress is None else progress
+    return await reembed(
+        record,
+        folder / "index",
+        embedder,
+        SparseEncoder(),
+        advanced=lambda position, head: told.append((position, head)),
+    )
 
 
 async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_one(
@@ -76,9 +85,7 @@ async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_on
         async with open_sources(old) as working, open_embedder(new) as embedder:
             await project(record, working)
             before = await answer(working)
-            done = await built(
-                record, data_dir, embedder, advanced=lambda position, head: progress.append((position, head))
-            )
+            done = await built(record, data_dir, embedder, progress)
             head = await record.head()
             assert done == Reembedded(state="waiting", model="another/model", dimension=384, position=head)
             assert await answer(working) == before
@@ -130,9 +137,9 @@ async def test_a_run_that_was_stopped_goes_on_and_until_then_nothing_has_changed
         with pytest.raises(ModelError, match="away"):
             await built(record, data_dir, Tired(embedder, 1))
         assert not (data_dir / "index" / "current").exists()
-        began: list[int] = []
-        done = await built(record, data_dir, embedder, advanced=lambda position, _head: began.append(position))
-        assert (began[0], done.state) == (200, "swapped")
+        progress: list[tuple[int, int]] = []
+        done = await built(record, data_dir, embedder, progress)
+        assert (progress[0][0], done.state) == (200, "swapped")
 
 
 async def test_two_runs_at_a_time_are_one_too_many(record: Record, data_dir: Path) -> None:
