@@ -49,7 +49,7 @@ def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None
         return
     what = {
         "already": "the index is that model's already",
-        "swapped": "it is the index now",
+        "swapped": "it is the index, for every worker that starts from now on",
         "waiting": "a worker has the folder: start it again with this model's settings, and it is the index",
     }[done.state]
     line = f"{done.model} ({done.dimension} floats), memories up to position {done.position}: {what}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncGenerator
 
 from orion_recall.errors import SettingsError
@@ -13,6 +14,8 @@ from orion_recall.models.tei_server import TeiServer
 from orion_recall.models.transformers import TransformersEmbedder
 from orion_recall.settings import Settings
 
+log = logging.getLogger("orion_recall.models")
+
 
 @contextlib.asynccontextmanager
 async def open_embedder(settings: Settings) -> AsyncGenerator[Embedder]:
@@ -20,6 +23,7 @@ async def open_embedder(settings: Settings) -> AsyncGenerator[Embedder]:
 
     ModelError when it cannot be loaded, SettingsError when its address or name is missing.
     """
+    _warn_of_what_nobody_reads(settings)
     embedder = _embedder(settings)
     try:
         await embedder.load()
@@ -40,6 +44,24 @@ async def open_reranker(settings: Settings) -> AsyncGenerator[Reranker | None]:
         yield reranker
     finally:
         await reranker.close()
+
+
+def _warn_of_what_nobody_reads(settings: Settings) -> None:
+    """A model's name that is set and not used is most likely meant to be used."""
+    chosen_by = {
+        "ORION_MODEL": (settings.model, settings.embedder == "transformers", "ORION_EMBEDDER=transformers"),
+        "ORION_TEI_URL": (settings.tei_url, settings.embedder == "tei", "ORION_EMBEDDER=tei"),
+        "ORION_MODEL_PATH": (settings.model_path, settings.embedder == "onnx", "ORION_EMBEDDER=onnx"),
+        "ORION_RERANKER_MODEL": (
+            settings.reranker_model,
+            settings.reranker == "transformers",
+            "ORION_RERANKER=transformers",
+        ),
+        "ORION_RERANKER_URL": (settings.reranker_url, settings.reranker == "tei", "ORION_RERANKER=tei"),
+    }
+    for name, (value, is_read, reader) in chosen_by.items():
+        if value is not None and not is_read:
+            log.warning("%s is set and not used: only %s reads it", name, reader)
 
 
 def _embedder(settings: Settings) -> OnnxEmbedder | TransformersEmbedder | TeiEmbedder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from tei_process import tei_process
 
+from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import EngineError, ModelError, RecordError
 from orion_recall.memory.compose import compose
@@ -128,6 +131,26 @@ class Tired:
             raise ModelError("the server is away")
         self._left -= 1
         return await self._inner.embed_documents(texts)
+
+
+async def test_the_command_says_what_became_of_it(
+    record: Record,
+    data_dir: Path,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    await record.head()
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    monkeypatch.setenv("ORION_DATA_DIR", str(data_dir))
+    assert await asyncio.to_thread(run, ["memory", "reembed", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "swapped"
+    assert await asyncio.to_thread(run, ["memory", "reembed"]) == 0
+    assert "the index is that model's already" in capsys.readouterr().out
+    monkeypatch.setenv("ORION_EMBEDDER", "tei")
+    monkeypatch.setenv("ORION_TEI_URL", "http://127.0.0.1:9")
+    assert await asyncio.to_thread(run, ["memory", "reembed"]) == 1
+    assert "cannot be reached" in capsys.readouterr().err
 
 
 async def test_a_run_that_was_stopped_goes_on_and_until_then_nothing_has_changed(

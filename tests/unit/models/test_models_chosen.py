@@ -48,3 +48,14 @@ async def test_a_reranker_without_its_name_or_address_is_refused(chosen: str, mi
     with pytest.raises(SettingsError, match=missing):
         async with open_reranker(Settings.read(reranker=chosen)):
             pass
+
+
+async def test_a_name_that_nobody_reads_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings.read(embedder="tei", tei_url=NOBODY, model="BAAI/bge-m3", reranker_url=NOBODY)
+    async with open_embedder(settings):
+        pass
+    told = [message for message in caplog.messages if "not used" in message]
+    assert told == [
+        "ORION_MODEL is set and not used: only ORION_EMBEDDER=transformers reads it",
+        "ORION_RERANKER_URL is set and not used: only ORION_RERANKER=tei reads it",
+    ]
