@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 # able to reach it.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: help demo test check bench contracts clean
+.PHONY: help demo test test-models check bench contracts clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 …"; exit 1; }
@@ -33,6 +33,9 @@ demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, reca
 test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
 
+test-models: ## tests of real sentence-transformers, in an environment of its own; skipped where torch has no CPU build
+	@PYTHON=$(PYTHON) bash tests/models/run.sh
+
 check: $(VENV)/.installed-dev ## format, lint, types
 	$(BIN)/ruff format --check orion_recall tests
 	$(BIN)/ruff check orion_recall tests
@@ -45,4 +48,4 @@ contracts: $(VENV)/.installed ## write the generated files in contracts/
 	$(BIN)/orion-recall contracts write contracts
 
 clean: ## remove what was built here (the demo's data too)
-	rm -rf $(VENV) .orion build dist .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) .venv-models .orion build dist .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -196,7 +196,7 @@ class MemoryItemV1(_Message):
 
 
 class SourceStats(_Message):
-    """How one source did in one recall."""
+    """How one source did in one recall; under `rerank` how the reranker did (`count`: memories it judged)."""
 
     status: SourceStatus
     count: int

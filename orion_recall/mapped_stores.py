@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Sequence
 
 from pydantic import SecretStr
-from qdrant_client import AsyncQdrantClient
 
 from orion_recall.errors import SettingsError
 from orion_recall.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping
@@ -15,12 +14,12 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.mapped_qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource
 from orion_recall.sources.mapped_sparql import MappedGraphSource
+from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.source import Source
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.sources.timeline import ROLES, TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
-_TIMEOUT_S = 5
 Part = tuple[SourceName, str, Source]
 
 
@@ -56,10 +55,7 @@ async def open_mapped(
 
 def collection_of(mapping: QdrantMapping) -> MappedCollection:
     """The collection with a client of its own."""
-    client = AsyncQdrantClient(
-        url=mapping.url, api_key=mapping.api_key, timeout=_TIMEOUT_S, check_compatibility=False
-    )
-    return MappedCollection(mapping, client)
+    return MappedCollection(mapping, QdrantServer.at(mapping.url, api_key=mapping.api_key))
 
 
 def graph_client(mapping: SparqlMapping) -> SparqlClient:

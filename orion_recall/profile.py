@@ -123,6 +123,24 @@ class GraphWalk(BaseModel):
     )
 
 
+class Rerank(BaseModel):
+    """Whether the best of the ranking are judged once more by a reranker, and how much that counts."""
+
+    model_config = _CONFIG
+
+    enabled: bool = Field(default=False, description="Whether a reranker, where one is configured, is asked.")
+    top_n: int = Field(default=20, ge=1, le=200, description="How many of the best ranked memories it judges.")
+    weight: Weight = Field(
+        default=0.5, description="Weight of its score beside those of `ranking`, a relevance part (no unit)."
+    )
+    timeout_ms: int = Field(
+        default=300,
+        ge=10,
+        le=60_000,
+        description="How long it may take, in milliseconds; after that the order stays as it was.",
+    )
+
+
 class Profile(BaseModel):
     """How one kind of recall is done: which sources, how deep, how ranked, how much is rendered."""
 
@@ -204,6 +222,9 @@ class Profile(BaseModel):
     )
     fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
     ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
+    rerank: Rerank = Field(
+        default=Rerank(), description="Whether and how the best are judged once more by a reranker."
+    )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
 
     @model_validator(mode="after")

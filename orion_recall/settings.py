@@ -90,6 +90,22 @@ class Settings(BaseSettings):
 
     model_path: Path | None = Field(default=None, description="folder of ONNX embedding weights")
 
+    embedder: Literal["onnx", "transformers", "tei"] = Field(
+        default="onnx", description="what embeds: onnx (the default model), transformers or tei (a server)"
+    )
+    model: str | None = Field(default=None, description="of transformers: a model's name, or its folder")
+    tei_url: str | None = Field(default=None, description="of tei: the embedding server, http:// or https://")
+    tei_api_key: SecretStr | None = Field(default=None, description="what both TEI servers ask for, if anything")
+    reranker: Literal["none", "transformers", "tei"] = Field(
+        default="none", description="what reranks where a profile wants it: none, transformers or tei (a server)"
+    )
+    reranker_model: str | None = Field(
+        default=None, description="of the transformers reranker: a cross-encoder's name, or its folder"
+    )
+    reranker_url: str | None = Field(
+        default=None, description="of the tei reranker: its server, for a TEI server has one model"
+    )
+
     node: str = Field(default_factory=socket.gethostname)
     instance: str = Field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
     content_capture: bool = Field(default=False, description="let query and memory text into logs")
@@ -145,6 +161,18 @@ class Settings(BaseSettings):
         if not is_address or parts.fragment:
             raise ValueError("write http://host:7878/query or https://…")
         return value
+
+    @field_validator("tei_url", "reranker_url")
+    @classmethod
+    def _server(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("write http://host:port or https://host:port")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("write it without user and query: the key belongs in ORION_TEI_API_KEY")
+        return value.rstrip("/")
 
     @field_validator("timeline_columns", mode="before")
     @classmethod

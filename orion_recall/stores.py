@@ -16,7 +16,8 @@ from typing import TypeVar
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.mapped_stores import open_mapped
 from orion_recall.mappings import load_mappings
-from orion_recall.models.embedder import Embedder, OnnxEmbedder
+from orion_recall.models.chosen import open_embedder, open_reranker
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Sources
@@ -55,7 +56,8 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
     A broken index or graph is reported and stood in for; one that another process holds is an EngineError.
     """
     async with contextlib.AsyncExitStack() as stack:
-        embedder = await open_embedder(settings, stack)
+        embedder = await stack.enter_async_context(open_embedder(settings))
+        reranker = await stack.enter_async_context(open_reranker(settings))
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         index = await _usable(_index(settings, embedder, sparse), broken, stack)
@@ -75,20 +77,12 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
             arms[arm][name] = source
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
-            sources=Sources(arms=_one_each(arms), tokens=tokens, readers=readers, lexicon=index),
+            sources=Sources(arms=_one_each(arms), tokens=tokens, readers=readers, lexicon=index, reranker=reranker),
             embedder=embedder,
             index=index,
             graph=graph,
             broken=broken,
         )
-
-
-async def open_embedder(settings: Settings, stack: contextlib.AsyncExitStack) -> Embedder:
-    """The model of the settings, loaded and warm, closed when the stack ends."""
-    embedder = OnnxEmbedder(path=settings.model_path)
-    stack.push_async_callback(embedder.close)
-    await embedder.load()
-    return embedder
 
 
 def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:

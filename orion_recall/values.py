@@ -187,6 +187,16 @@ class SourceReport:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankReport:
+    """How reranking did, where the profile wants it: memories judged, milliseconds, and why the order stayed."""
+
+    status: SourceStatus
+    count: int = 0
+    ms: float = 0.0
+    error: str | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Candidate:
     """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score."""

@@ -16,11 +16,11 @@ from orion_recall.cli.output import JsonFlag, console, print_json, visible
 from orion_recall.errors import ModelError, SettingsError, SourceError
 from orion_recall.mapped_stores import collection_of, graph_client, timeline_of
 from orion_recall.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
+from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.settings import Settings
 from orion_recall.sources.mapped_qdrant import text_of, value_at
 from orion_recall.sources.mapped_sparql import MappedGraphSource
-from orion_recall.stores import open_embedder
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _TIMEOUT_S = 10.0
@@ -66,7 +66,7 @@ def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
 
 async def _look(mappings: Mappings, settings: Settings) -> list[Finding]:
     async with contextlib.AsyncExitStack() as stack:
-        embedder = await open_embedder(settings, stack) if mappings.qdrant else None
+        embedder = await stack.enter_async_context(open_embedder(settings)) if mappings.qdrant else None
         looks: list[tuple[str, str, Awaitable[Finding]]] = [
             *((one.name, "qdrant", _qdrant(one, embedder)) for one in mappings.qdrant),
             *((one.name, "sparql", _sparql(one)) for one in mappings.sparql),

@@ -42,6 +42,7 @@ COMMANDS = {
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the stores of others: every mapping against the live store, with a sample item.",
+    "memory": "Build copies of the record anew.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
 _MODULES = {"import": "import_memories"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +16,10 @@ import numpy.typing as npt
 from orion_recall.errors import ModelError
 
 Vector = npt.NDArray[np.float32]
+
+_DOCUMENT_BATCH = 32
+# Texts times the longest one's characters: about 1,000 tokens, beyond which a batch costs memory and gains nothing.
+_DOCUMENT_BATCH_CHARS = 4_096
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,3 +180,15 @@ def _settle(waiter: asyncio.Future[Vector], outcome: Vector | ModelError) -> Non
         waiter.set_exception(outcome)
     else:
         waiter.set_result(outcome)
+
+
+def batches_of_like_length(lengths: Sequence[int]) -> list[list[int]]:
+    """The places of texts of so many characters in batches of similar length: little is spent on padding."""
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        room = min(_DOCUMENT_BATCH, _DOCUMENT_BATCH_CHARS // max(1, lengths[row]))
+        if batches and len(batches[-1]) < room:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches

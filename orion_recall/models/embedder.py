@@ -12,18 +12,18 @@ from typing import Protocol
 import numpy as np
 
 from orion_recall.errors import ModelError
-from orion_recall.models.batching import QueryBatcher, Vector
+from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length
 from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
 from orion_recall.models.weights import DEFAULT_MODEL, Weights, find_weights, short_name
 
-_DOCUMENT_BATCH = 32
-# Texts times the longest one's characters: about 1,000 tokens, beyond which a batch costs memory and gains nothing.
-_DOCUMENT_BATCH_CHARS = 4_096
-_GIVE_WAY_MS = 100.0
+GIVE_WAY_MS = 100.0
 
 
 class Embedder(Protocol):
-    """What gives texts a place in the vector space. Index and query must have the same weights' hash."""
+    """What gives texts a place in the vector space. Index and query must have the same weights' hash.
+
+    One that is a server may be away: until it has answered, what it is and what it does are a ModelError.
+    """
 
     @property
     def name(self) -> str: ...
@@ -111,8 +111,9 @@ class OnnxEmbedder:
         """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
         loop = asyncio.get_running_loop()
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for rows in await loop.run_in_executor(self._documents, _document_batches, texts):
-            await self._queries.idle(timeout_ms=_GIVE_WAY_MS)
+        lengths = [min(len(text), MAX_CHARS) for text in texts]
+        for rows in await loop.run_in_executor(self._documents, batches_of_like_length, lengths):
+            await self._queries.idle(timeout_ms=GIVE_WAY_MS)
             batch = [texts[row] for row in rows]
             vectors[rows] = await loop.run_in_executor(self._documents, self._encode_documents, batch)
         return vectors
@@ -138,16 +139,3 @@ class OnnxEmbedder:
 
     def _encode_documents(self, texts: list[str]) -> Vectors:
         return self._encode([prepared(text) for text in texts])
-
-
-def _document_batches(texts: Sequence[str]) -> list[list[int]]:
-    """The texts' positions in batches of similar length, so that little is spent on padding."""
-    lengths = [min(len(text), MAX_CHARS) for text in texts]
-    batches: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        room = min(_DOCUMENT_BATCH, _DOCUMENT_BATCH_CHARS // max(1, lengths[row]))
-        if batches and len(batches[-1]) < room:
-            batches[-1].append(row)
-        else:
-            batches.append([row])
-    return batches

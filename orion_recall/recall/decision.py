@@ -90,7 +90,7 @@ def _found(recalled: Recalled) -> Mapping[str, Any]:
             for item in items
         ],
         "backend_counts": backend_counts(recalled.reports),
-        "sources": source_stats(recalled.reports),
+        "sources": source_stats(recalled),
         "dropped": dict(recalled.selection.dropped),
         "stage_ms": dict(recalled.stage_ms),
         "tokens": recalled.selection.tokens,

@@ -1,7 +1,7 @@
 """The path of one query, from top to bottom.
 
-understand -> search every source at once -> fuse -> fetch -> filter -> score -> reduce near-duplicates
--> caps and token budget -> bundle
+understand -> search every source at once -> fuse -> fetch -> filter -> score -> rerank the best, where the
+profile wants it -> reduce near-duplicates -> caps and token budget -> bundle
 
 `recall()` is the whole service as a plain call; the bus is one door to it, not the house.
 """
@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage, SourceError
+from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
+from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.understand import understand
@@ -32,6 +34,7 @@ from orion_recall.values import (
     MemoryView,
     Outcome,
     Question,
+    RerankReport,
     Scope,
     ScoredCandidate,
     SearchRequest,
@@ -60,11 +63,16 @@ class Sources:
     breakers: Mapping[SourceName, Breaker] = field(
         default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
     )
+    reranker: Reranker | None = None
+    rerank_breaker: Breaker = field(default_factory=Breaker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept."""
+    """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept.
+
+    `reranking` is None where the profile does not want any.
+    """
 
     outcome: Outcome
     scope: Scope
@@ -72,6 +80,7 @@ class Recalled:
     ranked: tuple[ScoredCandidate, ...]
     selection: Selection
     stage_ms: Mapping[str, float]
+    reranking: RerankReport | None = None
 
     @property
     def rendered(self) -> str:
@@ -122,6 +131,18 @@ async def recall(
     scored = score_candidates(
         kept, profile, now=clock, named_speaker=understood.named_speaker, similarities=similarities
     )
+    reranking: RerankReport | None = None
+    if profile.rerank.enabled:
+        stages.done("score")
+        scored, reranking = await rerank(
+            scored,
+            understood.question.text,
+            profile,
+            sources.reranker,
+            sources.rerank_breaker,
+            timeout_s=timeout_s - stages.seconds,
+        )
+        stages.done("rerank")
     ranked = _reduced(scored, profile, options, dropped)
     stages.done("rank")
 
@@ -136,6 +157,7 @@ async def recall(
         ranked=tuple(ranked),
         selection=Selection(items=selection.items, tokens=selection.tokens, dropped=dict(+dropped)),
         stage_ms=stages.ms,
+        reranking=reranking,
     )
 
 

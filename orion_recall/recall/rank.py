@@ -7,7 +7,7 @@ cross-encoder is this with another set of weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -58,8 +58,12 @@ def score_candidates(
         scored.append(
             ScoredCandidate(candidate=candidate, memory=memory, score=combine(parts, weights), parts=parts)
         )
-    scored.sort(key=_order)
-    return scored
+    return in_order(scored)
+
+
+def in_order(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
+    """Best first: by score, then the newer one, then by id."""
+    return sorted(scored, key=_order)
 
 
 def _share(value: float) -> float:

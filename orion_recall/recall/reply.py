@@ -39,7 +39,7 @@ def reply(
             "decision_id": decision_id,
             "tokens": recalled.selection.tokens,
             "dropped": dict(recalled.selection.dropped),
-            "sources": source_stats(recalled.reports),
+            "sources": source_stats(recalled),
         }
         if include.trace:
             stats["trace"] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
@@ -69,14 +69,19 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
     return {report.source: len(report.hits) for report in reports if report.status != "off"}
 
 
-def source_stats(reports: tuple[SourceReport, ...]) -> dict[str, SourceStats]:
-    """Status, hits and milliseconds of every source."""
-    return {
-        report.source: SourceStats(
+def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
+    """Status, hits and milliseconds of every source, and of the reranker under `rerank` where it was wanted."""
+    stats = {
+        str(report.source): SourceStats(
             status=report.status, count=len(report.hits), ms=round(report.ms, 3), error=report.error
         )
-        for report in reports
+        for report in recalled.reports
     }
+    if (asked := recalled.reranking) is not None:
+        stats["rerank"] = SourceStats(
+            status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error
+        )
+    return stats
 
 
 def why_failed(reports: tuple[SourceReport, ...]) -> str:

@@ -35,8 +35,11 @@ def snippet(text: str, wanted: Set[str], max_tokens: int, tokens: TokenCounter) 
         if used <= max_tokens:
             return window, used
         chars = min(chars * 9 // 10, chars * max_tokens // used)
-    kept = tokens.trim(text, max(0, max_tokens - _MARKS))
-    return kept, line_tokens(kept, tokens)
+    for left in range(max_tokens - _MARKS, 0, -1):
+        kept = tokens.trim(text, left)
+        if (used := line_tokens(kept, tokens)) <= max_tokens:
+            return kept, used
+    return "", line_tokens("", tokens)
 
 
 def line_tokens(text: str, tokens: TokenCounter) -> int:

@@ -2,26 +2,28 @@
 
 One folder is one shard and belongs to one process. The folder's `index.json` names the embedding model, its
 dimension and its weights, and how far the index has come in the outbox; an index made by another model is
-refused. Points are keyed by `text.memory_key`, so that a rebuilt index is the same index.
+refused, unless one by the right model stands complete beside it: then that one takes its place
+(`edge_places`). Points are keyed by `text.memory_key`, so that a rebuilt index is the same index.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import qdrant_edge as qe
 
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import SourceError
+from orion_recall.errors import EngineError, SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
+from orion_recall.sources.edge_places import build_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.edge_points import entity_points, memory_points, scope_filter
 from orion_recall.sources.engine_threads import EngineThreads, translated
 from orion_recall.sources.index_card import IndexCard
@@ -31,6 +33,7 @@ from orion_recall.values import Change, MemoryView, Scope
 log = logging.getLogger("orion_recall.sources")
 
 _OPTIMISE_AFTER = 5000
+_SHARD = "shard"
 
 
 class EdgeIndex:
@@ -38,23 +41,27 @@ class EdgeIndex:
 
     kind = "index"
     shared = False
-    copy = None
+    copy: str | None = None
 
     def __init__(self, folder: Path, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.folder = folder
         self.embedder, self.sparse = embedder, sparse
-        self._card_file = folder / "index.json"
+        self._place = folder
         self._readers = EngineThreads("the index", 2, name="index-read")
         self._writer = EngineThreads("the index", 1, name="index-write")
         self._speakers: dict[str, frozenset[str]] = {}
         self._since_optimised = 0
         self._optimising: asyncio.Future[None] | None = None
         self._lock: FolderLock | None = None
+        self._place_lock: FolderLock | None = None
         self._shard: qe.EdgeShard | None = None
-        self._card = IndexCard.of(embedder)
+        # None until the embedder knows its model: a server may be away when this is opened.
+        self._card: IndexCard | None = None
+        self._is_the_embedders = False
 
     async def open(self) -> None:
-        """Lock the folder, then load the shard or make it.
+        """Lock the folder, then load the shard or make it. While the embedder does not know its model, a shard that
+        is there is loaded, and checked when it does; one that is not is made with the first memories.
 
         Raises EngineError when another process has the folder, SourceError when the shard cannot be used.
         """
@@ -66,7 +73,7 @@ class EdgeIndex:
         )
         try:
             await self._writer.run(self._load)
-        except SourceError:
+        except (SourceError, EngineError):
             await self.close()
             raise
 
@@ -80,14 +87,15 @@ class EdgeIndex:
                 await self._writer.run(shard.close)
         self._readers.shutdown()
         self._writer.shutdown()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        for lock in (self._place_lock, self._lock):
+            if lock is not None:
+                lock.release()
+        self._lock = self._place_lock = None
 
     @property
     def position(self) -> int:
         """How far this copy has come in the outbox."""
-        return self._card.position
+        return self._card.position if self._card is not None else 0
 
     @property
     def count(self) -> int:
@@ -99,6 +107,7 @@ class EdgeIndex:
     ) -> list[tuple[int, float]]:
         """Nearest by cosine, best first; scores below `min_score` are left out."""
         shard = self._open_shard()
+        self._refuse_another_model()
         query = qe.Query.Nearest(list(vector), using="dense")
         request = qe.QueryRequest(query=query, limit=limit, filter=scope_filter(scope), score_threshold=min_score)
         points = await self._readers.run(lambda: shard.query(request))
@@ -167,6 +176,10 @@ class EdgeIndex:
             *await memory_points(changes, self.embedder, self.sparse),
             *entity_points(changes, self.sparse),
         ]
+        if self._card is None:
+            mine = IndexCard.of(self.embedder)
+            await self._writer.run(lambda: self._make(mine))
+        self._refuse_another_model()
         await self._writer.run(lambda: self._write(points, changes[-1].position))
         for change in changes:
             speaker, tenant = change.memory.speaker, change.memory.tenant
@@ -188,58 +201,92 @@ class EdgeIndex:
             self._optimising.add_done_callback(_log_failure)
 
     def _load(self) -> None:
-        if self._card_file.exists():
-            self._card = self._checked_card()
-            self._shard = self._loaded_shard()
+        mine = card_if_known(self.embedder)
+        self._move_to(live_place(self.folder))
+        tidy(self.folder, self._place)
+        if not (self._place / CARD).exists():
+            if (self._place / _SHARD).exists():
+                raise SourceError(
+                    f"{self._place / _SHARD} has no index.json beside it: delete the folder and it will be rebuilt"
+                )
+            if mine is not None:
+                self._make(mine)
             return
-        vectors = {"dense": qe.EdgeVectorParams(size=self.embedder.dimension, distance=qe.Distance.Cosine)}
+        card = read_card(self._place, self.folder)
+        if mine is not None and (misfit := misfit_of(self.folder, card, mine)) is not None:
+            card = self._swapped(mine, misfit)
+        self._shard = self._loaded_shard()
+        self._card, self._is_the_embedders = card, mine is not None
+
+    def _swapped(self, mine: IndexCard, misfit: str) -> IndexCard:
+        """The card of the build by the right model, which is the index now; SourceError when there is none."""
+        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256)
+        if not is_complete(place):
+            raise SourceError(misfit)
+        before = self._place
+        self._move_to(place)
+        card = read_card(self._place, self.folder)
+        if misfit_of(self.folder, card, mine) is not None:
+            raise SourceError(misfit)
+        swap(self.folder, place)
+        log.info("the index by %s has taken the place of the one in %s", card.model, before)
+        return card
+
+    def _move_to(self, place: Path) -> None:
+        """The index is there, and nobody else writes to it."""
+        if self._place_lock is not None:
+            self._place_lock.release()
+            self._place_lock = None
+        if place != self.folder:
+            self._place_lock = FolderLock.try_acquire(place)
+            if self._place_lock is None:
+                raise SourceError(f"the index in {place} is being built by another process: wait until it is done")
+        self._place = place
+
+    def _make(self, mine: IndexCard) -> None:
+        vectors = {"dense": qe.EdgeVectorParams(size=mine.dimension, distance=qe.Distance.Cosine)}
         sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
-        path = self.folder / "shard"
-        if path.exists():
-            raise SourceError(f"{path} has no index.json beside it: delete the folder and it will be rebuilt")
-        self._shard = qe.EdgeShard.create(str(path), qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse))
+        path = self._place / _SHARD
+        shard = qe.EdgeShard.create(str(path), qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse))
         for name in KEYWORD_FIELDS:
-            self._shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
-        self._shard.update(qe.UpdateOperation.create_field_index("ts", qe.PayloadSchemaType.Float))
-        self._shard.flush()
-        self._write_card(0)
+            shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
+        shard.update(qe.UpdateOperation.create_field_index("ts", qe.PayloadSchemaType.Float))
+        shard.flush()
+        self._write_card(mine)
+        self._shard, self._is_the_embedders = shard, True
 
     def _loaded_shard(self) -> qe.EdgeShard:
         try:
-            return translated("the index", lambda: qe.EdgeShard.load(str(self.folder / "shard")))
+            return translated("the index", lambda: qe.EdgeShard.load(str(self._place / _SHARD)))
         except SourceError as error:
             raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
 
-    def _checked_card(self) -> IndexCard:
-        try:
-            card = IndexCard(**json.loads(self._card_file.read_text("utf-8")))
-            card = card.at(int(card.position))
-        except (ValueError, TypeError, OSError) as error:
-            raise SourceError(
-                f"{self._card_file} cannot be read ({error}): delete {self.folder} and it will be rebuilt"
-            ) from error
-        if (misfit := card.misfit(self._card)) is not None:
-            raise SourceError(f"the index in {self.folder} {misfit} delete the folder to rebuild it")
-        return card
+    def _refuse_another_model(self) -> None:
+        """SourceError unless the vectors are the embedder's: it may have been away when this was opened."""
+        if self._is_the_embedders or self._card is None:
+            return
+        if (misfit := misfit_of(self.folder, self._card, IndexCard.of(self.embedder))) is not None:
+            raise SourceError(misfit)
+        self._is_the_embedders = True
 
     def _write(self, points: list[qe.Point], position: int) -> None:
-        shard = self._open_shard()
+        shard, card = self._open_shard(), self._card
+        assert card is not None  # an open shard has one
         shard.update(qe.UpdateOperation.upsert_points(points))
         # First the data, then the claim that it is there: a crash between the two writes it again.
         shard.flush()
-        self._write_card(position)
+        self._write_card(replace(card, position=position))
 
-    def _write_card(self, position: int) -> None:
-        card = self._card.at(position)
-        temporary = self._card_file.with_suffix(".new")
-        temporary.write_text(json.dumps(asdict(card)), "utf-8")
-        temporary.replace(self._card_file)
+    def _write_card(self, card: IndexCard) -> None:
+        write_card(self._place, card)
         self._card = card
 
     def _open_shard(self) -> qe.EdgeShard:
-        if self._shard is None:
-            raise SourceError(f"the index in {self.folder} is not open")
-        return self._shard
+        if self._shard is not None:
+            return self._shard
+        if self._lock is not None:
+            raise SourceError(f"the index in {self.folder} is empty, and its embedding model is not known yet")
+        raise SourceError(f"the index in {self.folder} is not open")
 
 
 def _log_failure(task: asyncio.Future[None]) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar, cast
-
-from httpx import HTTPError
-from qdrant_client import AsyncQdrantClient, models
-from qdrant_client.http.exceptions import ApiException, ResponseHandlingException
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.mappings import PayloadKeys, QdrantMapping
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.text import number_of, storable, text_hash
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
+
+if TYPE_CHECKING:
+    from qdrant_client.http import models as qm
 
 T = TypeVar("T")
 
@@ -24,12 +24,15 @@ T = TypeVar("T")
 class MappedCollection:
     """One mapped collection, and how its payloads are read."""
 
-    def __init__(self, mapping: QdrantMapping, client: AsyncQdrantClient) -> None:
-        self.mapping, self._client = mapping, client
+    def __init__(self, mapping: QdrantMapping, server: QdrantServer) -> None:
+        # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
+        from qdrant_client.http import models
+
+        self.mapping, self._server, self._models = mapping, server, models
 
     async def nearest(
         self,
-        query: Sequence[float] | models.SparseVector,
+        query: Sequence[float] | SparseTerms,
         using: str | None,
         request: SearchRequest,
         *,
@@ -41,12 +44,11 @@ class MappedCollection:
         """
         if self.mapping.tenant not in (None, request.scope.tenant):
             return []
-        conditions = scope_filter(self.mapping, request.scope)
-        keys = self.mapping.payload
+        conditions, keys, vector = self.scope_filter(request.scope), self.mapping.payload, self._vector(query)
         found = await self._asked(
-            lambda: self._client.query_points(
+            self._server.client.query_points(
                 self.mapping.collection,
-                query=query if isinstance(query, models.SparseVector) else list(query),
+                query=vector,
                 using=using or None,
                 query_filter=conditions,
                 limit=request.limit,
@@ -54,10 +56,10 @@ class MappedCollection:
                 with_payload=sorted({key.split(".")[0] for key in _mapped(keys)}),
             )
         )
-        tenant = request.scope.tenant
+        mark = f"mapped\x1f{self.mapping.name}\x1f{request.scope.tenant}"
         return [
             Hit(
-                number_of(f"mapped\x1f{self.mapping.name}\x1f{tenant}", str(point.id)),
+                number_of(mark, str(point.id)),
                 point.score,
                 partial(_memory, str(point.id), point.payload or {}, keys, self.mapping.name),
             )
@@ -67,13 +69,14 @@ class MappedCollection:
 
     async def sample(self) -> tuple[int, Mapping[str, Any] | None]:
         """How many points there are, and the payload of one of them."""
-        count = await self._asked(lambda: self._client.count(self.mapping.collection, exact=False))
-        points, _ = await self._asked(lambda: self._client.scroll(self.mapping.collection, limit=1))
+        client, name = self._server.client, self.mapping.collection
+        count = await self._asked(client.count(name, exact=False))
+        points, _ = await self._asked(client.scroll(name, limit=1))
         return count.count, (points[0].payload or {}) if points else None
 
     async def vectors(self) -> tuple[Mapping[str, tuple[int, str]], Sequence[str]]:
         """The collection's dense vectors (name to dimension and distance) and the names of its sparse ones."""
-        info = await self._asked(lambda: self._client.get_collection(self.mapping.collection))
+        info = await self._asked(self._server.client.get_collection(self.mapping.collection))
         dense = info.config.params.vectors or {}
         by_name = dense if isinstance(dense, dict) else {"": dense}
         return (
@@ -83,18 +86,53 @@ class MappedCollection:
 
     async def close(self) -> None:
         """Let the connections go."""
-        await self._client.close()
+        await self._server.close()
 
-    async def _asked(self, call: Callable[[], Awaitable[T]]) -> T:
-        # An address may hold a password, so only the name is told.
+    def scope_filter(self, scope: Scope) -> qm.Filter:
+        """The scope as conditions that must all hold. SourceError when a part of it has no payload key."""
+        models, keys = self._models, self.mapping.payload
+        wanted: list[tuple[str, Any]] = []
+        if self.mapping.tenant is None:
+            wanted.append(("tenant", models.MatchValue(value=scope.tenant)))
+        for role, value in (("session", scope.session_id), ("user", scope.user_id)):
+            if value is not None:
+                wanted.append((role, models.MatchValue(value=value)))
+        for role, values in (("kind", scope.kinds), ("tags", scope.tags)):
+            if values:
+                wanted.append((role, models.MatchAny(any=list(values))))
+        conditions = [models.FieldCondition(key=self._key(role), match=match) for role, match in wanted]
+        if scope.since is not None or scope.until is not None:
+            within: Any = models.DatetimeRange(gte=_moment(scope.since), lt=_moment(scope.until))
+            if keys.time_format == "epoch":
+                within = models.Range(gte=scope.since, lt=scope.until)
+            conditions.append(models.FieldCondition(key=self._key("time"), range=within))
+        return models.Filter(must=[*conditions])
+
+    def _key(self, role: str) -> str:
+        name = cast("str | None", getattr(self.mapping.payload, role))
+        if name is None:
+            raise SourceError(
+                f"the store {self.mapping.name!r} has no payload key for {role}: it cannot keep to this scope"
+            )
+        return name
+
+    def _vector(self, query: Sequence[float] | SparseTerms) -> Any:
+        if isinstance(query, SparseTerms):
+            return self._models.SparseVector(indices=list(query.indices), values=list(query.values))
+        return list(query)
+
+    async def _asked(self, call: Awaitable[T]) -> T:
         try:
-            return await call()
-        except (ResponseHandlingException, HTTPError, OSError) as error:
-            raise TransientSourceError(
-                f"the store {self.mapping.name!r} does not answer: {type(error).__name__}"
-            ) from error
-        except (ApiException, ValueError, KeyError) as error:
-            raise SourceError(f"the store {self.mapping.name!r}: {str(error)[:300]}") from error
+            return await self._server.ask(call)
+        except TransientSourceError as error:
+            raise TransientSourceError(self._told(error)) from error
+        except SourceError as error:
+            raise SourceError(self._told(error)) from error
+
+    def _told(self, error: SourceError) -> str:
+        # The server's words are those for the service's own index.
+        words = str(error).replace("ORION_QDRANT_URL", "`url`").replace("ORION_QDRANT_API_KEY", "`api_key_env`")
+        return f"the store {self.mapping.name!r}: {words.replace('the index at', 'the server at')}"
 
 
 class MappedVectorSource:
@@ -125,42 +163,7 @@ class MappedLexicalSource:
         terms = self._sparse.encode_query(request.question.keyword_text)
         if not terms.indices:
             return []
-        vector = models.SparseVector(indices=list(terms.indices), values=list(terms.values))
-        return await self._collection.nearest(vector, self._collection.mapping.sparse, request, min_score=None)
-
-
-def scope_filter(mapping: QdrantMapping, scope: Scope) -> models.Filter:
-    """The scope as conditions that must all hold. SourceError when a part of it has no payload key."""
-    keys, conditions = mapping.payload, cast("list[models.Condition]", [])
-
-    def key(role: str) -> str:
-        name = cast("str | None", getattr(keys, role))
-        if name is None:
-            raise SourceError(
-                f"the store {mapping.name!r} has no payload key for {role}: it cannot keep to this scope"
-            )
-        return name
-
-    def add(role: str, match: models.MatchValue | models.MatchAny) -> None:
-        conditions.append(models.FieldCondition(key=key(role), match=match))
-
-    if mapping.tenant is None:
-        add("tenant", models.MatchValue(value=scope.tenant))
-    if scope.session_id is not None:
-        add("session", models.MatchValue(value=scope.session_id))
-    if scope.user_id is not None:
-        add("user", models.MatchValue(value=scope.user_id))
-    if scope.kinds:
-        add("kind", models.MatchAny(any=list(scope.kinds)))
-    if scope.tags:
-        add("tags", models.MatchAny(any=list(scope.tags)))
-    if scope.since is not None or scope.until is not None:
-        if keys.time_format == "epoch":
-            between: Any = models.Range(gte=scope.since, lt=scope.until)
-        else:
-            between = models.DatetimeRange(gte=_moment(scope.since), lt=_moment(scope.until))
-        conditions.append(models.FieldCondition(key=key("time"), range=between))
-    return models.Filter(must=conditions)
+        return await self._collection.nearest(terms, self._collection.mapping.sparse, request, min_score=None)
 
 
 def value_at(payload: Mapping[str, Any], key: str | None) -> Any:

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.index_card import IndexCard
+from orion_recall.sources.index_card import FORMAT, IndexCard
 from orion_recall.sources.points import IndexPoint, entities_as_points, memories_as_points, memory_view
 from orion_recall.sources.qdrant_points import QdrantWords, scored
 from orion_recall.sources.qdrant_server import CollectionLost, QdrantServer
@@ -53,7 +53,8 @@ class QdrantIndex:
         self._server, self.collection = server, collection
         self.embedder, self.sparse = embedder, sparse
         self._client, self._words = server.client, QdrantWords()
-        self._card = IndexCard.of(embedder)
+        # Empty until the collection has been seen: the server, or the one that embeds, may be away at the start.
+        self._card = IndexCard(format=FORMAT, model="", dimension=0, weights_sha256="", position=0)
         self._opening = asyncio.Lock()
         self._is_open = False
         self._speakers: dict[str, _Speakers] = {}
@@ -68,6 +69,9 @@ class QdrantIndex:
                 card = await self._seen_again() if self._is_open else None
                 if card is None:
                     card = await self._made_or_checked()
+            except ModelError as error:
+                self._is_open = False
+                raise TransientSourceError(f"the index waits for the embedding model: {error}") from error
             except SourceError:
                 self._is_open = False
                 raise

@@ -67,6 +67,7 @@ def test_one_endless_word_is_cut(tokens: TokenCounter):
 
 @given(st.lists(WORDS, max_size=300).map(" ".join), st.integers(8, 64))
 @example("\ufffd" * 300, 8)
+@example("起重机 crane 👍", 8)
 @example("a\u0301" * 300, 8)
 def test_a_snippet_fits_and_is_a_part_of_the_text(tokens: TokenCounter, text: str, max_tokens: int):
     found = snippet(text, frozenset({"crane", "gearbox"}), max_tokens, tokens)

@@ -1,0 +1,92 @@
+"""The embedded index built anew by another model, beside the one that answers, and put in its place.
+
+It is built from the record, in a place of its own under its own lock: a running worker is not touched. A run
+that was stopped goes on where it was. Complete, it takes the index's place at once when no worker has the folder,
+else when a worker configured with its model opens the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from orion_recall.engines.lock import FolderLock
+from orion_recall.memory.record import Record
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.edge_card import CARD, misfit_of, read_card
+from orion_recall.sources.edge_places import build_place, live_place, mark_complete, swap
+from orion_recall.sources.index_card import IndexCard
+
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reembedded:
+    """What became of it: `already` the index's model, `swapped`, or `waiting` for a worker to take it.
+
+    `position` is how far it has come in the outbox; what was stored since, the worker adds.
+    """
+
+    state: Literal["already", "swapped", "waiting"]
+    model: str
+    dimension: int
+    position: int
+
+
+async def reembed(
+    record: Record,
+    folder: Path,
+    embedder: Embedder,
+    sparse: SparseEncoder,
+    *,
+    advanced: Callable[[int, int], None] = lambda position, head: None,
+) -> Reembedded:
+    """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
+
+    Raises RecordError (Postgres is away) and ModelError (so is the model), after which another run goes on, and
+    EngineError when another run is at it.
+    """
+    mine = IndexCard.of(embedder)
+    live = live_place(folder)
+    if (live / CARD).exists():
+        card = read_card(live, folder)
+        if misfit_of(folder, card, mine) is None:
+            return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
+    place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256)
+    build = EdgeIndex(place, embedder, sparse)
+    await build.open()
+    try:
+        await _catch_up(record, build, advanced)
+        await build.optimise()
+        position = build.position
+    finally:
+        await build.close()
+    mark_complete(place)
+    state = "swapped" if _swapped(folder, place) else "waiting"
+    return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
+
+
+async def _catch_up(record: Record, build: EdgeIndex, advanced: Callable[[int, int], None]) -> None:
+    """Applies the outbox from where the build is to its head, and what came meanwhile."""
+    while (head := await record.head()) > build.position:
+        advanced(build.position, head)
+        await build.apply(await record.changes(build.position, _AT_ONCE))
+    advanced(build.position, head)
+
+
+def _swapped(folder: Path, place: Path) -> bool:
+    """Whether the build is the index now: not while a worker has the folder, nor once it has taken the build."""
+    lock = FolderLock.try_acquire(folder)
+    if lock is None:
+        return False
+    with lock:
+        of_place = FolderLock.try_acquire(place)
+        if of_place is None:
+            return False
+        with of_place:
+            swap(folder, place)
+    return True

@@ -1,0 +1,166 @@
+"""Any model of sentence-transformers in this process. The library is optional, and imported when it is chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orion_recall.errors import ModelError
+from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length
+from orion_recall.models.embedder import GIVE_WAY_MS
+from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.weights import short_name
+from orion_recall.text import storable
+
+# What is cut here the model would truncate after tokenizing: few tokens have more characters than this.
+_CHARS_A_TOKEN = 8
+# Some tokenizers say that they have no limit by a number of thirty digits.
+_MOST_CHARS = 100_000
+
+
+def library() -> Any:
+    """The module `sentence_transformers`, which ships few types; ModelError when it is not installed."""
+    try:
+        return importlib.import_module("sentence_transformers")
+    except ImportError as error:
+        raise ModelError(
+            f'models of sentence-transformers need the library ({error}): pip install "orion-recall[transformers]"'
+        ) from error
+
+
+def model_id(name: str) -> str:
+    """What indexes keep: the model's name without the default owner, or the name of its folder."""
+    return Path(name).resolve().name if Path(name).is_dir() else short_name(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """`most_chars` is what of a text the model can see."""
+
+    model: Any
+    dimension: int
+    sha256: str
+    most_chars: int
+
+
+class TransformersEmbedder:
+    """A SentenceTransformer. `await load()` before use, `await close()` after.
+
+    Queries and documents have a thread each and take turns, since a tokenizer serves one at a time. Each gets the
+    model's own prompt for queries or documents, where it has one. On a GPU where the library finds one.
+    """
+
+    def __init__(self, name: str, *, max_batch: int = 8, cache_size: int = 2048) -> None:
+        self._given, self._name = name, model_id(name)
+        self._loaded: _Loaded | None = None
+        self._turn = threading.Lock()
+        self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
+        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document")
+
+    @property
+    def name(self) -> str:
+        """The model's name without the default owner, or the name of its folder."""
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        """Floats in a vector."""
+        return self._ready().dimension
+
+    @property
+    def weights_sha256(self) -> str:
+        """A hash of the weights and of what else makes the vectors."""
+        return self._ready().sha256
+
+    async def load(self) -> None:
+        """Load and warm the model in a thread; a second call does nothing. Raises `ModelError`."""
+        if self._loaded is not None:
+            return
+        job = asyncio.get_running_loop().run_in_executor(self._documents, self._load)
+        await asyncio.wait([job])
+        error = job.exception()
+        if error is None:
+            self._loaded = job.result()
+        elif isinstance(error, ModelError):
+            raise error
+        else:
+            # The libraries raise whatever they like for a model they cannot find or read.
+            raise ModelError(f"the model {self._given} could not be loaded: {error}") from error
+
+    async def embed_query(self, text: str) -> Vector:
+        """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
+        return await self._queries.embed(storable(text[: self._ready().most_chars]))
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (texts, dimension), in the order of the texts. Raises `ModelError`."""
+        loaded, loop = self._ready(), asyncio.get_running_loop()
+        short = [storable(text[: loaded.most_chars]) for text in texts]
+        vectors = np.empty((len(texts), loaded.dimension), dtype=np.float32)
+        for rows in batches_of_like_length([len(text) for text in short]):
+            await self._queries.idle(timeout_ms=GIVE_WAY_MS)
+            job = loop.run_in_executor(self._documents, self._encode_documents, [short[row] for row in rows])
+            try:
+                vectors[rows] = await job
+            except (RuntimeError, ValueError) as error:
+                raise ModelError(f"{len(rows)} texts could not be embedded: {error}") from error
+        return vectors
+
+    async def close(self) -> None:
+        """End both threads after what they are running; queries that still wait fail with `ModelError`."""
+        await self._queries.close()
+        await asyncio.to_thread(self._documents.shutdown, cancel_futures=True)
+
+    def _ready(self) -> _Loaded:
+        if self._loaded is None:
+            raise ModelError(f"the model {self._name} is not loaded yet")
+        return self._loaded
+
+    def _load(self) -> _Loaded:
+        model = library().SentenceTransformer(self._given)
+        first = model.encode_document(["the first run allocates"], show_progress_bar=False)
+        tokens = int(model.max_seq_length or _MOST_CHARS)
+        return _Loaded(
+            model=model,
+            dimension=int(first.shape[1]),
+            sha256=_fingerprint(model),
+            most_chars=min(tokens * _CHARS_A_TOKEN, _MOST_CHARS),
+        )
+
+    def _encode_queries(self, texts: list[str]) -> Vectors:
+        return self._unit(self._ready().model.encode_query, texts)
+
+    def _encode_documents(self, texts: list[str]) -> Vectors:
+        return self._unit(self._ready().model.encode_document, texts)
+
+    def _unit(self, encode: Any, texts: list[str]) -> Vectors:
+        with self._turn:
+            found = encode(texts, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(found, dtype=np.float32)
+
+
+def _fingerprint(model: Any) -> str:
+    """sha256 over the weights in the order of their names, the kinds of the layers, the pooling and the prompts.
+
+    Not over files: which of them there are depends on where the model came from.
+    """
+    as_bytes = importlib.import_module("torch").uint8
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(as_bytes).numpy())
+    for layer in model:
+        pooling = getattr(layer, "get_pooling_mode_str", str)()
+        digest.update(f"{type(layer).__name__} {pooling}\n".encode())
+    prompts: Mapping[str, str] = model.prompts or {}
+    for name, prompt in sorted(prompts.items()):
+        digest.update(f"{name}={prompt}\n".encode() if prompt else b"")
+    return digest.hexdigest()

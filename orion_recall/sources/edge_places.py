@@ -1,0 +1,72 @@
+"""Where in its folder the embedded index lives, and how one that another model built takes its place.
+
+    index/index.json, index/shard/          the index, as long as nothing else is said
+    index/builds/NAME/index.json, shard/    one being built by another model, or complete (then: `complete`)
+    index/current                           the NAME of the build that is the index now
+
+The swap is the writing of `current`, one rename: before it the old index is whole and live, after it the new one.
+Only who holds the folder's lock does it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from orion_recall.errors import SourceError
+
+_CURRENT, _BUILDS, _COMPLETE = "current", "builds", "complete"
+
+
+def live_place(folder: Path) -> Path:
+    """Where the index is: the folder itself, or the build that took its place. SourceError when that is gone."""
+    try:
+        name = (folder / _CURRENT).read_text("utf-8").strip()
+    except FileNotFoundError:
+        return folder
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{folder / _CURRENT} cannot be read ({error}): delete {folder} to rebuild it") from error
+    place = folder / _BUILDS / name
+    if Path(name).name != name or not name or not place.is_dir():
+        raise SourceError(f"{folder / _CURRENT} names no build that is there: delete {folder} to rebuild it")
+    return place
+
+
+def build_place(folder: Path, model: str, dimension: int, weights_sha256: str) -> Path:
+    """Where an index by that model is built: the same place every time, so that a run that was stopped goes on."""
+    named = hashlib.sha256(f"{model}\n{dimension}\n{weights_sha256}".encode()).hexdigest()[:16]
+    return folder / _BUILDS / named
+
+
+def is_complete(place: Path) -> bool:
+    """Whether a build may take the index's place."""
+    return (place / _COMPLETE).exists()
+
+
+def mark_complete(place: Path) -> None:
+    """From now on the build may take the index's place. It must be closed: everything of it is on disk."""
+    (place / _COMPLETE).touch()
+
+
+def swap(folder: Path, place: Path) -> None:
+    """The build is the index from now on; what was before is deleted. Hold the locks of both folders."""
+    before = live_place(folder)
+    temporary = folder / f"{_CURRENT}.new"
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(f"{place.name}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(folder / _CURRENT)
+    (place / _COMPLETE).unlink(missing_ok=True)
+    if before not in (folder, place):
+        shutil.rmtree(before, ignore_errors=True)
+    tidy(folder, place)
+
+
+def tidy(folder: Path, place: Path) -> None:
+    """Deletes what a swap that was cut short has left of the first index."""
+    if place != folder:
+        (folder / "index.json").unlink(missing_ok=True)
+        shutil.rmtree(folder / "shard", ignore_errors=True)

@@ -1,0 +1,51 @@
+"""TEI stand-ins as processes: started, told how to behave, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+_TOP = Path(__file__).parents[2]
+_NORMAL = {"failure": None, "times": 0, "model": "all-MiniLM-L6-v2", "max_chars": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Tei:
+    """A running stand-in."""
+
+    url: str
+
+    async def behave(self, **changes: Any) -> None:
+        """From now on as told; without a word as a good server does."""
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False) as http:
+            (await http.post("/behave", json=_NORMAL | changes)).raise_for_status()
+
+    async def seen(self) -> list[int]:
+        """How many texts came with each request."""
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False) as http:
+            return (await http.get("/seen")).json()
+
+
+@asynccontextmanager
+async def tei_process(*arguments: str) -> AsyncGenerator[Tei]:
+    """A stand-in that listens; killed at the end of the block."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.stand_ins.tei", *arguments, cwd=_TOP, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            line = await process.stdout.readline()
+        yield Tei(line.decode().strip())
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        process._transport.close()  # pyright: ignore

@@ -1,0 +1,211 @@
+"""A second index by another model, from a real record, beside a worker that goes on answering."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tei_process import tei_process
+
+from orion_recall.cli.main import run
+from orion_recall.contracts import MemoryV1, RecallQueryV1
+from orion_recall.errors import EngineError, ModelError, RecordError
+from orion_recall.memory.compose import compose
+from orion_recall.memory.project import Projector
+from orion_recall.memory.record import Record
+from orion_recall.memory.reembed import Reembedded, reembed
+from orion_recall.models.chosen import open_embedder
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.postgres import open_pool
+from orion_recall.recall.pipeline import recall
+from orion_recall.service import loaded_profiles
+from orion_recall.settings import Settings
+from orion_recall.stores import Opened, open_sources
+
+TEXTS = [f"The crane of pier {number} was oiled." for number in range(220)]
+
+
+@pytest.fixture
+async def record(database: str) -> AsyncGenerator[Record]:
+    """A record of a few more memories than a batch holds."""
+    pool = await open_pool(database, name="test", min_size=0, max_size=4)
+    record = Record(pool)
+    memories = [
+        compose(MemoryV1(id=f"m{number}", text=text, session_id=f"s{number // 3}"), "default")
+        for number, text in enumerate(TEXTS)
+    ]
+    await record.store(memories)
+    yield record
+    await pool.close()
+
+
+@pytest.fixture
+def data_dir() -> Any:
+    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+async def project(record: Record, opened: Opened) -> None:
+    assert opened.index is not None
+    await Projector(record, opened.index, copy="test").catch_up()
+
+
+async def answer(opened: Opened) -> tuple[str, dict[str, str], list[str]]:
+    """The outcome, what failed and why, and the ids."""
+    profile = loaded_profiles(None)["assist.light.v1"].profile
+    recalled = await recall(RecallQueryV1(fragment="who oiled the crane of pier 7?"), profile, opened.sources)
+    failed = {str(report.source): report.error or "" for report in recalled.reports if report.status == "failed"}
+    return recalled.outcome, failed, [item.scored.memory.id for item in recalled.selection.items]
+
+
+async def built(
+    record: Record, folder: Path, embedder: Embedder, progress: list[tuple[int, int]] | None = None
+) -> Reembedded:
+    told: list[tuple[int, int]] = [] if progress is None else progress
+    return await reembed(
+        record,
+        folder / "index",
+        embedder,
+        SparseEncoder(),
+        advanced=lambda position, head: told.append((position, head)),
+    )
+
+
+async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_one(
+    record: Record, data_dir: Path
+) -> None:
+    async with tei_process() as tei:
+        await tei.behave(model="another/model")
+        old = Settings.read(data_dir=data_dir)
+        new = old.changed(embedder="tei", tei_url=tei.url)
+        progress: list[tuple[int, int]] = []
+        async with open_sources(old) as working, open_embedder(new) as embedder:
+            await project(record, working)
+            before = await answer(working)
+            done = await built(record, data_dir, embedder, progress)
+            head = await record.head()
+            assert done == Reembedded(state="waiting", model="another/model", dimension=384, position=head)
+            assert await answer(working) == before
+            assert before[0] == "ok"
+            assert progress[0] == (0, head)
+            assert progress[-1] == (head, head)
+            assert len(progress) > 2
+        async with open_sources(new) as working, open_embedder(new) as embedder:
+            assert working.broken == {}
+            assert working.index is not None
+            assert working.index.position == head
+            outcome, failed, ids = await answer(working)
+            assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
+            assert (await built(record, data_dir, embedder)).state == "already"
+        async with open_sources(old) as working:
+            assert "was made with another/model" in working.broken["index"]
+
+
+async def test_without_a_worker_it_takes_the_place_at_once(record: Record, data_dir: Path) -> None:
+    settings = Settings.read(data_dir=data_dir)
+    async with open_embedder(settings) as embedder:
+        assert (await built(record, data_dir, embedder)).state == "swapped"
+    async with open_sources(settings) as working:
+        outcome, failed, ids = await answer(working)
+    assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
+
+
+class Tired:
+    """The embedder it is given, for so many batches; then its server is away."""
+
+    def __init__(self, inner: Embedder, batches: int) -> None:
+        self._inner, self._left = inner, batches
+        self.name, self.dimension, self.weights_sha256 = inner.name, inner.dimension, inner.weights_sha256
+
+    async def embed_query(self, text: str) -> Any:
+        return await self._inner.embed_query(text)
+
+    async def embed_documents(self, texts: Any) -> Any:
+        if self._left == 0:
+            raise ModelError("the server is away")
+        self._left -= 1
+        return await self._inner.embed_documents(texts)
+
+
+async def test_the_command_says_what_became_of_it(
+    record: Record,
+    data_dir: Path,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    await record.head()
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    monkeypatch.setenv("ORION_DATA_DIR", str(data_dir))
+    assert await asyncio.to_thread(run, ["memory", "reembed", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "swapped"
+    assert await asyncio.to_thread(run, ["memory", "reembed"]) == 0
+    assert "the index is that model's already" in capsys.readouterr().out
+    monkeypatch.setenv("ORION_EMBEDDER", "tei")
+    monkeypatch.setenv("ORION_TEI_URL", "http://127.0.0.1:9")
+    assert await asyncio.to_thread(run, ["memory", "reembed"]) == 1
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+async def test_a_run_that_was_stopped_goes_on_and_until_then_nothing_has_changed(
+    record: Record, data_dir: Path
+) -> None:
+    async with open_embedder(Settings.read(data_dir=data_dir)) as embedder:
+        with pytest.raises(ModelError, match="away"):
+            await built(record, data_dir, Tired(embedder, 1))
+        assert not (data_dir / "index" / "current").exists()
+        progress: list[tuple[int, int]] = []
+        done = await built(record, data_dir, embedder, progress)
+        assert (progress[0][0], done.state) == (200, "swapped")
+
+
+async def test_two_runs_at_a_time_are_one_too_many(record: Record, data_dir: Path) -> None:
+    async with open_embedder(Settings.read(data_dir=data_dir)) as embedder:
+        refused: list[Exception] = []
+
+        class Meddling(Tired):
+            async def embed_documents(self, texts: Any) -> Any:
+                try:
+                    await built(record, data_dir, embedder)
+                except EngineError as error:
+                    refused.append(error)
+                return await super().embed_documents(texts)
+
+        assert (await built(record, data_dir, Meddling(embedder, 99))).state == "swapped"
+    assert "already open" in str(refused[0])
+
+
+async def test_without_a_record_nothing_is_built(data_dir: Path) -> None:
+    pool = await open_pool("postgresql://127.0.0.1:9/none", name="test", min_size=0, max_size=1)
+    async with open_embedder(Settings.read(data_dir=data_dir)) as embedder:
+        with pytest.raises(RecordError):
+            await built(Record(pool), data_dir, embedder)
+    await pool.close()
+    assert not (data_dir / "index" / "current").exists()
+
+
+async def test_a_worker_starts_while_the_embedding_server_is_away_and_recovers(
+    record: Record, data_dir: Path
+) -> None:
+    async with tei_process() as tei:
+        settings = Settings.read(data_dir=data_dir, embedder="tei", tei_url=tei.url)
+        async with open_sources(settings) as working:
+            await project(record, working)
+            before = await answer(working)
+    assert before[0] == "ok"
+    port = settings.tei_url.rpartition(":")[2] if settings.tei_url else ""
+    async with open_sources(settings) as working:
+        assert working.broken == {}
+        outcome, failed, ids = await answer(working)
+        assert outcome == "degraded"
+        assert failed.keys() == {"vector"}
+        assert "cannot be reached" in failed["vector"]
+        assert ids[0] == "m7"
+        async with tei_process("--port", port):
+            assert await answer(working) == before
