@@ -160,6 +160,10 @@ class Settings(BaseSettings):
         """Queries that could not be read or that killed their workers."""
         return f"{self.query_stream}:dead"
 
+    def worker_key(self, instance: str) -> str:
+        """The card that a worker of this name keeps on the bus."""
+        return f"{self.query_stream}:worker:{instance}"
+
     @property
     def store_dead_stream(self) -> str:
         """Store messages that could not be read."""

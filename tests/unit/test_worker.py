@@ -19,11 +19,12 @@ from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
+from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import Settings
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
-from orion_recall.worker import LoadedProfile, Worker
+from orion_recall.worker import Worker
 
 ENTRY_ID = "1700000000000-5"
 ARRIVED = 1_700_000_000.0
@@ -123,7 +124,7 @@ class Desk:
             Settings(default_profile="test.v1", **settings),
             self.ending,
             Sources(arms={"vector": self.source}, tokens=TOKENS),
-            {"test.v1": LoadedProfile(profile=profile, content_hash="h-1")},
+            ProfilesInUse({"test.v1": LoadedProfile(profile=profile, content_hash="h-1")}),
             server_time=lambda: self.now,
             used=lambda tenant, ids: self.used.append((tenant, list(ids))),
         )
