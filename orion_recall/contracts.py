@@ -202,6 +202,9 @@ class SourceStats(_Message):
     count: int
     ms: float
     error: str | None = None
+    stood_in: str | None = Field(
+        default=None, description="what the hits come from when the source itself failed or was late: record"
+    )
 
 
 class BundleStats(_Message):

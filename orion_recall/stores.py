@@ -18,10 +18,12 @@ from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.search import StandIn
 from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
@@ -58,13 +60,17 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
             "lexical": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"]),
             "rdf": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"]),
         }
+        standing_by: StandIn | None = None
         if settings.dsn is not None:
             timeline = TimelineSource(settings.dsn, _timeline_table(settings))
             stack.push_async_callback(timeline.close)
             arms["sql_timeline"] = timeline
+            record = RecordSearch(settings.dsn)
+            stack.push_async_callback(record.close)
+            standing_by = StandIn(source=record)
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
-            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=index),
+            sources=Sources(arms=arms, tokens=tokens, readers=readers, lexicon=index, standing_by=standing_by),
             embedder=embedder,
             index=index,
             graph=graph,

@@ -71,12 +71,19 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
 
 def source_stats(reports: tuple[SourceReport, ...]) -> dict[str, SourceStats]:
     """Status, hits and milliseconds of every source."""
-    return {
-        report.source: SourceStats(
-            status=report.status, count=len(report.hits), ms=round(report.ms, 3), error=report.error
-        )
-        for report in reports
+    return {report.source: _stats(report) for report in reports}
+
+
+def _stats(report: SourceReport) -> SourceStats:
+    fields: dict[str, Any] = {
+        "status": report.status,
+        "count": len(report.hits),
+        "ms": round(report.ms, 3),
+        "error": report.error,
     }
+    if report.stood_in is not None:
+        fields["stood_in"] = report.stood_in
+    return SourceStats(**fields)
 
 
 def why_failed(reports: tuple[SourceReport, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Profiles edited under a worker that is answering: what is in hand ends as it began, and a bad edit costs nothing."""
+"""Profiles edited under a worker that is answering: what is in hand ends as it began, a bad edit costs nothing."""
 
 from __future__ import annotations
 
