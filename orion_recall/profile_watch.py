@@ -66,6 +66,8 @@ class ProfilesInUse:
     """One version of all profiles at a time. Take `current` once, and use what was taken."""
 
     def __init__(self, profiles: Mapping[str, LoadedProfile]) -> None:
+        self.current: Mapping[str, LoadedProfile]
+        self.state: ProfilesState
         self.current, self.state = _version(profiles)
 
     def take(self, profiles: Mapping[str, LoadedProfile]) -> bool:

@@ -19,6 +19,7 @@ from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.consume import GroupReader
 from orion_recall.bus.presence import Presence
 from orion_recall.bus.serve import Pace, Server
+from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
@@ -155,7 +156,9 @@ class Service:
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
         copy = f"{self.settings.node}:{self.settings.data_dir.resolve()}"
         self.projectors = [Projector(record, part, copy=copy) for part in self.projections]
-        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors)]
+        days = self.settings.decisions_retention_days
+        retention = [Retention(self._pool, days)] if days is not None else []
+        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
         tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
         stores = asyncio.create_task(self._store_server(record).run())
         try:

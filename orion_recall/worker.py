@@ -28,6 +28,7 @@ from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, Re
 from orion_recall.profile import Profile
 from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.decision import Asked, decision
+from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.recall.reply import error_reply, reply, reply_json
 from orion_recall.settings import Settings
@@ -88,7 +89,7 @@ class Worker:
         self.settings, self.counters = settings, Counters()
         self._committer, self._sources, self._profiles = committer, sources, profiles
         self._server_time, self._used = server_time, used
-        self._rules = ReplyRules.of(settings)
+        self._rules, self._kept_text = ReplyRules.of(settings), KeptText.of(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 
     async def serve(self, entry: Entry) -> None:
@@ -204,7 +205,7 @@ class Worker:
             outcome = "expired"
         elif isinstance(error, RefusedMessage):
             outcome = "refused"
-        message = str(error)
+        message = self._kept_text.error(error)
         answer = error_reply(outcome, message, latency_ms=_ms_since(started), profile=asked.profile)
         dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
         return _Answer(outcome=outcome, reply=reply_json(answer), error=message, dead_reason=dead_reason)
@@ -238,6 +239,7 @@ class Worker:
             latency_ms=_ms_since(started),
             recalled=answer.recalled,
             error=answer.error,
+            kept_text=self._kept_text,
         )
 
         def envelope(kind: str, payload: bytes, correlation_id: str) -> bytes:
@@ -257,6 +259,7 @@ class Worker:
             decision=envelope(DECISION_KIND, decided.model_dump_json().encode(), asked.corr_id),
             dead_reason=answer.dead_reason[:2000],
             correlation_id=received.correlation_id,
+            keep_message=self._kept_text.is_full,
         )
         return await commit_when_possible(self._committer, commit)
 

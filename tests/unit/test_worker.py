@@ -296,6 +296,46 @@ async def test_a_source_is_not_waited_for_longer_than_the_caller_waits() -> None
     assert decision.latency_ms < 700
 
 
+SECRET = "what did my doctor say?"
+UNREADABLE: list[dict[str, Any]] = [
+    {"payload": {"fragment": [SECRET]}},
+    {"payload": {"fragment": SECRET, "intent": SECRET, "verb": {"it": SECRET}}},
+    {"payload": SECRET},
+    {"payload": {"fragment": SECRET}, "ttl_ms": SECRET},
+    {"payload": {"fragment": SECRET}, "kind": SECRET},
+    {"payload": {"fragment": SECRET, "options": {"tags": SECRET, "since": SECRET}}},
+]
+
+
+@pytest.mark.parametrize("mode", ["hash", "none"])
+@pytest.mark.parametrize("message", UNREADABLE, ids=str)
+async def test_where_query_text_is_not_kept_nothing_of_an_unreadable_message_is(
+    message: dict[str, Any], mode: str
+) -> None:
+    for deliveries in (1, 6):
+        desk = Desk(query_text=mode)
+        commit = await desk.serve(deliveries=deliveries, **message)
+        assert "doctor" not in f"{commit.decision!r} {commit.dead_reason} {commit.reply!r}"
+        assert not commit.keep_message
+        assert decision_of(commit).outcome == ("failed" if deliveries > 1 else "invalid")
+    quoted = await Desk().serve(**message)
+    assert quoted.keep_message
+    assert "doctor" in f"{quoted.decision!r} {quoted.dead_reason}"
+
+
+async def test_kept_text_is_whole_or_a_hash_or_nothing_and_its_length_is_always_known() -> None:
+    asked = {"fragment": SECRET, "intent": SECRET}
+    whole, hashed, again, nothing = [
+        decision_of(await Desk(query_text=mode).serve(asked)) for mode in ("full", "hash", "hash", "none")
+    ]
+    assert (whole.query, whole.intent) == (SECRET, SECRET)
+    assert hashed.query.startswith("blake2b:")
+    assert (hashed.query, hashed.intent) == (again.query, again.query)
+    assert (nothing.query, nothing.intent) == ("", None)
+    assert {one.query_chars for one in (whole, hashed, nothing)} == {len(SECRET)}
+    assert {one.outcome for one in (whole, hashed, nothing)} == {"ok"}
+
+
 async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orion_recall.worker")
     await Desk().serve(QUESTION | {"session_id": "s-1"})
