@@ -189,8 +189,11 @@ def _show(decision: RecallDecisionV1) -> None:
     )
     told = [(name, value) for name, value in fields.items() if value not in (None, "")]
     out.print(table(("field", "value"), [(name, visible(value)) for name, value in told]))
-    sources = [(name, one.status, one.count, one.ms, one.error) for name, one in decision.sources.items()]
-    out.print(table(("source", "status", "hits", "ms", "error"), sources, title="\nWhat every source found"))
+    sources = [
+        (name, one.status, one.count, one.stood_in, one.ms, one.error) for name, one in decision.sources.items()
+    ]
+    columns = ("source", "status", "hits", "hits are from", "ms", "error")
+    out.print(table(columns, sources, title="\nWhat every source found"))
     kept = [
         (rank, one.id, one.source, round(one.score, 4), visible(one.parts), visible(one.ranks))
         for rank, one in enumerate(decision.selected, 1)

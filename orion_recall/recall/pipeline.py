@@ -22,7 +22,7 @@ from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.search import Breaker, StandIn, search_all
 from orion_recall.recall.select import Caps, select
-from orion_recall.recall.stand_in import INDEX_ARMS, SILENT
+from orion_recall.recall.stand_in import SILENT, index_is_away
 from orion_recall.recall.understand import understand
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
 from orion_recall.values import (
@@ -205,8 +205,7 @@ def _similarities(reports: Sequence[SourceReport], pool: Sequence[Candidate]) ->
 
 def _to_be_fetched(pool: Sequence[Candidate], reports: Sequence[SourceReport]) -> list[int]:
     """All of them; while the index is away those alone that no source has read: it is the first to be asked."""
-    index = [report.status for report in reports if report.source in INDEX_ARMS and report.status != "off"]
-    is_away = bool(index) and all(status in SILENT for status in index)
+    is_away = index_is_away(reports)
     return [candidate.key for candidate in pool if not is_away or candidate.read is None]
 
 

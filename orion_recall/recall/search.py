@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.recall.stand_in import INDEX_ARMS, PATIENCE, SILENT, stand_in, with_stand_in
+from orion_recall.recall.stand_in import INDEX_ARMS, PATIENCE, index_is_away, stand_in, with_stand_in
 from orion_recall.sources.source import Source
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
@@ -97,7 +97,7 @@ async def search_all(
             task.cancel()
     for name, task in searches.items():
         reports[name] = task.result() if task.done() else _late(name, breakers[name], timeout_s, began)
-    if standing is not None and standing_by is not None and all(reports[name].status in SILENT for name in index):
+    if standing is not None and standing_by is not None and index_is_away(reports.values()):
         if not standing.done():
             standing_by.breaker.record(f"no answer within {timeout_s * 1000:.0f} ms", time.monotonic())
         reports[index[0]] = with_stand_in(reports[index[0]], standing.result() if standing.done() else None)

@@ -7,7 +7,7 @@ hangs would leave none. What it finds counts only if the index has not answered 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,12 @@ def _any_answered(arms: Collection[asyncio.Task[SourceReport]]) -> bool:
     return any(
         not arm.cancelled() and arm.exception() is None and arm.result().status not in SILENT for arm in arms
     )
+
+
+def index_is_away(reports: Iterable[SourceReport]) -> bool:
+    """Whether the index was asked and neither of its arms answered."""
+    asked = [report.status for report in reports if report.source in INDEX_ARMS and report.status != "off"]
+    return bool(asked) and all(status in SILENT for status in asked)
 
 
 def with_stand_in(silent: SourceReport, found: SourceReport | None) -> SourceReport:
