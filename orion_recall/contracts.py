@@ -202,6 +202,9 @@ class SourceStats(_Message):
     count: int
     ms: float
     error: str | None = None
+    stood_in: str | None = Field(
+        default=None, description="what the hits come from when the source itself failed or was late: record"
+    )
 
 
 class BundleStats(_Message):
@@ -252,7 +255,9 @@ class RecallDecisionV1(_Message):
     node_id: str | None = None
     verb: str | None = None
     profile: str
-    query: str
+    query: str = Field(
+        description="the fragment's first 4,000 characters; blake2b:… or empty where query text is not kept"
+    )
     selected_ids: list[str]
     backend_counts: dict[str, int]
     latency_ms: float
@@ -339,7 +344,9 @@ def read_message(model: type[M], data: object, where: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidMessage(describe(error, where)) from error
+        raise InvalidMessage(
+            describe(error, where), without_values=describe(error, where, with_values=False)
+        ) from error
 
 
 def describe(error: ValidationError, where: str = "", *, with_values: bool = True) -> str:

@@ -37,9 +37,16 @@ class MessageError(OrionError):
 
 
 class InvalidMessage(MessageError):
-    """Malformed, or a wrong type in a known field; the text names the field."""
+    """Malformed, or a wrong type in a known field; the text names the field.
+
+    `without_values` says the same and quotes nothing of the message.
+    """
 
     outcome = "invalid"
+
+    def __init__(self, message: str, *, without_values: str | None = None) -> None:
+        super().__init__(message)
+        self.without_values = message if without_values is None else without_values
 
 
 class ExpiredMessage(MessageError):

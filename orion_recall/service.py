@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
-from pathlib import Path
+from collections.abc import AsyncGenerator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from redis.asyncio import Redis
@@ -17,7 +17,9 @@ from redis.asyncio import Redis
 from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.consume import GroupReader
+from orion_recall.bus.presence import Presence
 from orion_recall.bus.serve import Pace, Server
+from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
@@ -26,27 +28,17 @@ from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
 from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
-from orion_recall.profile_yaml import load_profiles
+from orion_recall.profile_watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
-from orion_recall.shipped import shipped_folder
 from orion_recall.sources.source import Projection
 from orion_recall.stores import Opened, open_sources
-from orion_recall.worker import LoadedProfile, Worker
+from orion_recall.worker import Worker
 
 log = logging.getLogger("orion_recall.service")
 
 _STORES_AT_ONCE = 4
 _STOP_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
-
-
-def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
-    """Every profile of the folder (default: the shipped ones), with its content hash."""
-    profiles = load_profiles(folder or shipped_folder("profiles"))
-    return {
-        name: LoadedProfile(profile=profile, content_hash=profile.content_hash)
-        for name, profile in profiles.items()
-    }
 
 
 class Service:
@@ -56,10 +48,18 @@ class Service:
         self, settings: Settings, opened: Opened, redis: Redis, blocking: tuple[Redis, Redis, Redis]
     ) -> None:
         self.settings, self.opened = settings, opened
-        self.profiles = loaded_profiles(settings.profiles_dir)
-        if settings.default_profile not in self.profiles:
-            known = ", ".join(sorted(self.profiles))
+        profiles = loaded_profiles(settings.profiles_dir)
+        if settings.default_profile not in profiles:
+            known = ", ".join(sorted(profiles))
             raise SettingsError(f"ORION_DEFAULT_PROFILE: {settings.default_profile!r} is not one of {known}")
+        self.profiles_in_use = ProfilesInUse(profiles)
+        self._presence = Presence(redis, settings.worker_key(settings.instance), self._card)
+        self._profile_watch = ProfileWatch(
+            self.profiles_in_use,
+            settings.profiles_dir,
+            default=settings.default_profile,
+            changed=self._presence.wake,
+        )
         self._redis, self._blocking = redis, blocking
         self._stopping = False
         self._stored = asyncio.Event()
@@ -76,7 +76,7 @@ class Service:
             settings,
             self._committer(settings.query_stream, settings.dead_stream),
             opened.sources,
-            self.profiles,
+            self.profiles_in_use,
             server_time=self._intake.server_time,
             used=self._note_use,
         )
@@ -99,6 +99,15 @@ class Service:
             yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]))
 
     @property
+    def profiles(self) -> Mapping[str, LoadedProfile]:
+        """Those in use now."""
+        return self.profiles_in_use.current
+
+    def reload_profiles(self) -> None:
+        """Read the profiles' files again, soon; what cannot be used is refused, and the last good ones stay."""
+        self._profile_watch.ask()
+
+    @property
     def projections(self) -> tuple[Projection, ...]:
         """The copies that this process keeps: index and graph, those that could be opened."""
         return tuple(part for part in (self.opened.index, self.opened.graph) if part is not None)
@@ -117,17 +126,18 @@ class Service:
         await self._wait_for_bus()
         queries = asyncio.create_task(self._queries.run())
         beside = asyncio.create_task(self._beside())
+        keeping = [asyncio.create_task(part.run()) for part in (self._profile_watch, self._presence)]
         if ready is not None:
             ready.set()
         try:
-            await asyncio.wait([queries, beside], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([queries, beside, *keeping], return_when=asyncio.FIRST_COMPLETED)
             self.stop()
             # Without a store server `beside` waits for Postgres, and holds nothing.
             await asyncio.wait([queries, beside] if self._stores is not None else [queries], timeout=_STOP_S)
         finally:
-            for task in (queries, beside):
+            for task in (queries, beside, *keeping):
                 task.cancel()
-            ended = await asyncio.gather(queries, beside, return_exceptions=True)
+            ended = await asyncio.gather(queries, beside, *keeping, return_exceptions=True)
             await self._close_pool()
         for error in ended:
             if isinstance(error, Exception):
@@ -146,7 +156,9 @@ class Service:
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
         self.projectors = [self._projector(record, self.settings.dsn, part) for part in self.projections]
-        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors)]
+        days = self.settings.decisions_retention_days
+        retention = [Retention(self._pool, days)] if days is not None else []
+        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
         tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
         stores = asyncio.create_task(self._store_server(record).run())
         try:
@@ -230,9 +242,26 @@ class Service:
             ),
         )
 
+    def _card(self) -> Mapping[str, str]:
+        """What this worker says of itself on the bus."""
+        state = self.profiles_in_use.state
+        card = {
+            "node": self.settings.node,
+            "profiles": ",".join(state.names),
+            "profiles_version": state.version,
+            "profiles_loaded_at": _iso(state.loaded_at),
+        }
+        if state.error is not None and state.refused_at is not None:
+            card |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
+        return card
+
     def _note_use(self, tenant: str, ids: Any) -> None:
         if self._accesses is not None:
             self._accesses.note(tenant, ids)
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 async def _migrated(dsn: str) -> None:

@@ -72,6 +72,17 @@ class Settings(BaseSettings):
     decisions_cap: int = Field(default=1_000_000, ge=100, description="decisions kept while no sink reads")
     decisions_keep_s: int = Field(default=3600, ge=0, description="how long persisted decisions stay on the bus")
 
+    # The log's own life.
+    decisions_retention_days: int | None = Field(
+        default=None, ge=1, le=36_500, description="age in days after which decisions are deleted; default: kept"
+    )
+    query_text: Literal["full", "hash", "none"] = Field(
+        default="full", description="what decisions keep of a query's text: full, hash or none"
+    )
+    query_hash_key: SecretStr | None = Field(
+        default=None, description="secret that keys the hash of a query's text; the same for all workers"
+    )
+
     timeline_table: str = Field(default="collapse_mirror", description="table or view, may be schema.name")
     timeline_columns: Annotated[Mapping[str, str], NoDecode] = Field(
         default_factory=dict[str, str], description="role=column,…; a role is left out by an empty column"
@@ -243,6 +254,10 @@ class Settings(BaseSettings):
     def dead_stream(self) -> str:
         """Queries that could not be read or that killed their workers."""
         return f"{self.query_stream}:dead"
+
+    def worker_key(self, instance: str) -> str:
+        """The card that a worker of this name keeps on the bus."""
+        return f"{self.query_stream}:worker:{instance}"
 
     @property
     def store_dead_stream(self) -> str:

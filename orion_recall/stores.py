@@ -21,12 +21,14 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.search import StandIn
 from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.sources.sparql import SparqlGraph
@@ -68,16 +70,27 @@ async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
             "rdf": {"": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"])},
             "sql_timeline": {},
         }
+        standing_by: StandIn | None = None
         if settings.dsn is not None:
             timeline = TimelineSource(settings.dsn, _timeline_table(settings))
             stack.push_async_callback(timeline.close)
             arms["sql_timeline"][""] = timeline
+            record = RecordSearch(settings.dsn)
+            stack.push_async_callback(record.close)
+            standing_by = StandIn(source=record)
         stores_of_others = load_mappings(settings.mappings)
         for arm, name, source in await open_mapped(stores_of_others, settings, embedder, sparse, stack):
             arms[arm][name] = source
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
-            sources=Sources(arms=_one_each(arms), tokens=tokens, readers=readers, lexicon=index, reranker=reranker),
+            sources=Sources(
+                arms=_one_each(arms),
+                tokens=tokens,
+                readers=readers,
+                lexicon=index,
+                reranker=reranker,
+                standing_by=standing_by,
+            ),
             embedder=embedder,
             index=index,
             graph=graph,

@@ -178,13 +178,17 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReport:
-    """How one source did: status, hits returned, milliseconds, and why it failed."""
+    """How one source did: status, hits returned, milliseconds, and why it failed.
+
+    `stood_in` says what the hits of a source that failed or was late come from.
+    """
 
     source: SourceName
     status: SourceStatus
     hits: tuple[Hit, ...] = ()
     ms: float = 0.0
     error: str | None = None
+    stood_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

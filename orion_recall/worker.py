@@ -26,7 +26,9 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
 from orion_recall.profile import Profile
+from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.decision import Asked, decision
+from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.recall.reply import error_reply, reply, reply_json
 from orion_recall.settings import Settings
@@ -45,14 +47,6 @@ log = logging.getLogger(LOG_WORKER)
 
 # What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
 _RESERVE_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedProfile:
-    """A profile and the hash of its content, computed once."""
-
-    profile: Profile
-    content_hash: str
 
 
 @dataclass(slots=True)
@@ -87,7 +81,7 @@ class Worker:
         settings: Settings,
         committer: Ending,
         sources: Sources,
-        profiles: Mapping[str, LoadedProfile],
+        profiles: ProfilesInUse,
         *,
         server_time: Callable[[], float] = time.time,
         used: Callable[[str, Sequence[str]], None] | None = None,
@@ -95,7 +89,7 @@ class Worker:
         self.settings, self.counters = settings, Counters()
         self._committer, self._sources, self._profiles = committer, sources, profiles
         self._server_time, self._used = server_time, used
-        self._rules = ReplyRules.of(settings)
+        self._rules, self._kept_text = ReplyRules.of(settings), KeptText.of(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 
     async def serve(self, entry: Entry) -> None:
@@ -121,6 +115,7 @@ class Worker:
     ) -> tuple[Asked, ReplyAddress, _Answer]:
         """What is to be said, to whom. Nothing gets past this: the unforeseen is a failure that is answered."""
         asked = self._asked(received, traced)
+        profiles = self._profiles.current  # for the whole of this message, whatever is edited meanwhile
         address, refused = self._rules.resolve_or_shared(received.reply_to)
         try:
             if received.entry.deliveries > self.settings.max_deliveries:
@@ -133,12 +128,13 @@ class Worker:
             query = read_message(RecallQueryV1, received.payload, "payload")
             unknown = received.unknown_fields + count_unknown(RecallQueryV1, received.payload)
             self.counters.unknown_fields += unknown
-            asked = self._profiled(replace(asked, query=query, unknown_fields=unknown))
-            scope_of(query, self._profiles[asked.profile].profile, "")  # of several outcomes, invalid comes first
+            asked = self._profiled(replace(asked, query=query, unknown_fields=unknown), profiles)
+            profile = profiles[asked.profile].profile
+            scope_of(query, profile, "")  # of several outcomes, invalid comes first
             timeout_s = self._time_left(received)
             if refused is not None:
                 raise refused
-            return asked, address, await self._recalled(query, asked, timeout_s, started)
+            return asked, address, await self._recalled(query, asked, profile, timeout_s, started)
         except MessageError as error:
             return asked, address, self._refusal(error, asked, started)
         except Exception:  # the one place: an entry must be answered whatever happens
@@ -157,11 +153,12 @@ class Worker:
             deadline_s = min(deadline_s, left_s)
         return max(deadline_s - _RESERVE_S, deadline_s / 2)
 
-    async def _recalled(self, query: RecallQueryV1, asked: Asked, timeout_s: float, started: float) -> _Answer:
+    async def _recalled(
+        self, query: RecallQueryV1, asked: Asked, profile: Profile, timeout_s: float, started: float
+    ) -> _Answer:
         tenant = asked.tenant or self.settings.default_tenant
         if not self.settings.serves(tenant):
             raise RefusedMessage(f"tenant {tenant!r} is not served here")
-        profile = self._profiles[asked.profile].profile
         recalled = await recall(query, profile, self._sources, tenant=tenant, timeout_s=timeout_s)
         answer = reply(
             query,
@@ -187,18 +184,18 @@ class Worker:
             worker=self.settings.instance,
         )
 
-    def _profiled(self, asked: Asked) -> Asked:
+    def _profiled(self, asked: Asked, profiles: Mapping[str, LoadedProfile]) -> Asked:
         """With the tenant and the profile that will be used; an unknown profile falls back to the default one."""
         assert asked.query is not None
         options = asked.query.options
         requested = asked.query.profile
-        name = requested if requested is not None and requested in self._profiles else self.settings.default_profile
+        name = requested if requested is not None and requested in profiles else self.settings.default_profile
         return replace(
             asked,
             tenant=(options.tenant if options else None) or self.settings.default_tenant,
             profile=name,
             profile_requested=requested,
-            profile_hash=self._profiles[name].content_hash,
+            profile_hash=profiles[name].content_hash,
             profile_fallback=requested is not None and requested != name,
         )
 
@@ -208,7 +205,7 @@ class Worker:
             outcome = "expired"
         elif isinstance(error, RefusedMessage):
             outcome = "refused"
-        message = str(error)
+        message = self._kept_text.error(error)
         answer = error_reply(outcome, message, latency_ms=_ms_since(started), profile=asked.profile)
         dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
         return _Answer(outcome=outcome, reply=reply_json(answer), error=message, dead_reason=dead_reason)
@@ -242,6 +239,7 @@ class Worker:
             latency_ms=_ms_since(started),
             recalled=answer.recalled,
             error=answer.error,
+            kept_text=self._kept_text,
         )
 
         def envelope(kind: str, payload: bytes, correlation_id: str) -> bytes:
@@ -261,6 +259,7 @@ class Worker:
             decision=envelope(DECISION_KIND, decided.model_dump_json().encode(), asked.corr_id),
             dead_reason=answer.dead_reason[:2000],
             correlation_id=received.correlation_id,
+            keep_message=self._kept_text.is_full,
         )
         return await commit_when_possible(self._committer, commit)
 

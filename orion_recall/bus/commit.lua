@@ -10,7 +10,7 @@
 --         "channel" (published), "none"
 --       4 reply  5 reply length  6 reply life in seconds  7 channel
 --       8 decision or ""  9 decisions kept at most
---      10 dead-letter reason or ""  11 correlation id
+--      10 dead-letter reason or ""  11 correlation id  12 "1": the dead letter holds the entry's fields, "0": not
 -- Returns 1 committed, 0 fenced (somebody has answered), -1 the reply address cannot be written to,
 --        -2 a stream of our own has another type.
 local function writable(key)
@@ -58,6 +58,11 @@ if reason ~= '' then
   local letter = {'entry_id', ARGV[2], 'reason', reason, 'correlation_id', ARGV[11]}
   -- Lua hands over a few thousand arguments at most; how many fields did not fit is said.
   local kept = math.min(#fields, 2000)
+  if ARGV[12] == '0' then
+    kept = 0
+    letter[#letter + 1] = 'message_withheld'
+    letter[#letter + 1] = '1'
+  end
   if kept < #fields then
     letter[#letter + 1] = 'fields_left_out'
     letter[#letter + 1] = (#fields - kept) / 2

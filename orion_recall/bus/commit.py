@@ -55,7 +55,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """All that ends one entry. An empty `decision` or `dead_reason` means none."""
+    """All that ends one entry. An empty `decision` or `dead_reason` means none.
+
+    A dead letter holds the entry's own fields, unless `keep_message` is False.
+    """
 
     entry_id: str
     address: ReplyAddress
@@ -63,6 +66,7 @@ class Commit:
     decision: bytes = b""
     dead_reason: str = ""
     correlation_id: str = ""
+    keep_message: bool = True
 
 
 class Ending(Protocol):
@@ -182,4 +186,5 @@ class Committer:
             limits.decisions_cap,
             commit.dead_reason,
             commit.correlation_id.encode("utf-8", "replace"),
+            int(commit.keep_message),
         )

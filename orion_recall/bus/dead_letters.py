@@ -11,19 +11,22 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
+from orion_recall.errors import InvalidMessage
+
 _ORIGINAL = b"field:"
 _AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One dead letter: why it died, and the fields of the entry it was."""
+    """One dead letter: why it died, and the fields of the entry it was; none where those are withheld."""
 
     id: str
     entry_id: str
     reason: str
     correlation_id: str
     fields: Mapping[bytes, bytes]
+    withheld: bool = False
 
 
 class DeadLetters:
@@ -56,7 +59,14 @@ class DeadLetters:
         return None
 
     async def requeue(self, letter: DeadLetter) -> str:
-        """Put the entry back at the end of its stream, in one transaction; its new entry id."""
+        """Put the entry back at the end of its stream, in one transaction; its new entry id.
+
+        InvalidMessage for a letter whose message was not kept: there is nothing to put back.
+        """
+        if letter.withheld:
+            raise InvalidMessage(
+                f"the dead letter {letter.id} holds no message: its worker keeps no query text (ORION_QUERY_TEXT)"
+            )
         fields: dict[Any, Any] = dict(letter.fields) or {b"envelope": b""}
         async with self._redis.pipeline(transaction=True) as pipeline:
             pipeline.xadd(self._stream, fields)
@@ -71,5 +81,6 @@ def _letter(letter_id: bytes, fields: Mapping[bytes, bytes]) -> DeadLetter:
         entry_id=fields.get(b"entry_id", b"").decode("utf-8", "replace"),
         reason=fields.get(b"reason", b"").decode("utf-8", "replace"),
         correlation_id=fields.get(b"correlation_id", b"").decode("utf-8", "replace"),
+        withheld=fields.get(b"message_withheld") == b"1",
         fields={key.removeprefix(_ORIGINAL): value for key, value in fields.items() if key.startswith(_ORIGINAL)},
     )

@@ -73,7 +73,8 @@ def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
     try:
         envelope = read_message(Envelope, cleaned, "envelope")
         if envelope.kind not in (None, kind):
-            raise InvalidMessage(f"envelope.kind: expected {kind} on this stream (got {envelope.kind!r})")
+            expected = f"envelope.kind: expected {kind} on this stream"
+            raise InvalidMessage(f"{expected} (got {envelope.kind!r})", without_values=expected)
     except InvalidMessage as problem:
         error = problem
     return Received(
@@ -172,7 +173,8 @@ def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidM
         raise InvalidMessage("the message is JSON but not an object")
     found = cast("dict[str, Any]", data)
     if odd:
-        return found, InvalidMessage(f"the message is not JSON: {odd[0]}")
+        said = "the message is not JSON"
+        return found, InvalidMessage(f"{said}: {odd[0]}", without_values=f"{said}: it holds a number that is none")
     return found, InvalidMessage(_TOO_DEEP) if is_too_deep(found) else None
 
 

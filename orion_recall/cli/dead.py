@@ -97,7 +97,13 @@ def requeue_letters(
 
     async def requeue(dead: DeadLetters) -> list[dict[str, str]]:
         letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await dead.get(letter_id)]
-        return [{"id": one.id, "entry_id": await dead.requeue(one)} for one in letters if one is not None]
+        found = [one for one in letters if one is not None]
+        if letter_id is None:  # one by its id says why it cannot be put back
+            withheld = [one for one in found if one.withheld]
+            if withheld:
+                notes().print(f"{len(withheld)} stay: their messages were not kept (ORION_QUERY_TEXT)")
+            found = [one for one in found if not one.withheld]
+        return [{"id": one.id, "entry_id": await dead.requeue(one)} for one in found]
 
     moved = _with_letters(data, stores, requeue)
     if not moved and letter_id is not None:
@@ -129,6 +135,7 @@ def _as_json(letter: DeadLetter) -> dict[str, Any]:
         "entry_id": letter.entry_id,
         "correlation_id": letter.correlation_id,
         "reason": letter.reason,
+        "withheld": letter.withheld,
         "fields": letter.fields,
     }
 

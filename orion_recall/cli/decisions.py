@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -13,6 +15,7 @@ from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.log import DecisionLog, SqlResult
+from orion_recall.decisions.retention import Gone, count_older, purge_older
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES
@@ -134,6 +137,42 @@ def run_sql(
         notes().print(f"only the first {limit} rows are shown (--limit)")
 
 
+@app.command("purge")
+def purge_decisions(
+    older_than: Annotated[str, typer.Option(help="How long ago, such as 30d or P30D, or a time with zone.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Delete old decisions from the log, and say what went.
+
+    What is still on the bus is not touched: it stays there for ORION_DECISIONS_KEEP_S after it was written here.
+    Workers do this by themselves where ORION_DECISIONS_RETENTION_DAYS is set.
+
+    Example: `orion-recall decisions purge --older-than 30d --dry-run`
+    """
+    before = moment("--older-than", older_than)
+    if before is None or before > datetime.now(UTC):
+        raise SettingsError(f"--older-than: {older_than!r} is in the future: that would be every decision")
+
+    async def purge(settings: Settings) -> list[Gone]:
+        async with open_postgres(settings) as pool:
+            return await (count_older if dry_run else purge_older)(pool, before)
+
+    gone = asyncio.run(purge(find(data)))
+    count = sum(part.count for part in gone)
+    if as_json:
+        listed = [asdict(part) for part in gone]
+        print_json({"older_than": before, "dry_run": dry_run, "count": count, "gone": listed})
+        return
+    if gone:
+        columns = ("profile", "outcome", "decisions", "oldest (UTC)", "newest (UTC)")
+        rows = [(part.profile, part.outcome, part.count, part.oldest, part.newest) for part in gone]
+        console().print(table(columns, rows))
+    what = "would be deleted" if dry_run else "are deleted"
+    notes().print(f"{count} decisions from before {before:%Y-%m-%d %H:%M:%S} UTC {what}")
+
+
 def _fits(result: SqlResult, width: int) -> bool:
     """Whether a table of the rows can be read on a screen of that width: else they are shown field by field."""
     needed = [
@@ -150,8 +189,11 @@ def _show(decision: RecallDecisionV1) -> None:
     )
     told = [(name, value) for name, value in fields.items() if value not in (None, "")]
     out.print(table(("field", "value"), [(name, visible(value)) for name, value in told]))
-    sources = [(name, one.status, one.count, one.ms, one.error) for name, one in decision.sources.items()]
-    out.print(table(("source", "status", "hits", "ms", "error"), sources, title="\nWhat every source found"))
+    sources = [
+        (name, one.status, one.count, one.stood_in, one.ms, one.error) for name, one in decision.sources.items()
+    ]
+    columns = ("source", "status", "hits", "hits are from", "ms", "error")
+    out.print(table(columns, sources, title="\nWhat every source found"))
     kept = [
         (rank, one.id, one.source, round(one.score, 4), visible(one.parts), visible(one.ranks))
         for rank, one in enumerate(decision.selected, 1)

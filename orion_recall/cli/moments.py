@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from pydantic import TypeAdapter, ValidationError
@@ -9,21 +10,25 @@ from pydantic import TypeAdapter, ValidationError
 from orion_recall.contracts import zoned_moment
 from orion_recall.errors import SettingsError
 
+_SHORT = re.compile(r"(\d{1,9})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = TypeAdapter(timedelta)
 
 
 def moment(option: str, text: str | None, *, now: datetime | None = None) -> datetime | None:
-    """A time with a zone, or an ISO 8601 duration before now: `2026-03-01T09:30:00Z`, `PT2H`, `P3D`.
+    """A time with a zone, or how long before now: `2026-03-01T09:30:00Z`, `PT2H`, `P3D` (ISO 8601), `30d`, `12h`.
 
     None for None; SettingsError that names `option` for anything else.
     """
     if text is None:
         return None
     try:
+        if short := _SHORT.fullmatch(text):
+            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[short[2]]: int(short[1])})
         if text.startswith("P"):
             return (now or datetime.now(UTC)) - _DURATION.validate_python(text)
         return zoned_moment(text)
     except (ValidationError, OverflowError):
-        raise SettingsError(f"{option}: {text!r} is no duration such as PT2H or P3D") from None
+        raise SettingsError(f"{option}: {text!r} is no duration such as PT2H, P3D or 30d") from None
     except ValueError as error:
         raise SettingsError(f"{option}: {error} (got {text!r}); or how long ago, such as PT2H or P3D") from None

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orion_recall.service import Service
 
@@ -19,11 +20,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(slots=True)
 class StopSignals:
-    """How often the process was asked to stop, and what the first time does: `gently`, else cancelling the task."""
+    """How often the process was asked to stop, and what the first time does: `gently`, else cancelling the task.
+
+    `reload` is what SIGHUP does.
+    """
 
     task: asyncio.Task[object]
     asked: int = 0
     gently: Callable[[], None] | None = None
+    reload: Callable[[], None] | None = None
+    at_terminal: bool = field(default_factory=lambda: os.isatty(0))
 
     def ask(self) -> None:
         """One signal more."""
@@ -34,16 +40,27 @@ class StopSignals:
         else:
             self.task.cancel()
 
+    def hang_up(self) -> None:
+        """SIGHUP: read the profiles again. From a terminal that has been closed it means to stop, as ever."""
+        if self.at_terminal and not os.isatty(0):
+            self.ask()
+        elif self.reload is not None:
+            self.reload()
+
 
 @contextlib.contextmanager
 def stop_signals() -> Generator[StopSignals]:
-    """Takes SIGINT and SIGTERM for the block. One ends it without an error, a second one by CancelledError."""
+    """Takes SIGINT and SIGTERM for the block: one ends it without an error, a second one by CancelledError.
+
+    SIGHUP is taken too, for reading the profiles again.
+    """
     task = asyncio.current_task()
     assert task is not None
     signals = StopSignals(task)
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, signals.ask)
+    loop.add_signal_handler(signal.SIGHUP, signals.hang_up)
     try:
         yield signals
     except asyncio.CancelledError:
@@ -51,7 +68,7 @@ def stop_signals() -> Generator[StopSignals]:
             raise
         task.uncancel()
     finally:
-        for number in _SIGNALS:
+        for number in (*_SIGNALS, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
 
@@ -64,7 +81,7 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
         await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
         if ready.is_set():
             _set_aside_what_stays()
-            signals.gently = service.stop
+            signals.gently, signals.reload = service.stop, service.reload_profiles
             announce()
         await serving
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import typer
@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 from rich.text import Text
 
 from orion_recall.bus.connect import group_is_gone, without_secrets
+from orion_recall.bus.presence import read_cards
 from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
 from orion_recall.cli.output import JsonFlag, console, print_json, table, visible
 from orion_recall.errors import BusUnavailable, ProfileError, RecordError
@@ -32,7 +33,8 @@ _SILENT_MS = 60_000
 def status(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     """See how bus, record, copies and sink are doing.
 
-    Exit code 1 when the bus, a configured Postgres or the profiles cannot be used, or no worker takes queries.
+    Exit code 1 when the bus, a configured Postgres or the profiles cannot be used, no worker takes queries, or one
+    has refused an edit of its profiles and goes on with the last good ones.
 
     Example: `orion-recall status --json | jq .bus.queries.waiting`
     """
@@ -50,6 +52,7 @@ async def _look(settings: Settings) -> Found:
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
     profiles = _profiles(settings)
     ok = bus["reachable"] and bus["queries"]["consumers"] and profiles["error"] is None
+    ok = ok and not any(worker["profiles_error"] for worker in bus["workers"])
     return {
         "ok": bool(ok and postgres["reachable"] is not False),
         "bus": bus,
@@ -66,6 +69,7 @@ async def _bus(settings: Settings) -> Found:
         "decisions": _NO_GROUP,
         "dead": {},
         "decisions_trimmed": None,
+        "workers": [],
     }
     try:
         async with open_bus(settings) as redis:
@@ -83,9 +87,28 @@ async def _bus(settings: Settings) -> Found:
                 "dead": {name: int(await redis.xlen(stream)) for name, stream in dead.items()},
                 "decisions_trimmed": int(trimmed or 0),
             }
+            found["workers"] = await _workers(redis, settings, found["queries"]["consumers"])
     except BusUnavailable as error:
         found["error"] = str(error)
     return found
+
+
+async def _workers(redis: Redis, settings: Settings, consumers: Sequence[str]) -> list[Found]:
+    """What the workers that take queries say of themselves; those that say nothing are left out."""
+    cards = await read_cards(redis, [settings.worker_key(name) for name in consumers])
+    return [
+        {
+            "instance": name,
+            "node": card.get("node"),
+            "profiles": [one for one in card.get("profiles", "").split(",") if one],
+            "profiles_version": card.get("profiles_version"),
+            "profiles_loaded_at": card.get("profiles_loaded_at"),
+            "profiles_refused_at": card.get("profiles_refused_at"),
+            "profiles_error": card.get("profiles_error"),
+        }
+        for name, card in zip(consumers, cards, strict=True)
+        if card is not None
+    ]
 
 
 _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [], "silent_consumers": []}
@@ -169,6 +192,11 @@ def _show(found: Found) -> None:
             for name in ("queries", "stores", "decisions")
         ]
         console().print(table(("  stream", "waiting", "in hand", "dead", "taken by", "silent for a minute"), rows))
+        for worker in bus["workers"]:
+            refused = worker["profiles_error"]
+            since = f"profiles {worker['profiles_version']} since {worker['profiles_loaded_at']}"
+            error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
+            _say("  worker", f"{worker['instance']}: {since}", error)
         _say("  trimmed", f"{bus['decisions_trimmed']} decisions were dropped before they were written")
     _say("Postgres", postgres["dsn"] or "-", postgres["error"])
     if postgres["reachable"]:

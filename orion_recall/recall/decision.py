@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.reply import backend_counts, source_stats
 from orion_recall.values import Outcome
-
-_QUERY_CHARS = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +35,19 @@ class Asked:
     worker: str | None = None
 
 
+_ALL_OF_IT = KeptText()
+
+
 def decision(
-    asked: Asked, *, outcome: Outcome, latency_ms: float, recalled: Recalled | None = None, error: str | None = None
+    asked: Asked,
+    *,
+    outcome: Outcome,
+    latency_ms: float,
+    recalled: Recalled | None = None,
+    error: str | None = None,
+    kept_text: KeptText = _ALL_OF_IT,
 ) -> RecallDecisionV1:
-    """One decision. What an unreadable query said is kept as far as it was text."""
+    """One decision. What an unreadable query said is kept as far as it was text, and as `kept_text` has it."""
     query, text = asked.query, _fragment(asked)
     fields: dict[str, Any] = {
         "id": asked.decision_id,
@@ -47,8 +55,8 @@ def decision(
         "session_id": query.session_id if query else _raw_text(asked, "session_id"),
         "node_id": query.node_id if query else _raw_text(asked, "node_id"),
         "verb": query.verb if query else _raw_text(asked, "verb"),
-        "intent": query.intent if query else None,
-        "query": text[:_QUERY_CHARS],
+        "intent": kept_text.intent(query.intent) if query else None,
+        "query": kept_text.query(text),
         "query_chars": len(text),
         "profile": asked.profile,
         "profile_requested": asked.profile_requested,

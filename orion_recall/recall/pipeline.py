@@ -22,8 +22,9 @@ from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
-from orion_recall.recall.search import search_all
+from orion_recall.recall.search import StandIn, search_all
 from orion_recall.recall.select import Caps, select
+from orion_recall.recall.stand_in import SILENT, index_is_away
 from orion_recall.recall.understand import understand
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
@@ -53,13 +54,15 @@ _NO_OPTIONS = RecallOptionsV1()
 class Sources:
     """What a recall searches and reads: the arms by name, and what they stand on.
 
-    The first reader that answers gives the memories; the others are for when it cannot.
+    The first reader that answers gives the memories; the others are for when it cannot. `standing_by` is searched
+    while the index is away.
     """
 
     arms: Mapping[SourceName, Source]
     tokens: TokenCounter
     readers: tuple[MemoryReader, ...] = ()
     lexicon: Lexicon | None = None
+    standing_by: StandIn | None = None
     breakers: Mapping[SourceName, Breaker] = field(
         default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
     )
@@ -112,7 +115,12 @@ async def recall(
     stages.done("understand")
 
     reports = await search_all(
-        sources.arms, requests, sources.breakers, timeout_s=source_timeout_s, retries=profile.source_retries
+        sources.arms,
+        requests,
+        sources.breakers,
+        timeout_s=source_timeout_s,
+        retries=profile.source_retries,
+        standing_by=sources.standing_by,
     )
     stages.done("search")
 
@@ -122,12 +130,14 @@ async def recall(
     pool = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights, limit=limit)
     stages.done("fuse")
 
-    memories = await _fetch(pool, sources.readers, timeout_s=timeout_s - stages.seconds)
+    memories = await _fetch(
+        _to_be_fetched(pool, reports), sources.readers, timeout_s=max(timeout_s - stages.seconds, _FETCH_S)
+    )
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
     kept = _filtered(pool, memories, scope, understood.question, options, dropped)
-    similarities = {hit.key: hit.score for report in reports if report.source == "vector" for hit in report.hits}
+    similarities = _similarities(reports, pool)
     scored = score_candidates(
         kept, profile, now=clock, named_speaker=understood.named_speaker, similarities=similarities
     )
@@ -208,16 +218,34 @@ def _requests(
     }
 
 
+def _similarities(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
+    """The cosines of all that the dense search found. What was found in its place has none, only its rank."""
+    for report in reports:
+        if report.source == "vector" and report.stood_in is None:
+            return {hit.key: hit.score for hit in report.hits}
+    for candidate in pool:
+        candidate.scores.pop("vector", None)
+    return {}
+
+
+def _to_be_fetched(pool: Sequence[Candidate], reports: Sequence[SourceReport]) -> list[int]:
+    """All of them; while the index is away those alone that no source has read: it is the first to be asked."""
+    is_away = index_is_away(reports)
+    return [candidate.key for candidate in pool if not is_away or candidate.read is None]
+
+
 async def _fetch(
-    pool: Sequence[Candidate], readers: Sequence[MemoryReader], *, timeout_s: float
+    keys: Sequence[int], readers: Sequence[MemoryReader], *, timeout_s: float
 ) -> Mapping[int, MemoryView]:
-    ends = time.monotonic() + timeout_s
+    if not keys:
+        return {}
+    until = time.perf_counter() + timeout_s
     for place, reader in enumerate(readers):
-        # A reader that hangs leaves its successors their share of what is left.
-        share_s = (ends - time.monotonic()) / (len(readers) - place)
+        # One that hangs leaves the others their share of the time.
+        share_s = max((until - time.perf_counter()) / (len(readers) - place), _FETCH_S)
         try:
-            async with asyncio.timeout(max(share_s, _FETCH_S)):
-                return await reader.fetch([candidate.key for candidate in pool])
+            async with asyncio.timeout(share_s):
+                return await reader.fetch(keys)
         except (SourceError, TimeoutError):
             continue
     return {}  # what a source has read itself is still there; the rest is counted as missing
@@ -290,8 +318,8 @@ def _caps(profile: Profile, options: RecallOptionsV1) -> Caps:
 
 def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:
     asked = [report for report in reports if report.status != "off"]
-    silent = [report for report in asked if report.status in ("failed", "late")]
-    if len(silent) == len(asked):
+    silent = [report for report in asked if report.status in SILENT]
+    if len(silent) == len(asked) and not any(report.stood_in or report.hits for report in silent):
         return "failed"
     if silent:
         return "degraded"

@@ -71,17 +71,24 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
 
 def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
     """Status, hits and milliseconds of every source, and of the reranker under `rerank` where it was wanted."""
-    stats = {
-        str(report.source): SourceStats(
-            status=report.status, count=len(report.hits), ms=round(report.ms, 3), error=report.error
-        )
-        for report in recalled.reports
-    }
+    stats = {str(report.source): _stats(report) for report in recalled.reports}
     if (asked := recalled.reranking) is not None:
         stats["rerank"] = SourceStats(
             status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error
         )
     return stats
+
+
+def _stats(report: SourceReport) -> SourceStats:
+    fields: dict[str, Any] = {
+        "status": report.status,
+        "count": len(report.hits),
+        "ms": round(report.ms, 3),
+        "error": report.error,
+    }
+    if report.stood_in is not None:
+        fields["stood_in"] = report.stood_in
+    return SourceStats(**fields)
 
 
 def why_failed(reports: tuple[SourceReport, ...]) -> str:

@@ -9,14 +9,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
+from orion_recall.recall.stand_in import INDEX_ARMS, PATIENCE, index_is_away, stand_in, with_stand_in
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Source
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
 _RETRY_PAUSE_S = 0.02
 _ENDING_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """What is searched while the index is away, and how it has done lately."""
+
+    source: Source
+    breaker: Breaker = field(default_factory=Breaker)
 
 
 async def search_all(
@@ -26,8 +38,12 @@ async def search_all(
     *,
     timeout_s: float,
     retries: int,
+    standing_by: StandIn | None = None,
 ) -> list[SourceReport]:
-    """One report for every source there is; those without a request, or not configured, are `off`."""
+    """One report for every source there is; those without a request, or not configured, are `off`.
+
+    `standing_by` is searched when neither arm of the index answers; its hits are in the silent arm's report.
+    """
     searches: dict[SourceName, asyncio.Task[SourceReport]] = {}
     reports = {name: SourceReport(source=name, status="off") for name in SOURCE_NAMES}
     began = time.perf_counter()
@@ -38,15 +54,26 @@ async def search_all(
             reports[name] = SourceReport(source=name, status="late", error="no time was left")
         else:
             searches[name] = asyncio.create_task(_search(source, request, breakers[name], retries))
+    index: list[SourceName] = [name for name in INDEX_ARMS if name in searches]
+    standing: asyncio.Task[SourceReport | None] | None = None
+    if standing_by is not None and index:
+        search = partial(_search, standing_by.source, requests[index[0]], standing_by.breaker, 0)
+        arms = [searches[name] for name in index]
+        standing = asyncio.create_task(stand_in(arms, search, patience_s=timeout_s * PATIENCE))
+    tasks: set[asyncio.Task[Any]] = {*searches.values(), *({standing} if standing else ())}
     try:
-        if searches:
-            await asyncio.wait(searches.values(), timeout=timeout_s)
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
     finally:
-        unfinished = [task for task in searches.values() if task.cancel()]
+        unfinished = {task for task in tasks if task.cancel()}
         if unfinished:  # they end in a turn or two; one that does not is not waited for
             await asyncio.wait(unfinished, timeout=_ENDING_S)
     for name, task in searches.items():
         reports[name] = _late(name, breakers[name], timeout_s, began) if task in unfinished else task.result()
+    if standing is not None and standing_by is not None and index_is_away(reports.values()):
+        if standing in unfinished:
+            standing_by.breaker.record(f"no answer within {timeout_s * 1000:.0f} ms", time.monotonic())
+        reports[index[0]] = with_stand_in(reports[index[0]], None if standing in unfinished else standing.result())
     return list(reports.values())
 
 

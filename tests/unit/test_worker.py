@@ -19,11 +19,12 @@ from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
+from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import Settings
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
-from orion_recall.worker import LoadedProfile, Worker
+from orion_recall.worker import Worker
 
 ENTRY_ID = "1700000000000-5"
 ARRIVED = 1_700_000_000.0
@@ -123,7 +124,7 @@ class Desk:
             Settings(default_profile="test.v1", **settings),
             self.ending,
             Sources(arms={"vector": self.source}, tokens=TOKENS),
-            {"test.v1": LoadedProfile(profile=profile, content_hash="h-1")},
+            ProfilesInUse({"test.v1": LoadedProfile(profile=profile, content_hash="h-1")}),
             server_time=lambda: self.now,
             used=lambda tenant, ids: self.used.append((tenant, list(ids))),
         )
@@ -293,6 +294,46 @@ async def test_a_source_is_not_waited_for_longer_than_the_caller_waits() -> None
     assert decision.outcome == "failed"
     assert decision.sources["vector"].status == "late"
     assert decision.latency_ms < 700
+
+
+SECRET = "what did my doctor say?"
+UNREADABLE: list[dict[str, Any]] = [
+    {"payload": {"fragment": [SECRET]}},
+    {"payload": {"fragment": SECRET, "intent": SECRET, "verb": {"it": SECRET}}},
+    {"payload": SECRET},
+    {"payload": {"fragment": SECRET}, "ttl_ms": SECRET},
+    {"payload": {"fragment": SECRET}, "kind": SECRET},
+    {"payload": {"fragment": SECRET, "options": {"tags": SECRET, "since": SECRET}}},
+]
+
+
+@pytest.mark.parametrize("mode", ["hash", "none"])
+@pytest.mark.parametrize("message", UNREADABLE, ids=str)
+async def test_where_query_text_is_not_kept_nothing_of_an_unreadable_message_is(
+    message: dict[str, Any], mode: str
+) -> None:
+    for deliveries in (1, 6):
+        desk = Desk(query_text=mode)
+        commit = await desk.serve(deliveries=deliveries, **message)
+        assert "doctor" not in f"{commit.decision!r} {commit.dead_reason} {commit.reply!r}"
+        assert not commit.keep_message
+        assert decision_of(commit).outcome == ("failed" if deliveries > 1 else "invalid")
+    quoted = await Desk().serve(**message)
+    assert quoted.keep_message
+    assert "doctor" in f"{quoted.decision!r} {quoted.dead_reason}"
+
+
+async def test_kept_text_is_whole_or_a_hash_or_nothing_and_its_length_is_always_known() -> None:
+    asked = {"fragment": SECRET, "intent": SECRET}
+    whole, hashed, again, nothing = [
+        decision_of(await Desk(query_text=mode).serve(asked)) for mode in ("full", "hash", "hash", "none")
+    ]
+    assert (whole.query, whole.intent) == (SECRET, SECRET)
+    assert hashed.query.startswith("blake2b:")
+    assert (hashed.query, hashed.intent) == (again.query, again.query)
+    assert (nothing.query, nothing.intent) == ("", None)
+    assert {one.query_chars for one in (whole, hashed, nothing)} == {len(SECRET)}
+    assert {one.outcome for one in (whole, hashed, nothing)} == {"ok"}
 
 
 async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pytest.LogCaptureFixture) -> None:

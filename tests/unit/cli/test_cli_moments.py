@@ -18,6 +18,10 @@ NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
         ("PT2H", datetime(2026, 3, 10, 10, tzinfo=UTC)),
         ("P3D", datetime(2026, 3, 7, 12, tzinfo=UTC)),
         ("PT0S", NOW),
+        ("30d", datetime(2026, 2, 8, 12, tzinfo=UTC)),
+        ("2w", datetime(2026, 2, 24, 12, tzinfo=UTC)),
+        ("12h", datetime(2026, 3, 10, 0, tzinfo=UTC)),
+        ("5m", datetime(2026, 3, 10, 11, 55, tzinfo=UTC)),
     ],
 )
 def test_a_time_or_how_long_ago(text: str, expected: datetime) -> None:
@@ -28,7 +32,9 @@ def test_nothing_stays_nothing() -> None:
     assert moment("--since", None) is None
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-03-01T09:30:00", "P", "PX", "P99999999999D", ""])
+@pytest.mark.parametrize(
+    "text", ["yesterday", "2026-03-01T09:30:00", "P", "PX", "P99999999999D", "", "30", "3y", "-3d", "99999999w"]
+)
 def test_anything_else_names_the_option(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^--since: "):
         moment("--since", text, now=NOW)

@@ -1,0 +1,154 @@
+"""How long decisions are kept: those that are older go, a bounded batch at a time, so that nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import LiteralString
+
+from orion_recall.errors import RecordError
+from orion_recall.postgres import Connection, Pool, Record, borrow, is_connection_lost
+
+log = logging.getLogger("orion_recall.decisions")
+
+BATCH_ROWS = 1000
+EVERY_S = 600.0
+_PAUSE_S = 0.2
+# Any fixed number: it is the name of the lock that one worker at a time holds while it deletes a batch.
+_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(7402116891)"
+
+# Oldest first by the index on created_at; rows that another purge has in hand are left to it.
+_DELETE: LiteralString = """
+WITH gone AS (
+    DELETE FROM recall_decisions WHERE id IN (
+        SELECT id FROM recall_decisions WHERE created_at < $1
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING profile, outcome, created_at
+)
+SELECT profile, outcome, count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
+FROM gone GROUP BY profile, outcome ORDER BY profile, outcome
+"""
+_COUNT: LiteralString = """
+SELECT profile, outcome, count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
+FROM recall_decisions WHERE created_at < $1 GROUP BY profile, outcome ORDER BY profile, outcome
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """Decisions of one profile and outcome that went, or would: how many, and between which times."""
+
+    profile: str
+    outcome: str
+    count: int
+    oldest: datetime
+    newest: datetime
+
+
+async def count_older(pool: Pool, before: datetime) -> list[Gone]:
+    """What `purge_older` would delete; RecordError when Postgres is away."""
+    async with borrow(pool, "counting old decisions") as connection:
+        return _gone(await connection.fetch(_COUNT, before))
+
+
+async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_ROWS) -> list[Gone]:
+    """Delete every decision that was taken before the time, batch by batch; what went.
+
+    RecordError when Postgres is away: the batches before are gone, and the purge may be called again.
+    """
+    total: list[Gone] = []
+    while True:
+        async with borrow(pool, "deleting old decisions") as connection:
+            batch = _gone(await connection.fetch(_DELETE, before, batch_rows))
+        total = merged([*total, *batch])
+        if sum(part.count for part in batch) < batch_rows:
+            return total
+
+
+def merged(parts: Sequence[Gone]) -> list[Gone]:
+    """One entry for each profile and outcome, in order."""
+    total: dict[tuple[str, str], Gone] = {}
+    for part in parts:
+        held = total.get((part.profile, part.outcome), part)
+        total[part.profile, part.outcome] = Gone(
+            profile=part.profile,
+            outcome=part.outcome,
+            count=part.count if held is part else held.count + part.count,
+            oldest=min(held.oldest, part.oldest),
+            newest=max(held.newest, part.newest),
+        )
+    return [total[key] for key in sorted(total)]
+
+
+class Retention:
+    """Deletes decisions that are older than some days: `run()` it until cancelled.
+
+    Every worker may run one: while one deletes a batch, the others leave it to that one.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        days: int,
+        *,
+        every_s: float = EVERY_S,
+        batch_rows: int = BATCH_ROWS,
+        pause_s: float = _PAUSE_S,
+    ) -> None:
+        self.deleted = 0
+        self._pool, self._days = pool, days
+        self._every_s, self._batch_rows, self._pause_s = every_s, batch_rows, pause_s
+
+    async def run(self) -> None:
+        """Look every ten minutes, and rest between batches: deleting is never in the way of writing."""
+        while True:
+            try:
+                await self._round()
+            except RecordError as error:
+                if not is_connection_lost(error):
+                    log.error("old decisions stay: %s", error)  # noqa: TRY400 (the text says it all)
+            await asyncio.sleep(self._every_s)
+
+    async def _round(self) -> None:
+        before = datetime.now(UTC) - timedelta(days=self._days)
+        total: list[Gone] = []
+        try:
+            while (batch := await self._batch(before)) is not None:
+                total = merged([*total, *batch])
+                if sum(part.count for part in batch) < self._batch_rows:
+                    break
+                await asyncio.sleep(self._pause_s)
+        finally:
+            deleted = sum(part.count for part in total)
+            self.deleted += deleted
+            if deleted:
+                newest = max(part.newest for part in total)
+                log.info("%d decisions older than %d days are deleted, up to %s", deleted, self._days, newest)
+
+    async def _batch(self, before: datetime) -> list[Gone] | None:
+        """What went; None when another worker is at it."""
+        async with borrow(self._pool, "deleting old decisions") as connection, connection.transaction():
+            return await _delete_alone(connection, before, self._batch_rows)
+
+
+async def _delete_alone(connection: Connection, before: datetime, rows: int) -> list[Gone] | None:
+    # Held to the end of the transaction, which also works behind a transaction pooler.
+    if not await connection.fetchval(_LOCK):
+        return None
+    return _gone(await connection.fetch(_DELETE, before, rows))
+
+
+def _gone(rows: Sequence[Record]) -> list[Gone]:
+    return [
+        Gone(
+            profile=row["profile"],
+            outcome=row["outcome"],
+            count=row["count"],
+            oldest=row["oldest"],
+            newest=row["newest"],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,202 @@
+"""The profiles in use: read again when their files change or somebody asks, replaced as a whole or not at all.
+
+An edit that cannot be used is refused and said, and the last good version stays. Whoever has taken a version keeps
+it: a recall in flight ends under the profiles that it began with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
+
+from orion_recall.errors import ProfileError
+from orion_recall.profile import Profile
+from orion_recall.profile_yaml import load_profiles
+from orion_recall.shipped import shipped_folder
+
+log = logging.getLogger("orion_recall.profiles")
+
+# Not every file system tells of changes (network mounts do not), and a folder may be replaced by another one.
+_LOOK_EVERY_MS = 3000
+# Editors write a file in several steps: what comes within this time is one change.
+_STEP_MS, _DEBOUNCE_MS = 50, 500
+_Signature = tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedProfile:
+    """A profile and the hash of its content, computed once."""
+
+    profile: Profile
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilesState:
+    """Where the profiles stand. `error` is why the files as they are now were refused, None when they are in use.
+
+    `version` is 12 hex digits of all names and contents; times are epoch seconds.
+    """
+
+    version: str
+    names: tuple[str, ...]
+    loaded_at: float
+    refused_at: float | None = None
+    error: str | None = None
+
+
+def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
+    """Every profile of the folder (default: the shipped ones), with its content hash."""
+    profiles = load_profiles(folder or shipped_folder("profiles"))
+    return {
+        name: LoadedProfile(profile=profile, content_hash=profile.content_hash)
+        for name, profile in profiles.items()
+    }
+
+
+class ProfilesInUse:
+    """One version of all profiles at a time. Take `current` once, and use what was taken."""
+
+    def __init__(self, profiles: Mapping[str, LoadedProfile]) -> None:
+        self.current: Mapping[str, LoadedProfile]
+        self.state: ProfilesState
+        self.current, self.state = _version(profiles)
+
+    def take(self, profiles: Mapping[str, LoadedProfile]) -> bool:
+        """Use these from now on; whether they differ from those before. What was refused is forgotten."""
+        current, state = _version(profiles)
+        if state.version == self.state.version:
+            self.state = replace(self.state, refused_at=None, error=None)
+            return False
+        self.current, self.state = current, state
+        return True
+
+    def refuse(self, error: str) -> None:
+        """Keep those there are, and say why."""
+        self.state = replace(self.state, refused_at=time.time(), error=error)
+
+
+def _version(profiles: Mapping[str, LoadedProfile]) -> tuple[Mapping[str, LoadedProfile], ProfilesState]:
+    names = tuple(sorted(profiles))
+    told = "\n".join(f"{name} {profiles[name].content_hash}" for name in names)
+    version = hashlib.sha256(told.encode()).hexdigest()[:12]
+    return MappingProxyType(dict(profiles)), ProfilesState(version=version, names=names, loaded_at=time.time())
+
+
+class ProfileWatch:
+    """Keeps the profiles in use up to date with a folder; `run()` it until cancelled.
+
+    Without a folder the shipped profiles are read again when asked for, and not watched. `changed` is called after
+    every look that changed the state.
+    """
+
+    def __init__(
+        self, in_use: ProfilesInUse, folder: Path | None, *, default: str, changed: Callable[[], None]
+    ) -> None:
+        self._in_use, self._folder, self._default, self._changed = in_use, folder, default, changed
+        self._wanted = asyncio.Event()
+        self._seen: _Signature | None = None
+        self._asked = False
+
+    def ask(self) -> None:
+        """Read the files again, whether or not they seem to have changed."""
+        log.info("reading the profiles again")
+        self._asked = True
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Read again on every change and on `ask()`."""
+        loops = [asyncio.create_task(self._reload_when_wanted())]
+        if self._folder is not None:
+            loops.append(asyncio.create_task(self._watch(self._folder)))
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+
+    async def _reload_when_wanted(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            asked, self._asked = self._asked, False
+            before = self._in_use.state
+            try:
+                found = await asyncio.to_thread(self._read)
+            except ProfileError as error:
+                if asked or str(error) != before.error:
+                    log.error("profiles refused, %s stays in use: %s", before.version, error)  # noqa: TRY400
+                    self._in_use.refuse(str(error))
+            else:
+                if self._in_use.take(found):
+                    now = self._in_use.state
+                    log.info("profiles %s in use, after %s: %s", now.version, before.version, ", ".join(now.names))
+                elif asked or before.error is not None:
+                    log.info("profiles %s stay in use: the files say the same", before.version)
+            if self._in_use.state != before:
+                self._changed()
+
+    def _read(self) -> dict[str, LoadedProfile]:
+        found = loaded_profiles(self._folder)
+        if self._default not in found:
+            known = ", ".join(sorted(found))
+            raise ProfileError(
+                f"{self._folder or 'the shipped profiles'}: the default profile {self._default!r} is gone "
+                f"(there are {known}); put it back, or restart with another ORION_DEFAULT_PROFILE"
+            )
+        return found
+
+    async def _watch(self, folder: Path) -> None:
+        told = False
+        while True:
+            try:
+                place = _place(folder)
+                await self._look(folder)  # what changed before the watch began is a change, too
+                async for _ in awatch(
+                    folder,
+                    watch_filter=None,  # not by name: a mounted configuration changes by one link that is swapped
+                    recursive=False,
+                    step=_STEP_MS,
+                    debounce=_DEBOUNCE_MS,
+                    rust_timeout=_LOOK_EVERY_MS,
+                    yield_on_timeout=True,
+                ):
+                    told = False
+                    await self._look(folder)
+                    if _place(folder) != place:
+                        break  # another folder has taken its place: nothing more will be told of this one
+            except (OSError, RuntimeError) as error:  # gone for now, or the system's watches are used up
+                if not told:
+                    log.warning("%s cannot be watched (%s): it is looked at every few seconds", folder, error)
+                told = True
+                await self._look(folder)
+                await asyncio.sleep(_LOOK_EVERY_MS / 1000)
+
+    async def _look(self, folder: Path) -> None:
+        signature = await asyncio.to_thread(_signature, folder)
+        if signature != self._seen:
+            self._seen = signature
+            self._wanted.set()
+
+
+def _place(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def _signature(folder: Path) -> _Signature:
+    """Something that differs when a file of the folder does."""
+    try:
+        files = [(path.name, path.stat()) for path in sorted(folder.iterdir()) if path.name[0] != "."]
+    except OSError as error:
+        return ((error.errno,),)
+    return tuple((name, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for name, stat in files)

@@ -1,0 +1,58 @@
+"""What is kept of a query's text: all of it, a hash by which equal ones can be grouped, or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orion_recall.errors import InvalidMessage, MessageError
+from orion_recall.settings import Settings
+
+QUERY_CHARS = 4000
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptText:
+    """How query text is kept.
+
+    The hash is BLAKE2b (RFC 7693) of the whole text as it was sent. Without a key whoever can guess a text can
+    check the guess; with a key, which all workers share, only who knows that can.
+    """
+
+    mode: Literal["full", "hash", "none"] = "full"
+    key: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> KeptText:
+        """As the settings say."""
+        secret = settings.query_hash_key
+        # A key may have 64 bytes; a secret of any length becomes one.
+        key = hashlib.blake2b(secret.get_secret_value().encode()).digest() if secret else b""
+        return cls(mode=settings.query_text, key=key)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether text is kept as it is."""
+        return self.mode == "full"
+
+    def query(self, text: str) -> str:
+        """The text, cut; or its hash; or "". A text that is not there has no hash."""
+        if self.mode == "full":
+            return text[:QUERY_CHARS]
+        return self._hash(text) if self.mode == "hash" and text else ""
+
+    def intent(self, text: str | None) -> str | None:
+        """The same for the words that came along with the query."""
+        if self.mode == "full" or not text:
+            return text
+        return self._hash(text) if self.mode == "hash" else None
+
+    def error(self, error: MessageError) -> str:
+        """What was wrong with a message, without quoting it where its text is not kept."""
+        return str(error) if self.is_full or not isinstance(error, InvalidMessage) else error.without_values
+
+    def _hash(self, text: str) -> str:
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=self.key, digest_size=_DIGEST_BYTES)
+        return f"blake2b:{digest.hexdigest()}"

@@ -1,0 +1,118 @@
+"""Text search over the record itself: what stands in for the index while that is away.
+
+First the memories that hold every word of the question, wherever in the scope they are: the inverted index finds
+them. Then those that hold some of the words, among the newest of the scope only, because Postgres ranks slowly what
+many rows share. Newest first bounds both, so that a table of any size costs about the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from orion_recall.postgres import Record
+from orion_recall.sources.held_connections import HeldConnections
+from orion_recall.text import content_words, memory_key
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
+
+_MOST_WITH_EVERY_WORD = 500
+_NEWEST_FOR_SOME_WORDS = 2000
+_MOST_WORDS = 32
+# What a datetime can hold, in epoch seconds.
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+_COLUMNS = (
+    "id, text, text_hash, simhash, kind, title, speaker, session_id, user_id, ts, uri, source, tags, entities, "
+    "search"
+)
+
+
+class RecordSearch:
+    """A source over the table `memories`, in the place of the keyword arm."""
+
+    name: SourceName = "lexical"
+
+    def __init__(self, dsn: str) -> None:
+        self._connections = HeldConnections(dsn, name="record-search")
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories that share words with the question, best first: from 1 on they hold all of its words."""
+        statement, values = record_query(request)
+        if not statement:
+            return []
+        rows = await self._connections.fetch("searching the record", statement, values)
+        tenant = request.scope.tenant
+        return [
+            Hit(key=memory_key(tenant, row["id"]), score=row["score"], read=partial(_memory, row)) for row in rows
+        ]
+
+    async def close(self) -> None:
+        """Close what is held."""
+        await self._connections.close()
+
+
+def record_query(request: SearchRequest) -> tuple[str, list[Any]]:
+    """The SQL and its values; no SQL for a question without words. Every value is a parameter."""
+    question = request.question
+    every = list(dict.fromkeys(content_words(question.text)))[:_MOST_WORDS]
+    some = list(dict.fromkeys((*every, *sorted(question.terms))))[:_MOST_WORDS]
+    if not some:
+        return "", []
+    values: list[Any] = [" ".join(every), " or ".join(some), request.limit]
+    scope = _conditions(request.scope, values)
+    every_word, some_words = (f"websearch_to_tsquery('english', ${place})" for place in (1, 2))
+    return (
+        f"WITH every AS (SELECT {_COLUMNS}, 1.0 AS base FROM memories "  # noqa: S608 (values are parameters)
+        f"WHERE {scope} AND search @@ {every_word} ORDER BY ts DESC NULLS LAST, id LIMIT {_MOST_WITH_EVERY_WORD}), "
+        f"newest AS (SELECT {_COLUMNS} FROM memories WHERE {scope} AND ts IS NOT NULL "
+        f"ORDER BY ts DESC LIMIT {_NEWEST_FOR_SOME_WORDS}), "
+        f"found AS (SELECT * FROM every UNION ALL SELECT *, 0.0 FROM newest "
+        f"WHERE search @@ {some_words} AND NOT search @@ {every_word}) "
+        f"SELECT *, (base + ts_rank_cd(search, {some_words}, 32))::float8 AS score FROM found "
+        "ORDER BY score DESC, ts DESC NULLS LAST, id LIMIT $3",
+        values,
+    )
+
+
+def _conditions(scope: Scope, values: list[Any]) -> str:
+    """What `in_scope` asks of a memory, as SQL; the values are appended."""
+    wanted: tuple[tuple[str, Any], ...] = (
+        ("tenant = {}", scope.tenant),
+        ("session_id = {}", scope.session_id),
+        ("user_id = {}", scope.user_id),
+        ("kind = ANY({}::text[])", list(scope.kinds) or None),
+        ("tags && {}::text[]", list(scope.tags) or None),
+        ("ts >= {}::timestamptz", _moment(scope.since)),
+        ("ts < {}::timestamptz", _moment(scope.until)),
+    )
+    conditions: list[str] = []
+    for condition, value in wanted:
+        if value is not None:
+            values.append(value)
+            conditions.append(condition.format(f"${len(values)}"))
+    return " AND ".join(conditions)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+
+
+def _memory(row: Record) -> MemoryView:
+    moment: datetime | None = row["ts"]
+    return MemoryView(
+        id=row["id"],
+        text=row["text"],
+        text_hash=row["text_hash"],
+        simhash=row["simhash"],
+        kind=row["kind"],
+        title=row["title"],
+        speaker=row["speaker"],
+        session_id=row["session_id"],
+        user_id=row["user_id"],
+        ts=moment.timestamp() if moment is not None else None,
+        uri=row["uri"],
+        source_ref=row["source"] or "record",
+        tags=tuple(row["tags"]),
+        entities=tuple(row["entities"]),
+    )

@@ -1,0 +1,123 @@
+"""Old decisions go in batches, one worker at a time, and it is said what went."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from orion_recall.decisions.retention import Gone, Retention, count_older, merged, purge_older
+from orion_recall.errors import RecordError
+from orion_recall.postgres import Pool, open_pool
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="test", max_size=4)
+    yield opened
+    await opened.close()
+
+
+async def decide(pool: Pool, days_ago: float, count: int = 1, *, outcome: str = "ok") -> None:
+    await pool.execute(
+        "INSERT INTO recall_decisions (id, corr_id, profile, query, latency_ms, created_at, outcome) "
+        "SELECT gen_random_uuid(), 'c', 'p.v1', 'q', 1, $1, $2 FROM generate_series(1, $3::int)",
+        NOW - days_ago * DAY,
+        outcome,
+        count,
+    )
+
+
+async def left(pool: Pool) -> int:
+    return await pool.fetchval("SELECT count(*) FROM recall_decisions")
+
+
+async def gone(pool: Pool, expected: int) -> None:
+    async with asyncio.timeout(10):
+        while await left(pool) != expected:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_purge_takes_what_is_older_and_says_what_went(pool: Pool) -> None:
+    await decide(pool, 40, 3)
+    await decide(pool, 31, 2)
+    await decide(pool, 35, outcome="empty")
+    await decide(pool, 29, 5)
+    before = NOW - 30 * DAY
+    would = await count_older(pool, before)
+    assert await left(pool) == 11
+    went = await purge_older(pool, before, batch_rows=2)
+    assert went == would == [
+        Gone(profile="p.v1", outcome="empty", count=1, oldest=NOW - 35 * DAY, newest=NOW - 35 * DAY),
+        Gone(profile="p.v1", outcome="ok", count=5, oldest=NOW - 40 * DAY, newest=NOW - 31 * DAY),
+    ]  # fmt: skip
+    assert await left(pool) == 5
+    assert await purge_older(pool, before) == []
+
+
+async def test_one_that_is_exactly_as_old_stays(pool: Pool) -> None:
+    await decide(pool, 30)
+    assert await purge_older(pool, NOW - 30 * DAY) == []
+
+
+async def test_a_worker_deletes_in_batches_and_keeps_the_young(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.decisions")
+    await decide(pool, 8, 25)
+    await decide(pool, 6, 4)
+    retention = Retention(pool, 7, batch_rows=10, pause_s=0.01, every_s=0.05)
+    running = asyncio.create_task(retention.run())
+    await gone(pool, 4)
+    await decide(pool, 9, 3)
+    await gone(pool, 4)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert retention.deleted == 28
+    assert "25 decisions older than 7 days are deleted" in caplog.text
+
+
+async def test_while_one_worker_deletes_the_others_leave_it_to_that_one(pool: Pool) -> None:
+    await decide(pool, 8, 2)
+    other = Retention(pool, 7, every_s=0.05)
+    async with pool.acquire() as connection:
+        async with connection.transaction():
+            assert await connection.fetchval("SELECT pg_try_advisory_xact_lock(7402116891)")
+            running = asyncio.create_task(other.run())
+            await asyncio.sleep(0.3)
+            assert (await left(pool), other.deleted) == (2, 0)
+        await gone(pool, 0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_two_purges_at_once_share_the_work(pool: Pool) -> None:
+    await decide(pool, 8, 300)
+    both = await asyncio.gather(*(purge_older(pool, NOW - 7 * DAY, batch_rows=20) for _ in range(2)))
+    assert sum(part.count for parts in both for part in parts) == 300
+    assert await left(pool) == 0
+
+
+async def test_a_worker_waits_for_a_postgres_that_is_away_and_a_purge_says_so() -> None:
+    pool = await open_pool("postgresql://nobody@127.0.0.1:1/none", name="test")
+    try:
+        with pytest.raises(RecordError, match="cannot be reached"):
+            await purge_older(pool, NOW)
+        running = asyncio.create_task(Retention(pool, 1, every_s=0.01).run())
+        await asyncio.sleep(0.2)
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    finally:
+        await pool.close()
+
+
+def test_parts_of_one_kind_are_one() -> None:
+    parts = [Gone(profile="p", outcome="ok", count=n, oldest=NOW - n * DAY, newest=NOW) for n in (1, 3, 2)]
+    assert merged(parts) == [Gone(profile="p", outcome="ok", count=6, oldest=NOW - 3 * DAY, newest=NOW)]

@@ -1,0 +1,75 @@
+"""A whole service whose index cannot be used: the record answers in its place, in the scope, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.postgres import Connection
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+
+_PERSISTED = "SELECT count(*) FROM recall_decisions WHERE tenant = $1"
+MEMORIES: list[dict[str, Any]] = [
+    {"id": "crane", "text": "The harbour crane needs a new gearbox.", "occurred_at": "2021-03-01T09:00:00Z"},
+    {"id": "boat", "text": "Bo sold the boat.", "occurred_at": "2021-03-02T09:00:00Z", "session_id": "s-bo"},
+    {"id": "theirs", "text": "Their crane has a gearbox.", "tenant": "umbra"},
+]
+
+
+async def test_a_broken_index_is_stood_in_for_by_the_record(
+    service_engines: EmbeddedEngines, service_database: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "index.json").write_text("{}", "utf-8")  # no card of an index
+    settings = Settings.read(
+        redis_url=service_engines.redis_url,
+        postgres_dsn=service_engines.postgres_dsn,
+        data_dir=tmp_path,
+        prefix=f"t-{uuid4().hex}:",
+        tenants=("*",),
+        default_tenant=f"t-{uuid4().hex}",
+        instance="without-index",
+        refresh_ms=100,
+        reply_ttl_s=60,
+    )
+    theirs = f"t-{uuid4().hex}"
+    async with Service.start(settings) as service:
+        assert "index" in service.opened.broken
+        ready = asyncio.Event()
+        serving = asyncio.create_task(service.serve(ready))
+        await ready.wait()
+        try:
+            async with RecallClient.connect(service_engines.redis_url, prefix=settings.prefix) as client:
+                for memory in MEMORIES:
+                    receipt = await client.store([memory | ({"tenant": theirs} if "tenant" in memory else {})])
+                    assert receipt.stored == 1, receipt
+                reply = await client.recall("What does the harbour crane need?", options={})
+                elsewhere = await client.recall("Which gearbox?", session_id="s-bo", options={"scope": "session"})
+            async with asyncio.timeout(15):
+                while await service_database.fetchval(_PERSISTED, settings.default_tenant) < 2:
+                    await asyncio.sleep(0.05)
+        finally:
+            service.stop()
+            await serving
+    stats = reply.bundle.stats
+    assert stats.outcome == "degraded"
+    assert [item.id for item in reply.bundle.items] == ["crane"]
+    assert reply.bundle.items[0].source_ref == "record"
+    assert stats.sources is not None
+    assert {name: one.status for name, one in stats.sources.items()} == {
+        "vector": "failed", "lexical": "failed", "rdf": "empty", "sql_timeline": "empty",
+    }  # fmt: skip
+    assert stats.sources["lexical"].stood_in == "record"
+    assert elsewhere.bundle.items == [], "what is outside of the scope is not shown, index or no index"
+    decided = await service_database.fetch(
+        "SELECT outcome, sources -> 'lexical' ->> 'stood_in' AS stood_in, "
+        "(backend_counts ->> 'lexical')::int AS hits "
+        "FROM recall_decisions WHERE tenant = $1 ORDER BY created_at",
+        settings.default_tenant,
+    )
+    assert [tuple(row) for row in decided] == [("degraded", "record", 1), ("degraded", "record", 0)]

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from orion_recall.cli.serving import StopSignals, stop_signals
+
+
+class Told:
+    """Signals of a task that runs on, with what they led to."""
+
+    def __init__(self, *, at_terminal: bool) -> None:
+        self.done: list[str] = []
+        self.task: asyncio.Task[object] = asyncio.create_task(asyncio.sleep(60))
+        self.signals = StopSignals(self.task, at_terminal=at_terminal)
+        self.signals.gently = lambda: self.done.append("stop")
+        self.signals.reload = lambda: self.done.append("reload")
+
+
+async def test_a_hang_up_reads_the_profiles_again_and_stops_what_lost_its_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for at_terminal, is_there, expected in (
+        (False, False, "reload"),
+        (True, True, "reload"),
+        (True, False, "stop"),
+    ):
+        monkeypatch.setattr("os.isatty", lambda _, is_there=is_there: is_there)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        told = Told(at_terminal=at_terminal)
+        told.signals.hang_up()
+        assert told.done == [expected]
+        told.task.cancel()
+
+
+async def test_a_hang_up_before_anything_is_served_changes_nothing() -> None:
+    async def starting() -> str:
+        with stop_signals() as signals:
+            signals.at_terminal = False
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0.05)
+            return "started"
+
+    assert await asyncio.create_task(starting()) == "started"
