@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from orion_recall.memory.access import AccessCounts
 from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
+from orion_recall.observe.observer import Observer, observing
 from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile_yaml import load_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
@@ -52,15 +53,23 @@ class Service:
     """A worker with its stores: `async with Service.start(settings)`, then `serve()` until `stop()`."""
 
     def __init__(
-        self, settings: Settings, opened: Opened, redis: Redis, blocking: tuple[Redis, Redis, Redis]
+        self,
+        settings: Settings,
+        opened: Opened,
+        redis: Redis,
+        blocking: tuple[Redis, Redis, Redis],
+        *,
+        observer: Observer | None = None,
     ) -> None:
         self.settings, self.opened = settings, opened
+        self.observer = observer or Observer(settings)
         self.profiles = loaded_profiles(settings.profiles_dir)
         if settings.default_profile not in self.profiles:
             known = ", ".join(sorted(self.profiles))
             raise SettingsError(f"ORION_DEFAULT_PROFILE: {settings.default_profile!r} is not one of {known}")
         self._redis, self._blocking = redis, blocking
         self._stopping = False
+        self.is_taking = False
         self._stored = asyncio.Event()
         self._pool: Pool | None = None
         self._accesses: AccessCounts | None = None
@@ -78,9 +87,11 @@ class Service:
             self.profiles,
             server_time=self._intake.server_time,
             used=self._note_use,
+            watch=self.observer,
         )
         self._queries = Server(self._intake, self.worker.serve, pace)
         self._stores: Server | None = None
+        self.observer.attach(self, redis)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -89,22 +100,28 @@ class Service:
         if settings.bus_url is None:
             raise SettingsError("ORION_REDIS_URL is not set: a worker needs a bus (or use `orion-recall up`)")
         async with contextlib.AsyncExitStack() as stack:
+            observer = await stack.enter_async_context(observing(settings))
             opened = await stack.enter_async_context(open_sources(settings))
             redis = connect(settings.bus_url)
             stack.push_async_callback(redis.aclose)
             blocking = tuple(connect(settings.bus_url, blocking=True) for _ in range(3))
             for client in blocking:
                 stack.push_async_callback(client.aclose)
-            yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]))
+            yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]), observer=observer)
 
     @property
     def projections(self) -> tuple[Projection, ...]:
         """The copies that this process keeps: index and graph, those that could be opened."""
         return tuple(part for part in (self.opened.index, self.opened.graph) if part is not None)
 
+    @property
+    def in_hand(self) -> Mapping[str, int]:
+        """Entries being worked on, by what they bring."""
+        return {"queries": self._queries.in_hand, "stores": self._stores.in_hand if self._stores else 0}
+
     def stop(self) -> None:
         """Take nothing more; `serve` returns when what is in hand has been answered, within ten seconds."""
-        self._stopping = True
+        self._stopping, self.is_taking = True, False
         self._queries.stop()
         if self._stores is not None:
             self._stores.stop()
@@ -116,6 +133,7 @@ class Service:
         await self._wait_for_bus()
         queries = asyncio.create_task(self._queries.run())
         beside = asyncio.create_task(self._beside())
+        self.is_taking = not self._stopping
         if ready is not None:
             ready.set()
         try:
@@ -124,6 +142,7 @@ class Service:
             # Without a store server `beside` waits for Postgres, and holds nothing.
             await asyncio.wait([queries, beside] if self._stores is not None else [queries], timeout=_STOP_S)
         finally:
+            self.is_taking = False
             for task in (queries, beside):
                 task.cancel()
             ended = await asyncio.gather(queries, beside, return_exceptions=True)
@@ -180,6 +199,7 @@ class Service:
             record,
             forgive=intake.forgive,
             stored=self._stored,
+            tracer=self.observer.tracer,
         )
         pace = Pace(
             concurrency=_STORES_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms

@@ -76,6 +76,7 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         "profiles": sorted(service.profiles),
         "engines": engines.pids,
         "broken": opened.broken,
+        "health_url": service.observer.url,
     }
     if as_json:
         print_json(ready, one_line=True)

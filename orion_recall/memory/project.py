@@ -25,7 +25,18 @@ class Projector:
     def __init__(self, record: Record, projection: Projection, *, copy: str) -> None:
         self._record, self._projection, self._copy = record, projection, copy
         self._wake = asyncio.Event()
+        self._head: int | None = None
         self.error: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it keeps up to date: index or graph."""
+        return self._projection.kind
+
+    @property
+    def behind(self) -> int | None:
+        """Positions of the outbox, as last seen, that the copy does not hold yet; None before the first look."""
+        return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
         """There is something new."""
@@ -55,7 +66,7 @@ class Projector:
     async def catch_up(self) -> int:
         """Apply everything in the outbox after the copy's position; the new position."""
         projection = self._projection
-        head = await self._record.head()
+        self._head = head = await self._record.head()
         if head < projection.position:
             # The record was put back to an earlier state, or this copy belongs to another one.
             raise SourceError(
