@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import Span, Tracer, format_trace_id
+from opentelemetry.sdk.trace import RandomIdGenerator
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags, Tracer, format_trace_id
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 SPAN_RECALL = "recall"
@@ -67,8 +68,7 @@ RESOURCE = Resource.create({"service.name": "orion-recall"})
 INSTRUMENTATION = "orion_recall"
 
 _PROPAGATOR = TraceContextTextMapPropagator()
-# Gives ids to go on with, and keeps nothing: what exports has a provider of its own.
-UNEXPORTED: Tracer = TracerProvider(resource=RESOURCE).get_tracer(INSTRUMENTATION)
+_IDS = RandomIdGenerator()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +81,33 @@ class Continued:
 
 
 def continue_trace(
-    carrier: Mapping[str, Any] | None, *, tracer: Tracer = UNEXPORTED, name: str = SPAN_RECALL
+    carrier: Mapping[str, Any] | None, *, tracer: Tracer | None = None, name: str = SPAN_RECALL
 ) -> Continued:
     """A span under the W3C trace context that came with a message, or the first of a new trace.
 
-    https://www.w3.org/TR/trace-context/ - a broken `traceparent` begins a new trace.
+    https://www.w3.org/TR/trace-context/ - a broken `traceparent` begins a new trace. Without a tracer nothing is
+    recorded: the span has ids to go on with, and no more.
     """
     given = {str(name): value for name, value in (carrier or {}).items() if isinstance(value, str)}
-    span = tracer.start_span(name, context=_PROPAGATOR.extract(given))
+    context = _PROPAGATOR.extract(given)
+    span = tracer.start_span(name, context) if tracer is not None else _unrecorded(context)
     onwards: dict[str, str] = {}
     _PROPAGATOR.inject(onwards, context=trace.set_span_in_context(span))
     return Continued(span=span, carrier=onwards, trace_id=format_trace_id(span.get_span_context().trace_id))
+
+
+def _unrecorded(context: Context) -> Span:
+    """A span of ids alone. What came sampled stays so, for those further on who record; a new trace is sampled."""
+    parent = trace.get_current_span(context).get_span_context()
+    return NonRecordingSpan(
+        SpanContext(
+            parent.trace_id if parent.is_valid else _IDS.generate_trace_id(),
+            _IDS.generate_span_id(),
+            is_remote=False,
+            trace_flags=parent.trace_flags if parent.is_valid else TraceFlags(TraceFlags.SAMPLED),
+            trace_state=parent.trace_state,
+        )
+    )
 
 
 class JsonLines(logging.Formatter):
@@ -112,10 +128,14 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Structured logs of this program on standard error; standard output belongs to results."""
+    """Structured logs of this program on standard error; standard output belongs to results.
+
+    OpenTelemetry's own go with them from warnings on: they tell of a collector that is away.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    logger = logging.getLogger("orion_recall")
-    logger.handlers[:] = [handler]
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    for name, lowest in (("orion_recall", level.upper()), ("opentelemetry", "WARNING")):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(lowest)
+        logger.propagate = False

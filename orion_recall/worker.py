@@ -38,7 +38,6 @@ from orion_recall.telemetry import (
     ATTRIBUTE_PROFILE,
     ATTRIBUTE_TENANT,
     LOG_WORKER,
-    UNEXPORTED,
     Continued,
     continue_trace,
 )
@@ -95,10 +94,10 @@ class Served:
 
 
 class Watch(Protocol):
-    """Who looks on: gives the spans, and is told of every entry once it is committed."""
+    """Who looks on: gives the spans, if they are recorded, and is told of every entry once it is committed."""
 
     @property
-    def tracer(self) -> Tracer: ...
+    def tracer(self) -> Tracer | None: ...
 
     def served(self, served: Served) -> None: ...
 
@@ -124,7 +123,7 @@ class Worker:
         self.settings, self.counters = settings, Counters()
         self._committer, self._sources, self._profiles = committer, sources, profiles
         self._server_time, self._used, self._watch = server_time, used, watch
-        self._tracer = watch.tracer if watch else UNEXPORTED
+        self._tracer = watch.tracer if watch else None
         self._rules = ReplyRules.of(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 

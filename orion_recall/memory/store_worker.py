@@ -24,7 +24,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.memory.receive import Store, receive
 from orion_recall.settings import Settings
-from orion_recall.telemetry import ATTRIBUTE_COMMIT, SPAN_STORE, UNEXPORTED, Continued, continue_trace
+from orion_recall.telemetry import ATTRIBUTE_COMMIT, SPAN_STORE, Continued, continue_trace
 
 log = logging.getLogger("orion_recall.memory")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
@@ -44,7 +44,7 @@ class StoreWorker:
         *,
         forgive: Callable[[str], Awaitable[None]],
         stored: asyncio.Event,
-        tracer: Tracer = UNEXPORTED,
+        tracer: Tracer | None = None,
     ) -> None:
         self._settings, self._committer, self._record = settings, committer, record
         self._forgive, self._stored, self._tracer = forgive, stored, tracer

@@ -28,7 +28,7 @@ from orion_recall.observe.readiness import Readiness
 from orion_recall.observe.readings import Gauges, Running
 from orion_recall.observe.spans import describe_recall
 from orion_recall.settings import Settings
-from orion_recall.telemetry import INSTRUMENTATION, RESOURCE, UNEXPORTED
+from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
 from orion_recall.worker import Served
 
 # A loop that has not turned for so long hangs: a recall holds it for a millisecond or two.
@@ -51,15 +51,16 @@ class Observer:
         )
         self._meter = self._meters.get_meter(INSTRUMENTATION)
         self._instruments = Instruments(self._meter) if readers else None
-        self._traces: TracerProvider | None = None
-        if spans is not None:
-            self._traces = TracerProvider(resource=RESOURCE, shutdown_on_exit=False)
+        self._traces = TracerProvider(resource=RESOURCE, shutdown_on_exit=False) if spans is not None else None
+        self._tracer: Tracer | None = None
+        if self._traces is not None and spans is not None:
             self._traces.add_span_processor(spans)
+            self._tracer = self._traces.get_tracer(INSTRUMENTATION)
 
     @property
-    def tracer(self) -> Tracer:
-        """Where spans come from; without an exporter they are kept nowhere."""
-        return self._traces.get_tracer(INSTRUMENTATION) if self._traces else UNEXPORTED
+    def tracer(self) -> Tracer | None:
+        """Where spans come from; None when nobody takes them."""
+        return self._tracer
 
     def attach(self, running: Running, redis: Redis) -> None:
         """From now on the service's own numbers can be read, and whether it is ready."""
@@ -71,8 +72,8 @@ class Observer:
         """One entry has been answered."""
         if self._instruments is not None:
             self._instruments.record(served)
-        if self._traces is not None and served.traced.span.is_recording():
-            describe_recall(served, self.tracer, with_content=self._with_content)
+        if self._tracer is not None and served.traced.span.is_recording():
+            describe_recall(served, self._tracer, with_content=self._with_content)
 
     def shutdown(self) -> None:
         """Send what is left. Blocks for as long as a collector that is away is tried."""
