@@ -80,8 +80,14 @@ class HttpPort:
         self._loop = asyncio.get_running_loop()
         self.address = server.sockets[0].getsockname()[:2]
         self._started.set_result(None)
-        async with server:
-            await self._stop.wait()
+        await self._stop.wait()
+        server.close()
+        await _turns()  # who has just come is let in first: a connection is closed by the task that serves it
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await _turns()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         transport = writer.transport
@@ -133,6 +139,12 @@ class HttpPort:
                 return True, _error(HTTPStatus.METHOD_NOT_ALLOWED, "GET and HEAD only", Allow="GET, HEAD")
             case _:
                 return True, _error(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
+
+
+async def _turns() -> None:
+    """Time for the loop to do what it has been told."""
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
 def _error(status: HTTPStatus, why: str, **headers: str) -> Answer:
