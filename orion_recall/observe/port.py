@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
@@ -20,6 +21,7 @@ _REQUEST_S = 5.0
 _REQUEST_BYTES = 8192
 _MOST_CONNECTIONS = 32
 _STOP_S = 5.0
+_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class HttpPort:
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
         self.address = (host, port)
         self._routes = routes
-        self._open = 0
+        self._open: dict[asyncio.Task[None], socket.socket] = {}
         self._started: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -72,39 +74,60 @@ class HttpPort:
     async def _serve(self) -> None:
         host, port = self.address
         try:
-            server = await asyncio.start_server(self._connected, host, port, limit=_REQUEST_BYTES)
-        except (OSError, OverflowError) as error:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            listener = socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
+        except (OSError, UnicodeError) as error:
             why = f"ORION_HEALTH_PORT: cannot listen on {host} port {port}: {error}"
             self._started.set_exception(SettingsError(why))
             return
-        self._loop = asyncio.get_running_loop()
-        self.address = server.sockets[0].getsockname()[:2]
-        self._started.set_result(None)
-        await self._stop.wait()
-        server.close()
-        await _turns()  # who has just come is let in first: a connection is closed by the task that serves it
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        loop = self._loop = asyncio.get_running_loop()
+        with listener:
+            listener.setblocking(False)
+            self.address = listener.getsockname()[:2]
+            self._started.set_result(None)
+            loop.add_reader(listener, self._let_in, listener, loop)
+            await self._stop.wait()
+            loop.remove_reader(listener)
+        clients = dict(self._open)
+        for task in clients:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await _turns()
+        await asyncio.gather(*clients, return_exceptions=True)
+        for client in clients.values():
+            client.close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        transport = writer.transport
-        if self._open >= _MOST_CONNECTIONS:
-            transport.abort()
+    def _let_in(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        """Lets one client in. asyncio's own ways of accepting leak a client that comes while they are ended."""
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
             return
-        self._open += 1
+        except OSError:  # no more files may be opened, most likely: later
+            loop.remove_reader(listener)
+            loop.call_later(_PAUSE_S, self._let_in_again, listener, loop)
+            return
+        if len(self._open) >= _MOST_CONNECTIONS:
+            client.close()
+            return
+        client.setblocking(False)
+        task = loop.create_task(self._serve_client(client))
+        self._open[task] = client
+        task.add_done_callback(self._open.pop)
+
+    def _let_in_again(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._stop.is_set():
+            loop.add_reader(listener, self._let_in, listener, loop)
+
+    async def _serve_client(self, client: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=client, limit=_REQUEST_BYTES)
         # Nothing is left in our buffers: whoever does not read what was asked for is dropped like any slow client.
-        transport.set_write_buffer_limits(0)
+        writer.transport.set_write_buffer_limits(0)
         try:
             async with asyncio.timeout(_REQUEST_S):
                 await self._exchange(reader, writer)
         except (OSError, EOFError, TimeoutError):
             pass  # it has gone, or was too slow
         finally:
-            self._open -= 1
-            transport.abort()
+            writer.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with_body, answer = await self._answer(reader)
@@ -139,12 +162,6 @@ class HttpPort:
                 return True, _error(HTTPStatus.METHOD_NOT_ALLOWED, "GET and HEAD only", Allow="GET, HEAD")
             case _:
                 return True, _error(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
-
-
-async def _turns() -> None:
-    """Time for the loop to do what it has been told."""
-    for _ in range(4):
-        await asyncio.sleep(0)
 
 
 def _error(status: HTTPStatus, why: str, **headers: str) -> Answer:
