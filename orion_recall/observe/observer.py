@@ -114,6 +114,7 @@ async def observing(settings: Settings) -> AsyncGenerator[Observer]:
 @contextlib.asynccontextmanager
 async def _serving(host: str, number: int, observer: Observer, registry: CollectorRegistry) -> AsyncGenerator[None]:
     heartbeat, loop = Heartbeat(), asyncio.get_running_loop()
+    one_scrape = asyncio.Lock()  # two at a time would share out the exporter's families between them
 
     async def live() -> Answer:
         silent_s = heartbeat.silent_s
@@ -133,7 +134,8 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
         return Answer.of_json(status, found.as_json())
 
     async def metrics() -> Answer:
-        body = await asyncio.to_thread(generate_latest, registry)
+        async with one_scrape:
+            body = await asyncio.to_thread(generate_latest, registry)
         return Answer(status=HTTPStatus.OK, body=body, content_type=CONTENT_TYPE_LATEST)
 
     port = HttpPort(host, number, {"/live": live, "/ready": ready, "/metrics": metrics})

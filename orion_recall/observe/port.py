@@ -46,7 +46,7 @@ class HttpPort:
     """Serves the routes by path, from `start()` to `stop()`. Port 0 takes a free one: `address` says which."""
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
-        self.address = (host, port)
+        self.address: tuple[str, int] = (host, port)
         self._routes = routes
         self._open: dict[asyncio.Task[None], socket.socket] = {}
         self._started: Future[None] = Future()

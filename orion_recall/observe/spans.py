@@ -50,18 +50,21 @@ def describe_recall(served: Served, tracer: Tracer, *, with_content: bool) -> No
             below = trace.set_span_in_context(made)
             for report in recalled.reports:
                 if report.status != "off":
-                    _describe_source(report, tracer, below, at_ns)
+                    _describe_source(report, tracer, below, at_ns, with_content)
         at_ns += _ns(ms)
         made.end(at_ns)
 
 
-def _describe_source(report: SourceReport, tracer: Tracer, parent: Context, began_ns: int) -> None:
+def _describe_source(
+    report: SourceReport, tracer: Tracer, parent: Context, began_ns: int, with_content: bool
+) -> None:
     made = _span(tracer, SPAN_SOURCE.format(report.source), parent, began_ns, report.ms)
     made.set_attributes(
         {ATTRIBUTE_SOURCE: report.source, ATTRIBUTE_STATUS: report.status, ATTRIBUTE_HITS: len(report.hits)}
     )
     if report.error is not None:
-        made.set_status(Status(StatusCode.ERROR, report.error))
+        # A server may repeat the query in what it complains of; the decision has the words.
+        made.set_status(Status(StatusCode.ERROR, report.error if with_content else None))
     made.end(began_ns + _ns(report.ms))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -180,6 +181,14 @@ async def test_numbers_move_with_a_recall_and_every_one_is_in_the_readme(
     shown = {re.sub(r"_(bucket|count|sum)$", "", name) for name, _ in after}
     listed = set(re.findall(r"^\| `(orion_recall_\w+)` \|", README, re.MULTILINE))
     assert shown - {"orion_recall_decisions_lag"} == listed - {"orion_recall_decisions_lag"}
+
+
+async def test_scrapes_at_the_same_time_are_each_whole(health: httpx.AsyncClient) -> None:
+    scrapes = await asyncio.gather(*(numbers(health) for _ in range(8)))
+    always = {name for name, _ in scrapes[0] if "decisions_lag" not in name}
+    assert len(always) > 5
+    for scrape in scrapes:
+        assert {name for name, _ in scrape if "decisions_lag" not in name} == always
 
 
 async def test_a_loop_that_hangs_is_not_live(health: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

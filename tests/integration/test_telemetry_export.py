@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
-from executor import Executor
+from executor import Executor, until
 from otlp_collector import collecting
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
@@ -25,16 +26,23 @@ async def test_a_recall_is_sent_as_spans_and_metrics_when_an_endpoint_is_set(
         executor = Executor(bus, settings.prefix)
         async with serving(settings, opened_with(OneMemory(), tokens)):
             await executor.ended(await executor.ask(QUESTION))
+            store = executor.message({"memories": [{"id": "m-1", "text": "It rained."}]}, kind="memory.store.v1")
+            await executor.add({"envelope": json.dumps(store)}, stream=settings.store_stream)
+
+            async def both_answered() -> bool:
+                return len(await executor.replies(executor.reply_to)) == 2
+
+            await until(both_answered, "a receipt")
         await executor.close()
         # Stopping has sent what was left.
         assert sorted(collector.span_names()) == sorted(
-            ["recall", "recall.source.vector"]
+            ["store", "recall", "recall.source.vector"]
             + [f"recall.{stage}" for stage in ("understand", "search", "fuse", "fetch", "rank", "select")]
         )
         assert {"orion.recall.recalls", "orion.recall.stage.duration", "orion.recall.in_hand"} <= (
             collector.metric_names()
         )
-        assert not any(b"gulls" in body for _, body in collector.posted)
+        assert not any(b"gulls" in body or b"rained" in body for _, body in collector.posted)
 
 
 async def test_a_collector_that_is_away_keeps_nobody_waiting(
@@ -44,6 +52,7 @@ async def test_a_collector_that_is_away_keeps_nobody_waiting(
     with collecting() as collector:
         gone = collector.url
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", gone)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
     settings = quick_settings(bus_alone.redis_url)
     executor = Executor(bus, settings.prefix)
     async with serving(settings, opened_with(OneMemory(), tokens)) as (service, task):

@@ -348,7 +348,8 @@ async def test_an_answer_is_one_span_of_the_callers_trace_and_the_log_names_the_
     desk = Desk(watch=Looking(provider.get_tracer("test")))
     commit = await desk.serve(QUESTION, trace={"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"})
     (span,) = exporter.get_finished_spans()
-    assert (span.name, f"{span.get_span_context().trace_id:032x}") == ("recall", trace_id)
+    assert span.context is not None
+    assert (span.name, f"{span.context.trace_id:032x}") == ("recall", trace_id)
     assert dict(span.attributes or {}) == {
         "orion.recall.outcome": "ok",
         "orion.recall.profile": "test.v1",

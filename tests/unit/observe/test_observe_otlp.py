@@ -27,7 +27,7 @@ def test_an_endpoint_gives_exporters_for_spans_and_metrics(monkeypatch: pytest.M
     made = otlp_exporters()
     assert made is not None
     made.spans.shutdown()
-    made.metrics.shutdown()
+    made.metrics.shutdown()  # pyright: ignore[reportUnknownMemberType]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanContext, StatusCode
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.observe.spans import describe_recall
@@ -73,6 +73,11 @@ def spans_of(found: Recalled | None, outcome: Outcome, *, with_content: bool = F
     return {span.name: span for span in exporter.get_finished_spans()}
 
 
+def context_of(span: ReadableSpan) -> SpanContext:
+    assert span.context is not None
+    return span.context
+
+
 def ms_from_start(span: ReadableSpan) -> tuple[float, float]:
     assert span.start_time is not None
     assert span.end_time is not None
@@ -90,11 +95,11 @@ def test_stages_follow_each_other_and_sources_lie_in_the_search() -> None:
         "recall.source.rdf": (1.0, 5.0),
     }
     parents = {name: span.parent.span_id if span.parent else None for name, span in spans.items()}
-    ids = {name: span.get_span_context().span_id for name, span in spans.items()}
+    ids = {name: context_of(span).span_id for name, span in spans.items()}
     assert parents == {
         name: ids["recall.search" if "source" in name else "recall"] if name != "recall" else None for name in spans
     }
-    assert len({span.get_span_context().trace_id for span in spans.values()}) == 1
+    assert len({context_of(span).trace_id for span in spans.values()}) == 1
 
 
 def test_a_source_says_how_it_ended() -> None:
@@ -106,7 +111,9 @@ def test_a_source_says_how_it_ended() -> None:
         "orion.recall.ms": 3.5,
     }
     lexical = spans["recall.source.lexical"]
-    assert (lexical.status.status_code, lexical.status.description) == (StatusCode.ERROR, "the index is away")
+    assert (lexical.status.status_code, lexical.status.description) == (StatusCode.ERROR, None)
+    captured = spans_of(recalled(), "degraded", with_content=True)["recall.source.lexical"]
+    assert captured.status.description == "the index is away"
     assert (spans["recall"].attributes or {})["orion.recall.items"] == 1
     assert spans["recall"].status.status_code == StatusCode.UNSET
 
