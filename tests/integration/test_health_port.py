@@ -110,6 +110,8 @@ async def test_a_service_is_not_ready_without_its_bus_its_group_or_a_source(
 
         await until(lambda: is_ready(client), "ready")
         source.gate.clear()
+        looks = await asyncio.gather(*(small.observer.readiness.look() for _ in range(5)))
+        assert len({id(found) for found in looks}) == 1, "those who ask at the same time share a look"
         await until(lambda: wrong("vector", "no answer within 0.3 s"), "the source hangs")
         source.gate.set()
         await until(lambda: is_ready(client), "ready when the source answers")
