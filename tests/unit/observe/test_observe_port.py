@@ -134,13 +134,18 @@ async def test_an_address_that_is_taken_is_refused_by_the_name_of_its_setting(po
 
 
 async def test_a_stopped_port_leaves_no_thread_and_no_listener() -> None:
+    before = health_threads()
     async with listening() as port:
-        assert "health" in {thread.name for thread in threading.enumerate()}
+        assert len(health_threads() - before) == 1
         _, idle = await asyncio.open_connection(*port.address)
-    assert "health" not in {thread.name for thread in threading.enumerate()}
+    assert health_threads() == before
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(*port.address)
     idle.close()
+
+
+def health_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "health"}
 
 
 async def gone(reader: asyncio.StreamReader) -> bool:
