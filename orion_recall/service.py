@@ -27,6 +27,7 @@ from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
+from orion_recall.observe.observer import Observer, observing
 from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile_watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
@@ -45,9 +46,16 @@ class Service:
     """A worker with its stores: `async with Service.start(settings)`, then `serve()` until `stop()`."""
 
     def __init__(
-        self, settings: Settings, opened: Opened, redis: Redis, blocking: tuple[Redis, Redis, Redis]
+        self,
+        settings: Settings,
+        opened: Opened,
+        redis: Redis,
+        blocking: tuple[Redis, Redis, Redis],
+        *,
+        observer: Observer | None = None,
     ) -> None:
         self.settings, self.opened = settings, opened
+        self.observer = observer or Observer(settings)
         profiles = loaded_profiles(settings.profiles_dir)
         if settings.default_profile not in profiles:
             known = ", ".join(sorted(profiles))
@@ -62,6 +70,7 @@ class Service:
         )
         self._redis, self._blocking = redis, blocking
         self._stopping = False
+        self.is_taking = False
         self._stored = asyncio.Event()
         self._pool: Pool | None = None
         self._accesses: AccessCounts | None = None
@@ -79,9 +88,11 @@ class Service:
             self.profiles_in_use,
             server_time=self._intake.server_time,
             used=self._note_use,
+            watch=self.observer,
         )
         self._queries = Server(self._intake, self.worker.serve, pace)
         self._stores: Server | None = None
+        self.observer.attach(self, redis)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -90,13 +101,14 @@ class Service:
         if settings.bus_url is None:
             raise SettingsError("ORION_REDIS_URL is not set: a worker needs a bus (or use `orion-recall up`)")
         async with contextlib.AsyncExitStack() as stack:
+            observer = await stack.enter_async_context(observing(settings))
             opened = await stack.enter_async_context(open_sources(settings))
             redis = connect(settings.bus_url)
             stack.push_async_callback(redis.aclose)
             blocking = tuple(connect(settings.bus_url, blocking=True) for _ in range(3))
             for client in blocking:
                 stack.push_async_callback(client.aclose)
-            yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]))
+            yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]), observer=observer)
 
     @property
     def profiles(self) -> Mapping[str, LoadedProfile]:
@@ -112,9 +124,14 @@ class Service:
         """The copies that this process keeps: index and graph, those that could be opened."""
         return tuple(part for part in (self.opened.index, self.opened.graph) if part is not None)
 
+    @property
+    def in_hand(self) -> Mapping[str, int]:
+        """Entries being worked on, by what they bring."""
+        return {"queries": self._queries.in_hand, "stores": self._stores.in_hand if self._stores else 0}
+
     def stop(self) -> None:
         """Take nothing more; `serve` returns when what is in hand has been answered, within ten seconds."""
-        self._stopping = True
+        self._stopping, self.is_taking = True, False
         self._queries.stop()
         if self._stores is not None:
             self._stores.stop()
@@ -127,6 +144,7 @@ class Service:
         queries = asyncio.create_task(self._queries.run())
         beside = asyncio.create_task(self._beside())
         keeping = [asyncio.create_task(part.run()) for part in (self._profile_watch, self._presence)]
+        self.is_taking = not self._stopping
         if ready is not None:
             ready.set()
         try:
@@ -135,6 +153,7 @@ class Service:
             # Without a store server `beside` waits for Postgres, and holds nothing.
             await asyncio.wait([queries, beside] if self._stores is not None else [queries], timeout=_STOP_S)
         finally:
+            self.is_taking = False
             for task in (queries, beside, *keeping):
                 task.cancel()
             ended = await asyncio.gather(queries, beside, *keeping, return_exceptions=True)
@@ -197,6 +216,7 @@ class Service:
             record,
             forgive=intake.forgive,
             stored=self._stored,
+            tracer=self.observer.tracer,
         )
         pace = Pace(
             concurrency=_STORES_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms

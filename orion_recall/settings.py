@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, STORE_KIND, describe
 from orion_recall.errors import SettingsError
+from orion_recall.values import SourceName
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
@@ -116,13 +117,20 @@ class Settings(BaseSettings):
     reranker_url: str | None = Field(
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
+    health_port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
+        default=None, description="port of /live, /ready and /metrics; 0 takes a free one; default: no port"
+    )
+    health_host: str = Field(default="127.0.0.1", min_length=1, description="address that port listens on")
+    ready_sources: Annotated[tuple[SourceName, ...] | None, NoDecode] = Field(
+        default=None, description="sources that must answer for /ready; default: the default profile's"
+    )
 
     node: str = Field(default_factory=socket.gethostname)
     instance: str = Field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
-    content_capture: bool = Field(default=False, description="let query and memory text into logs")
+    content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    @field_validator("tenants", "reply_streams", "reply_channels", mode="before")
+    @field_validator("tenants", "reply_streams", "reply_channels", "ready_sources", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

@@ -1,6 +1,7 @@
-"""Every span, attribute and log name, and how a trace that came with a message goes on.
+"""Every span, metric, attribute and log name, and how a trace that came with a message goes on.
 
-Memory and query text enter none of them unless content capture is switched on.
+Memory and query text enter none of them unless content capture is switched on. Metrics carry only attributes of few
+values: no tenant, no id, no text.
 """
 
 from __future__ import annotations
@@ -14,21 +15,60 @@ from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import Span, format_trace_id
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags, Tracer, format_trace_id
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 SPAN_RECALL = "recall"
+SPAN_STORE = "store"
+SPAN_STAGE = "recall.{}"
+SPAN_SOURCE = "recall.source.{}"
+
 ATTRIBUTE_OUTCOME = "orion.recall.outcome"
 ATTRIBUTE_PROFILE = "orion.recall.profile"
 ATTRIBUTE_TENANT = "orion.recall.tenant"
+ATTRIBUTE_COMMIT = "orion.recall.commit"
+ATTRIBUTE_SOURCE = "orion.recall.source"
+ATTRIBUTE_STATUS = "orion.recall.status"
+ATTRIBUTE_HITS = "orion.recall.hits"
+ATTRIBUTE_MS = "orion.recall.ms"
+ATTRIBUTE_ITEMS = "orion.recall.items"
+ATTRIBUTE_TOKENS = "orion.recall.tokens"
+# Only with content capture:
+ATTRIBUTE_QUERY = "orion.recall.query"
+ATTRIBUTE_RENDERED = "orion.recall.rendered"
+
+METRIC_RECALLS = "orion.recall.recalls"
+METRIC_DURATION = "orion.recall.duration"
+METRIC_STAGE_DURATION = "orion.recall.stage.duration"
+METRIC_SEARCHES = "orion.recall.source.searches"
+METRIC_SOURCE_DURATION = "orion.recall.source.duration"
+METRIC_BREAKER_OPEN = "orion.recall.source.breaker.open"
+METRIC_ITEMS = "orion.recall.items"
+METRIC_TOKENS = "orion.recall.tokens"
+METRIC_IN_HAND = "orion.recall.in_hand"
+METRIC_FENCED = "orion.recall.commits.fenced"
+METRIC_POISON = "orion.recall.poison"
+METRIC_UNKNOWN_FIELDS = "orion.recall.unknown_fields"
+METRIC_DECISIONS = "orion.recall.decisions"
+METRIC_DECISIONS_LAG = "orion.recall.decisions.lag"
+METRIC_BEHIND = "orion.recall.projection.behind"
+METRIC_EMBEDDING_QUERIES = "orion.recall.embedding.queries"
+METRIC_EMBEDDING_BATCHES = "orion.recall.embedding.batches"
+
+LABEL_OUTCOME, LABEL_PROFILE, LABEL_STAGE = "outcome", "profile", "stage"
+LABEL_SOURCE, LABEL_STATUS, LABEL_STREAM = "source", "status", "stream"
+LABEL_RESULT, LABEL_COPY, LABEL_CACHE, LABEL_SIZE = "result", "copy", "cache", "size"
 
 LOG_WORKER = "orion_recall.worker"
 
+RESOURCE = Resource.create({"service.name": "orion-recall"})
+INSTRUMENTATION = "orion_recall"
+
 _PROPAGATOR = TraceContextTextMapPropagator()
-_PROVIDER = TracerProvider(resource=Resource.create({"service.name": "orion-recall"}))
-_TRACER = _PROVIDER.get_tracer("orion_recall")
+_IDS = RandomIdGenerator()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +80,34 @@ class Continued:
     trace_id: str
 
 
-def continue_trace(carrier: Mapping[str, Any] | None) -> Continued:
+def continue_trace(
+    carrier: Mapping[str, Any] | None, *, tracer: Tracer | None = None, name: str = SPAN_RECALL
+) -> Continued:
     """A span under the W3C trace context that came with a message, or the first of a new trace.
 
-    https://www.w3.org/TR/trace-context/ - a broken `traceparent` begins a new trace.
+    https://www.w3.org/TR/trace-context/ - a broken `traceparent` begins a new trace. Without a tracer nothing is
+    recorded: the span has ids to go on with, and no more.
     """
     given = {str(name): value for name, value in (carrier or {}).items() if isinstance(value, str)}
-    span = _TRACER.start_span(SPAN_RECALL, context=_PROPAGATOR.extract(given))
+    context = _PROPAGATOR.extract(given)
+    span = tracer.start_span(name, context) if tracer is not None else _unrecorded(context)
     onwards: dict[str, str] = {}
     _PROPAGATOR.inject(onwards, context=trace.set_span_in_context(span))
     return Continued(span=span, carrier=onwards, trace_id=format_trace_id(span.get_span_context().trace_id))
+
+
+def _unrecorded(context: Context) -> Span:
+    """A span of ids alone. What came sampled stays so, for those further on who record; a new trace is sampled."""
+    parent = trace.get_current_span(context).get_span_context()
+    return NonRecordingSpan(
+        SpanContext(
+            parent.trace_id if parent.is_valid else _IDS.generate_trace_id(),
+            _IDS.generate_span_id(),
+            is_remote=False,
+            trace_flags=parent.trace_flags if parent.is_valid else TraceFlags(TraceFlags.SAMPLED),
+            trace_state=parent.trace_state,
+        )
+    )
 
 
 class JsonLines(logging.Formatter):
@@ -70,10 +128,14 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Structured logs of this program on standard error; standard output belongs to results."""
+    """Structured logs of this program on standard error; standard output belongs to results.
+
+    OpenTelemetry's own go with them from warnings on: they tell of a collector that is away.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    logger = logging.getLogger("orion_recall")
-    logger.handlers[:] = [handler]
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    for name, lowest in (("orion_recall", level.upper()), ("opentelemetry", "WARNING")):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(lowest)
+        logger.propagate = False

@@ -9,8 +9,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import uuid4
+
+from opentelemetry.trace import Tracer
 
 from orion_recall.bus.addresses import ReplyRules
 from orion_recall.bus.commit import Commit, Committed, Ending, ReplyAddress, commit_when_possible
@@ -33,6 +35,7 @@ from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.recall.reply import error_reply, reply, reply_json
 from orion_recall.settings import Settings
 from orion_recall.telemetry import (
+    ATTRIBUTE_COMMIT,
     ATTRIBUTE_OUTCOME,
     ATTRIBUTE_PROFILE,
     ATTRIBUTE_TENANT,
@@ -68,12 +71,36 @@ class _Answer:
     recalled: Recalled | None = None
     error: str | None = None
     dead_reason: str = ""
+    recall_began_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What became of one entry. `recall_began_ns` is when the search began, by this machine's clock."""
+
+    asked: Asked
+    outcome: Outcome
+    commit: Committed
+    seconds: float
+    traced: Continued
+    recalled: Recalled | None
+    recall_began_ns: int
+
+
+class Watch(Protocol):
+    """Who looks on: gives the spans, if they are recorded, and is told of every entry once it is committed."""
+
+    @property
+    def tracer(self) -> Tracer | None: ...
+
+    def served(self, served: Served) -> None: ...
 
 
 class Worker:
     """Answers queries.
 
-    `server_time` is the clock of the bus: a ttl is counted on it. `used` is told what was returned.
+    `server_time` is the clock of the bus: a ttl is counted on it. `used` is told what was returned, `watch` what
+    became of every entry.
     """
 
     def __init__(
@@ -85,10 +112,12 @@ class Worker:
         *,
         server_time: Callable[[], float] = time.time,
         used: Callable[[str, Sequence[str]], None] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
         self._committer, self._sources, self._profiles = committer, sources, profiles
-        self._server_time, self._used = server_time, used
+        self._server_time, self._used, self._watch = server_time, used, watch
+        self._tracer = watch.tracer if watch else None
         self._rules, self._kept_text = ReplyRules.of(settings), KeptText.of(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 
@@ -96,7 +125,7 @@ class Worker:
         """One entry, from bytes to commit."""
         started = time.perf_counter()
         received = decode(entry, kind=QUERY_KIND, max_bytes=self.settings.max_message_bytes)
-        traced = continue_trace(received.trace)
+        traced = continue_trace(received.trace, tracer=self._tracer)
         asked, address, answer = await self._answer(received, traced, started)
         result = await self._commit(received, traced, asked, address, answer, started)
         if result == "reply_not_writable":
@@ -107,7 +136,7 @@ class Worker:
             self._note_use(asked, answer)
         else:
             self.counters.fenced += 1
-        self._end_span(traced, asked, answer)
+        self._tell(traced, asked, answer, result, started)
         self._log(asked, answer, result, started)
 
     async def _answer(
@@ -138,7 +167,8 @@ class Worker:
         except MessageError as error:
             return asked, address, self._refusal(error, asked, started)
         except Exception:  # the one place: an entry must be answered whatever happens
-            log.exception("a query failed", extra={"fields": {"correlation_id": received.correlation_id}})
+            fields = {"correlation_id": received.correlation_id, "trace_id": traced.trace_id}
+            log.exception("a query failed", extra={"fields": fields})
             message = "an unexpected error; the worker's log has it under this correlation id"
             return asked, address, self._failure(message, asked, started)
 
@@ -159,6 +189,7 @@ class Worker:
         tenant = asked.tenant or self.settings.default_tenant
         if not self.settings.serves(tenant):
             raise RefusedMessage(f"tenant {tenant!r} is not served here")
+        began_ns = time.time_ns()
         recalled = await recall(query, profile, self._sources, tenant=tenant, timeout_s=timeout_s)
         answer = reply(
             query,
@@ -168,7 +199,13 @@ class Worker:
             decision_id=asked.decision_id,
         )
         error = answer.error.message if answer.error else None
-        return _Answer(outcome=recalled.outcome, reply=reply_json(answer), recalled=recalled, error=error)
+        return _Answer(
+            outcome=recalled.outcome,
+            reply=reply_json(answer),
+            recalled=recalled,
+            error=error,
+            recall_began_ns=began_ns,
+        )
 
     def _asked(self, received: Received, traced: Continued) -> Asked:
         return Asked(
@@ -222,7 +259,12 @@ class Worker:
             return answer
         message = f"reply_to {address.name!r} cannot take a reply: it holds something else, or is closed to us"
         refused = self._refusal(RefusedMessage(message), asked, started)
-        return replace(refused, recalled=answer.recalled, dead_reason=answer.dead_reason)
+        return replace(
+            refused,
+            recalled=answer.recalled,
+            dead_reason=answer.dead_reason,
+            recall_began_ns=answer.recall_began_ns,
+        )
 
     async def _commit(
         self,
@@ -263,14 +305,28 @@ class Worker:
         )
         return await commit_when_possible(self._committer, commit)
 
-    def _end_span(self, traced: Continued, asked: Asked, answer: _Answer) -> None:
+    def _tell(self, traced: Continued, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:
+        """End the span; tell who looks on. The answer has gone out before."""
         traced.span.set_attributes(
             {
                 ATTRIBUTE_OUTCOME: answer.outcome,
                 ATTRIBUTE_PROFILE: asked.profile,
                 ATTRIBUTE_TENANT: asked.tenant or "",
+                ATTRIBUTE_COMMIT: result,
             }
         )
+        if self._watch is not None:
+            self._watch.served(
+                Served(
+                    asked=asked,
+                    outcome=answer.outcome,
+                    commit=result,
+                    seconds=time.perf_counter() - started,
+                    traced=traced,
+                    recalled=answer.recalled,
+                    recall_began_ns=answer.recall_began_ns,
+                )
+            )
         traced.span.end()
 
     def _note_use(self, asked: Asked, answer: _Answer) -> None:
@@ -285,6 +341,7 @@ class Worker:
         recalled = answer.recalled
         fields: dict[str, object] = {
             "correlation_id": asked.corr_id[:200],
+            "trace_id": asked.trace_id,
             "session_id": asked.query.session_id if asked.query else None,
             "profile": asked.profile,
             "outcome": answer.outcome,

@@ -76,6 +76,7 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         "profiles": sorted(service.profiles),
         "engines": engines.pids,
         "broken": opened.broken,
+        "health_url": service.observer.url,
     }
     if as_json:
         print_json(ready, one_line=True)
@@ -88,6 +89,7 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         f"  data      {ready['data_dir']}",
         f"  copies    index at {ready['index_position']}, graph at {ready['graph_position']}",
         f"  profiles  {', '.join(ready['profiles'])}",
+        *((f"  health    {ready['health_url']}/ready",) if ready["health_url"] else ()),
         "",
         "Ask from another terminal:",
         f'  orion-recall ask "What is wrong with the crane?" --data {settings.data_dir}',

@@ -59,6 +59,7 @@ def _announce(service: Service, *, as_json: bool) -> None:
             "graph_position": opened.graph.position if opened.graph else None,
             "profiles": sorted(service.profiles),
             "broken": opened.broken,
+            "health_url": service.observer.url,
         },
         one_line=True,
     )

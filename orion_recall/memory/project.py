@@ -32,7 +32,18 @@ class Projector:
         assert turn is not None or not projection.shared, "a shared copy is written in turns"
         self._record, self._projection, self._copy, self._turn = record, projection, copy, turn
         self._wake = asyncio.Event()
+        self._head: int | None = None
         self.error: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it keeps up to date: index or graph."""
+        return self._projection.kind
+
+    @property
+    def behind(self) -> int | None:
+        """Positions of the outbox, as last seen, that the copy does not hold yet; None before the first look."""
+        return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
         """There is something new."""
@@ -82,7 +93,7 @@ class Projector:
     async def catch_up(self) -> int:
         """Apply everything in the outbox after the copy's position; the new position."""
         projection = self._projection
-        head = await self._record.head()
+        self._head = head = await self._record.head()
         if head < projection.position:
             # The record was put back to an earlier state, or this copy belongs to another one.
             raise SourceError(

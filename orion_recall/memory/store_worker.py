@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
+from opentelemetry.trace import Tracer
+
 from orion_recall.bus.addresses import ReplyRules
 from orion_recall.bus.commit import Commit, Committed, Ending, ReplyAddress, commit_when_possible
 from orion_recall.bus.consume import Entry
@@ -22,7 +24,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.memory.receive import Store, receive
 from orion_recall.settings import Settings
-from orion_recall.telemetry import continue_trace
+from orion_recall.telemetry import ATTRIBUTE_COMMIT, SPAN_STORE, Continued, continue_trace
 
 log = logging.getLogger("orion_recall.memory")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
@@ -42,9 +44,10 @@ class StoreWorker:
         *,
         forgive: Callable[[str], Awaitable[None]],
         stored: asyncio.Event,
+        tracer: Tracer | None = None,
     ) -> None:
         self._settings, self._committer, self._record = settings, committer, record
-        self._forgive, self._stored = forgive, stored
+        self._forgive, self._stored, self._tracer = forgive, stored, tracer
         self._stopping = asyncio.Event()
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
         self._rules = ReplyRules.of(settings)
@@ -56,6 +59,7 @@ class StoreWorker:
     async def serve(self, entry: Entry) -> None:
         """One entry, from bytes to commit."""
         received = decode(entry, kind=STORE_KIND, max_bytes=self._settings.max_message_bytes)
+        traced = continue_trace(received.trace, tracer=self._tracer, name=SPAN_STORE)
         address, refused = self._rules.resolve_or_shared(received.reply_to)
         dead_reason = ""
         try:
@@ -72,14 +76,17 @@ class StoreWorker:
             dead_reason = f"invalid: {error}" if isinstance(error, InvalidMessage) else ""
         if receipt.stored:
             self._stored.set()
-        result = await self._commit(received, receipt, address, dead_reason)
+        result = await self._commit(received, traced, receipt, address, dead_reason)
         if result == "reply_not_writable":
-            result = await self._commit(received, receipt, self._rules.shared, dead_reason)
+            result = await self._commit(received, traced, receipt, self._rules.shared, dead_reason)
+        traced.span.set_attribute(ATTRIBUTE_COMMIT, result)
+        traced.span.end()
         log.info(
             "store",
             extra={
                 "fields": {
                     "correlation_id": received.correlation_id[:200],
+                    "trace_id": traced.trace_id,
                     "commit": result,
                     "stored": receipt.stored,
                     "unchanged": receipt.unchanged,
@@ -116,7 +123,12 @@ class StoreWorker:
         raise asyncio.CancelledError
 
     async def _commit(
-        self, received: Received, receipt: MemoryReceiptV1, address: ReplyAddress, dead_reason: str
+        self,
+        received: Received,
+        traced: Continued,
+        receipt: MemoryReceiptV1,
+        address: ReplyAddress,
+        dead_reason: str,
     ) -> Committed:
         reply = encode(
             RECEIPT_KIND,
@@ -124,7 +136,7 @@ class StoreWorker:
             receipt.model_dump_json(exclude_defaults=True).encode(),
             correlation_id=received.correlation_id,
             source=self._source,
-            trace=continue_trace(received.trace).carrier,
+            trace=traced.carrier,
             causality_chain=received.onward_chain,
         )
         commit = Commit(

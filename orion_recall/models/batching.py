@@ -49,6 +49,8 @@ class QueryBatcher:
         """Queries answered by the cache or by a text that was already waiting."""
         self.cache_misses = 0
         """Queries that had to be embedded."""
+        self.batches = [0] * max_batch
+        """How many batches there were of each size, from one text on."""
         self._encode = encode
         self._max_batch = max_batch
         self._cache_size = cache_size
@@ -130,6 +132,8 @@ class QueryBatcher:
                     batch.append(request)
             self._batch = batch
             self._draining = bool(batch)
+            if batch:
+                self.batches[len(batch) - 1] += 1
         return batch
 
     def _drained(self, job: Future[None]) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -39,6 +39,18 @@ class Embedder(Protocol):
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
         ...
+
+
+@runtime_checkable
+class CountsQueries(Protocol):
+    """An embedder that says how its queries came to their vectors."""
+
+    @property
+    def cache_hits(self) -> int: ...
+    @property
+    def cache_misses(self) -> int: ...
+    @property
+    def batches(self) -> Sequence[int]: ...
 
 
 class OnnxEmbedder:
@@ -84,6 +96,11 @@ class OnnxEmbedder:
     @property
     def cache_misses(self) -> int:
         return self._queries.cache_misses
+
+    @property
+    def batches(self) -> Sequence[int]:
+        """How many batches of queries there were of each size, from one on."""
+        return self._queries.batches
 
     async def load(self) -> None:
         """Find, check, load and warm the model in a thread; a second call does nothing. Raises `ModelError`."""

@@ -60,7 +60,7 @@ def index_is_away(reports: Iterable[SourceReport]) -> bool:
 
 def is_silent(report: SourceReport) -> bool:
     """Whether nothing came. An arm over several stores, one of which failed, has failed and still has hits."""
-    return report.status in SILENT and not report.hits
+    return report.status in SILENT and (not report.hits or report.stood_in is not None)
 
 
 def with_stand_in(silent: SourceReport, found: SourceReport | None) -> SourceReport:

@@ -16,9 +16,14 @@ class Breaker:
     closed_until: float = 0.0
     last_error: str = ""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the source is left alone, but for a try now and then."""
+        return self.failures >= _FAILURES_TO_OPEN
+
     def lets_through(self, now: float) -> bool:
         """Whether the source may be asked now; the one that is let through holds the others back."""
-        if self.failures < _FAILURES_TO_OPEN:
+        if not self.is_open:
             return True
         if now < self.closed_until:
             return False
@@ -32,5 +37,5 @@ class Breaker:
             return
         self.failures += 1
         self.last_error = error
-        if self.failures >= _FAILURES_TO_OPEN:
+        if self.is_open:
             self.closed_until = now + _LEFT_ALONE_S

@@ -174,6 +174,7 @@ async def _running_service(_service_engines: EmbeddedEngines) -> AsyncGenerator[
         reply_ttl_s=60,
         max_message_bytes=2_000_000,
         instance="service",
+        health_port=0,
     )
     async with Service.start(settings) as service:
         ready = asyncio.Event()

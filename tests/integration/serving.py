@@ -14,6 +14,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.errors import SourceError
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.observe.observer import observing
 from orion_recall.recall.pipeline import Sources
 from orion_recall.service import Service
 from orion_recall.settings import Settings
@@ -77,7 +78,8 @@ async def serving(settings: Settings, opened: Opened) -> AsyncGenerator[tuple[Se
     url = settings.bus_url or ""
     async with connect(url) as redis, AsyncExitStack() as stack:
         first, second, third = [await stack.enter_async_context(connect(url, blocking=True)) for _ in range(3)]
-        service = Service(settings, opened, redis, (first, second, third))
+        observer = await stack.enter_async_context(observing(settings))
+        service = Service(settings, opened, redis, (first, second, third), observer=observer)
         ready = asyncio.Event()
         task = asyncio.create_task(service.serve(ready))
         try:

@@ -62,6 +62,8 @@ def test_timeline_columns_are_pairs_and_an_empty_column_is_kept(monkeypatch: pyt
         ("ORION_DEADLINE_MS", "1", "ORION_DEADLINE_MS"),
         ("ORION_CONCURRENCY", "1000", "ORION_CONCURRENCY"),
         ("ORION_LOG_LEVEL", "loud", "ORION_LOG_LEVEL"),
+        ("ORION_HEALTH_PORT", "70000", "ORION_HEALTH_PORT"),
+        ("ORION_READY_SOURCES", "vector,shelf", "ORION_READY_SOURCES"),
         (
             "ORION_TIMELINE_COLUMNS",
             "words=body",
@@ -196,3 +198,12 @@ def test_a_models_server_is_a_plain_http_address(monkeypatch: pytest.MonkeyPatch
     assert "hunter2" not in str(refused.value)
     monkeypatch.setenv(name, "https://host:8080/tei/")
     assert getattr(Settings.read(), name.removeprefix("ORION_").lower()) == "https://host:8080/tei"
+
+
+@pytest.mark.parametrize(("value", "sources"), [("vector, rdf", ("vector", "rdf")), ("", ())])
+def test_required_sources_are_a_list_that_may_be_empty(
+    monkeypatch: pytest.MonkeyPatch, value: str, sources: tuple[str, ...]
+):
+    assert Settings.read().ready_sources is None
+    monkeypatch.setenv("ORION_READY_SOURCES", value)
+    assert Settings.read().ready_sources == sources

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import Tracer
 
 from orion_recall.telemetry import JsonLines, continue_trace, log_to_stderr
 
@@ -15,11 +17,12 @@ PARENT = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
 
 @pytest.fixture
 def package_logger() -> Iterator[logging.Logger]:
-    """The package's logger, put back as it was."""
-    logger = logging.getLogger("orion_recall")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    yield logger
-    logger.handlers[:], logger.level, logger.propagate = before
+    """The package's logger; it and OpenTelemetry's are put back as they were."""
+    loggers = [logging.getLogger(name) for name in ("orion_recall", "opentelemetry")]
+    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
+    yield loggers[0]
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers[:], logger.level, logger.propagate = handlers, level, propagate
 
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
@@ -52,6 +55,22 @@ def test_what_is_no_trace_begins_a_new_one(carrier: dict[str, object] | None):
     assert len({first.trace_id, second.trace_id, TRACE_ID}) == 3
 
 
+@pytest.mark.parametrize("flags", ["00", "01"])
+@pytest.mark.parametrize("tracer", [None, TracerProvider().get_tracer("test")], ids=["unrecorded", "recorded"])
+def test_whether_a_trace_is_sampled_is_its_callers_to_say(tracer: Tracer | None, flags: str):
+    continued = continue_trace({"traceparent": f"{PARENT[:-2]}{flags}"}, tracer=tracer)
+    assert continued.carrier["traceparent"].endswith(f"-{flags}")
+    assert continued.span.is_recording() is (tracer is not None and flags == "01")
+
+
+def test_a_trace_that_nobody_records_has_ids_and_is_no_span():
+    first, second = continue_trace(None), continue_trace(None)
+    assert not first.span.is_recording()
+    assert first.carrier["traceparent"] != second.carrier["traceparent"]
+    assert first.carrier["traceparent"].startswith(f"00-{first.trace_id}-")
+    assert first.carrier["traceparent"].endswith("-01")
+
+
 def test_a_log_record_is_one_line_of_json_with_its_fields():
     text = JsonLines().format(record("recall of %s\nnext", "Ana", fields={"outcome": "ok", "latency_ms": 1.5}))
     assert "\n" not in text
@@ -80,6 +99,16 @@ def test_logs_go_to_standard_error_only(package_logger: logging.Logger, capsys: 
     assert written.out == ""
     assert [json.loads(line)["message"] for line in written.err.splitlines()] == ["here"]
     assert package_logger.propagate is False
+
+
+def test_warnings_of_opentelemetry_are_lines_of_json_too(
+    package_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
+):
+    log_to_stderr("error")
+    logging.getLogger("opentelemetry.exporter").warning("the collector is away")
+    logging.getLogger("opentelemetry.exporter").info("not here")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "the collector is away"
 
 
 def test_setting_logs_up_twice_does_not_double_the_lines(

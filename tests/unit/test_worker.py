@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Tracer
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.commit import Commit, Committed
@@ -24,7 +29,7 @@ from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import Settings
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
-from orion_recall.worker import Worker
+from orion_recall.worker import Served, Watch, Worker
 
 ENTRY_ID = "1700000000000-5"
 ARRIVED = 1_700_000_000.0
@@ -106,6 +111,7 @@ class Desk:
         *says: Committed | Exception,
         error: Exception | None = None,
         source: Gulls | None = None,
+        watch: Watch | None = None,
         **settings: Any,
     ) -> None:
         self.ending, self.source = Ending(*says), source or Gulls(error)
@@ -127,6 +133,7 @@ class Desk:
             ProfilesInUse({"test.v1": LoadedProfile(profile=profile, content_hash="h-1")}),
             server_time=lambda: self.now,
             used=lambda tenant, ids: self.used.append((tenant, list(ids))),
+            watch=watch,
         )
 
     async def serve(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Commit:
@@ -344,3 +351,51 @@ async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pyte
     assert "gulls" not in json.dumps(without)
     assert (without["session_id"], without["outcome"], without["commit"]) == ("s-1", "ok", "committed")
     assert with_content["query"] == QUESTION["fragment"]
+
+
+class Looking:
+    """Keeps what it is told."""
+
+    def __init__(self, tracer: Tracer | None = None) -> None:
+        self.tracer = tracer
+        self.told: list[Served] = []
+
+    def served(self, served: Served) -> None:
+        self.told.append(served)
+
+
+async def test_who_looks_on_is_told_of_every_entry_whatever_became_of_it() -> None:
+    looking = Looking()
+    before_ns = time.time_ns()
+    await Desk(watch=looking).serve(QUESTION)
+    await Desk(watch=looking).serve({"verb": 7})
+    await Desk("fenced", watch=looking).serve(QUESTION)
+    answered, invalid, fenced = looking.told
+    assert (answered.outcome, answered.commit, answered.asked.profile) == ("ok", "committed", "test.v1")
+    assert before_ns <= answered.recall_began_ns <= time.time_ns()
+    assert answered.recalled is not None
+    assert 0 < sum(answered.recalled.stage_ms.values()) / 1000 <= answered.seconds
+    assert (invalid.outcome, invalid.recalled) == ("invalid", None)
+    assert fenced.commit == "fenced"
+
+
+async def test_an_answer_is_one_span_of_the_callers_trace_and_the_log_names_the_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.worker")
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    desk = Desk(watch=Looking(provider.get_tracer("test")))
+    commit = await desk.serve(QUESTION, trace={"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"})
+    (span,) = exporter.get_finished_spans()
+    assert span.context is not None
+    assert (span.name, f"{span.context.trace_id:032x}") == ("recall", trace_id)
+    assert dict(span.attributes or {}) == {
+        "orion.recall.outcome": "ok",
+        "orion.recall.profile": "test.v1",
+        "orion.recall.tenant": "default",
+        "orion.recall.commit": "committed",
+    }
+    assert json.loads(commit.reply)["trace"]["traceparent"].startswith(f"00-{trace_id}-")
+    assert caplog.records[-1].__dict__["fields"]["trace_id"] == trace_id

@@ -198,3 +198,11 @@ def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder, fi
     asyncio.run(ask_and_leave())
     assert asyncio.run(ask_again()).tolist() == [4]
     assert encoder.batches == [["text"]]
+
+
+async def test_batches_are_counted_by_their_size(batcher: QueryBatcher, encoder: GatedEncoder) -> None:
+    tasks = await start(batcher, encoder, ["a", "bb", "ccc", "dddd", "eeeee"])
+    encoder.gate.set()
+    await asyncio.gather(*tasks)
+    assert [len(batch) for batch in encoder.batches] == [1, 3, 1]
+    assert batcher.batches == [2, 0, 1]

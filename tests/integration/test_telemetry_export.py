@@ -1,0 +1,64 @@
+"""Spans and metrics of a running service, sent to a collector over HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from executor import Executor, until
+from otlp_collector import collecting
+from redis.asyncio import Redis
+from serving import OneMemory, opened_with, quick_settings, serving
+
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.models.tokenizer import TokenCounter
+
+QUESTION = {"fragment": "Who feeds the gulls?"}
+
+
+async def test_a_recall_is_sent_as_spans_and_metrics_when_an_endpoint_is_set(
+    bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collecting() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        settings = quick_settings(bus_alone.redis_url)
+        executor = Executor(bus, settings.prefix)
+        async with serving(settings, opened_with(OneMemory(), tokens)):
+            await executor.ended(await executor.ask(QUESTION))
+            store = executor.message({"memories": [{"id": "m-1", "text": "It rained."}]}, kind="memory.store.v1")
+            await executor.add({"envelope": json.dumps(store)}, stream=settings.store_stream)
+
+            async def both_answered() -> bool:
+                return len(await executor.replies(executor.reply_to)) == 2
+
+            await until(both_answered, "a receipt")
+        await executor.close()
+        # Stopping has sent what was left.
+        assert sorted(collector.span_names()) == sorted(
+            ["store", "recall", "recall.source.vector"]
+            + [f"recall.{stage}" for stage in ("understand", "search", "fuse", "fetch", "rank", "select")]
+        )
+        assert {"orion.recall.recalls", "orion.recall.stage.duration", "orion.recall.in_hand"} <= (
+            collector.metric_names()
+        )
+        assert not any(b"gulls" in body or b"rained" in body for _, body in collector.posted)
+
+
+async def test_a_collector_that_is_away_keeps_nobody_waiting(
+    bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orion_recall.observe.observer._FLUSH_S", 0.5)
+    with collecting() as collector:
+        gone = collector.url
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", gone)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
+    settings = quick_settings(bus_alone.redis_url)
+    executor = Executor(bus, settings.prefix)
+    async with serving(settings, opened_with(OneMemory(), tokens)) as (service, task):
+        assert (await executor.ended(await executor.ask(QUESTION))).decision["outcome"] == "ok"
+        service.stop()
+        await task
+        stopped = time.monotonic()
+    assert time.monotonic() - stopped < 3
+    await executor.close()
