@@ -18,10 +18,10 @@ from orion_recall.cli.profiles import named_profile
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import Measured, Wanted, judged, measure
-from orion_recall.evaluation.run import Plan, RunSummary
+from orion_recall.evaluation.run import Cache, Plan, RunSummary
 from orion_recall.evaluation.run import run as run_plan
 from orion_recall.evaluation.score import Mean, Scores, check_known, check_same, compare, most_changed, score
-from orion_recall.evaluation.vectors import VectorCache, default_folder
+from orion_recall.evaluation.vectors import default_folder
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 
@@ -58,9 +58,10 @@ def run_queries(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")] = None,
     cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where document vectors are kept (default: user cache).")
+        Path | None,
+        typer.Option(metavar="DIR", help="Where stores and vectors are kept (default: the user's cache)."),
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no document vectors.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing for the next run.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Ask every query through the recall itself, each conversation on its own, and write what came.
@@ -83,12 +84,12 @@ def run_queries(
         queries=read_queries(queries, limit=limit),
         profile=named_profile(profile or settings.default_profile),
         out=out,
-        cache=None if no_cache else VectorCache(cache or default_folder()),
+        cache=None if no_cache else Cache(cache or default_folder()),
     )
     with _bars() as bars:
         summary = asyncio.run(run_plan(plan, settings, _Bars(bars)))
     if as_json:
-        print_json({"run": out, "cache": plan.cache.file if plan.cache else None, **_run_as_json(summary)})
+        print_json({"run": out, "cache": plan.cache.folder if plan.cache else None, **_run_as_json(summary)})
     else:
         _show_run(out, plan, summary)
     return 1 if summary.silent else 0
@@ -262,9 +263,14 @@ def _show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
         f"{out}: {summary.queries} queries under {summary.profile}, {summary.memories} memories in "
         f"{summary.conversations} conversations",
         f"{seconds}; a query took {summary.query_ms['p50']:.1f} ms (p95 {summary.query_ms['p95']:.1f})",
-        f"document vectors: {summary.vectors_embedded} embedded, {summary.vectors_from_cache} from "
-        f"{plan.cache.file if plan.cache else 'no cache'}",
     ]
+    if summary.from_cache and plan.cache is not None:
+        told.append(f"index and graph were built by an earlier run (cache {plan.cache.folder})")
+    elif plan.cache is not None:
+        told.append(
+            f"index and graph are kept in {plan.cache.folder}; document vectors: {summary.vectors_embedded} "
+            f"embedded, {summary.vectors_from_cache} kept from before"
+        )
     if plan.profile.enable_sql_timeline and not summary.timeline:
         told.append("the timeline arm was off (no ORION_POSTGRES_DSN)")
     for line in told:

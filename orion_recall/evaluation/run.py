@@ -12,10 +12,11 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
@@ -24,11 +25,13 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import EvaluationError, SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, read_memories
 from orion_recall.evaluation.fill import changes, fill
+from orion_recall.evaluation.snapshots import Contents, Snapshots, snapshot_key
 from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache
 from orion_recall.models.embedder import Embedder
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.settings import Settings
+from orion_recall.sources.source import Projection
 from orion_recall.stores import Opened, open_sources
 from orion_recall.values import Memory, Outcome
 
@@ -47,6 +50,14 @@ class Progress(Protocol):
     def advanced(self, done: int) -> None: ...
 
 
+class Cache:
+    """What is kept from one run to the next, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.vectors, self.snapshots = VectorCache(folder), Snapshots(folder)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to run: the queries in order, the memories' file, how to recall, and where the lines go."""
@@ -56,12 +67,16 @@ class Plan:
     queries: Sequence[JudgedQuery]
     profile: Profile
     out: Path
-    cache: VectorCache | None
+    cache: Cache | None
 
 
 @dataclass(slots=True, kw_only=True)
 class RunSummary:
-    """What a run was. `silent` are the sources that failed, how often, and the first reason of each."""
+    """What a run was.
+
+    `from_cache`: index and graph are those of an earlier run. `silent` are the sources that failed, how often, and
+    the first reason of each.
+    """
 
     profile: str
     profile_hash: str
@@ -71,6 +86,7 @@ class RunSummary:
     conversations: int = 0
     evidence_unknown: int = 0
     timeline: bool = False
+    from_cache: bool = False
     vectors_embedded: int = 0
     vectors_from_cache: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter[Outcome])
@@ -85,16 +101,15 @@ async def run(plan: Plan, settings: Settings, progress: Progress) -> RunSummary:
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
     summary = RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
-    with _written_beside(plan.out) as lines:
-        with _timed(summary, "reading"):
-            memories = await asyncio.to_thread(read_memories, plan.memories)
-            newest = _newest(memories)
-            _check_together(plan, memories, newest, summary)
-        async with _stores(settings, plan.cache, summary) as opened:
-            with _timed(summary, "index and graph"):
-                await _fill(opened, memories, progress)
+    with _written_beside(plan.out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+        private = private_settings(settings, Path(folder) / "data")
+        contents = await _restored(plan, private, summary) or await _built(plan, private, progress, summary)
+        async with open_sources(private) as opened:
+            _check_open(opened)
+            summary.model = opened.embedder.name
+            summary.timeline = "sql_timeline" in opened.sources.arms
             with _timed(summary, "queries"):
-                await _ask_all(plan, opened, newest, lines, progress, summary)
+                await _ask_all(plan, opened, contents.newest, lines, progress, summary)
     return summary
 
 
@@ -108,35 +123,72 @@ def private_settings(settings: Settings, data_dir: Path) -> Settings:
     return settings.changed(**untouched | {"data_dir": data_dir, "tenants": ("*",)})
 
 
-@contextlib.asynccontextmanager
-async def _stores(settings: Settings, cache: VectorCache | None, summary: RunSummary) -> AsyncGenerator[Opened]:
+async def _restored(plan: Plan, private: Settings, summary: RunSummary) -> Contents | None:
+    """What an earlier run has filled, copied; None when there is none, or the stores refuse to be opened."""
+    if plan.cache is None:
+        return None
+    key = _key(plan, private)
+    with _timed(summary, "stores from the cache"):
+        contents = await asyncio.to_thread(plan.cache.snapshots.restore, key, private.data_dir)
+    if contents is None:
+        return None
+    _check_together(plan, contents, summary)
+    async with open_sources(private) as opened:
+        whole = not opened.broken and opened.index is not None and opened.index.position == contents.count
+    if not whole:
+        plan.cache.snapshots.forget(key)
+        shutil.rmtree(private.data_dir)
+        return None
+    summary.from_cache = True
+    return contents
+
+
+async def _built(plan: Plan, private: Settings, progress: Progress, summary: RunSummary) -> Contents:
+    with _timed(summary, "reading"):
+        memories = await asyncio.to_thread(read_memories, plan.memories)
+        contents = Contents.of(memories)
+        _check_together(plan, contents, summary)
+    with _timed(summary, "index and graph"):
+        await _fill(plan, private, memories, progress, summary)
+    if plan.cache is not None:
+        await asyncio.to_thread(plan.cache.snapshots.keep, _key(plan, private), private.data_dir, contents)
+    return contents
+
+
+async def _fill(
+    plan: Plan, private: Settings, memories: Sequence[Memory], progress: Progress, summary: RunSummary
+) -> None:
     embedders: list[CachedEmbedder] = []
 
     def around(embedder: Embedder) -> Embedder:
-        if cache is None:
+        if plan.cache is None:
             return embedder
-        embedders.append(CachedEmbedder(embedder, cache))
+        embedders.append(CachedEmbedder(embedder, plan.cache.vectors))
         return embedders[0]
 
     with contextlib.ExitStack() as stack:
-        if cache is not None:
-            stack.callback(cache.close)
-            cache.open()
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="orion-eval-"))
-        async with open_sources(private_settings(settings, Path(folder)), around=around) as opened:
-            summary.model = opened.embedder.name
-            summary.timeline = "sql_timeline" in opened.sources.arms
-            yield opened
-        for embedder in embedders:
-            summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache
+        if plan.cache is not None:
+            stack.callback(plan.cache.vectors.close)
+            plan.cache.vectors.open()
+        async with open_sources(private, around=around) as opened:
+            index, graph = _check_open(opened)
+            progress.begins("index and graph", len(memories))
+            await fill((index, graph), await asyncio.to_thread(changes, memories), progress.advanced)
+    for embedder in embedders:
+        summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache
 
 
-async def _fill(opened: Opened, memories: Sequence[Memory], progress: Progress) -> None:
+def _key(plan: Plan, private: Settings) -> str:
+    try:
+        return snapshot_key(plan.memories, private)
+    except OSError as error:
+        raise EvaluationError(f"{plan.memories}: {error.strerror or type(error).__name__}") from error
+
+
+def _check_open(opened: Opened) -> tuple[Projection, Projection]:
     if opened.index is None or opened.graph is None:
         raise SourceError("; ".join(opened.broken.values()))
-    progress.begins("index and graph", len(memories))
-    steps = await asyncio.to_thread(changes, memories)
-    await fill((opened.index, opened.graph), steps, progress.advanced)
+    return opened.index, opened.graph
 
 
 async def _ask_all(
@@ -193,30 +245,17 @@ def _note(recalled: Recalled, summary: RunSummary) -> None:
             summary.silent[report.source] = (times + 1, first)
 
 
-def _check_together(
-    plan: Plan, memories: Sequence[Memory], newest: Mapping[str, float], summary: RunSummary
-) -> None:
+def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None:
     """EvaluationError for a query whose conversation has no memory; evidence that is no memory is counted."""
-    known = {(memory.tenant, memory.id) for memory in memories}
-    conversations = {tenant for tenant, _ in known}
+    known = {conversation: frozenset(ids) for conversation, ids in contents.ids.items()}
     for query in plan.queries:
-        if query.conversation not in conversations:
+        if query.conversation not in known:
             raise EvaluationError(
                 f"{plan.queries_file}:{query.line}: conversation_id {query.conversation!r} has no memory in "
                 f"{plan.memories}"
             )
-        summary.evidence_unknown += sum((query.conversation, name) not in known for name in query.evidence)
-    summary.memories, summary.conversations = len(memories), len(conversations)
-
-
-def _newest(memories: Sequence[Memory]) -> dict[str, float]:
-    """When each conversation was last spoken in; one without any date is left out."""
-    newest: dict[str, float] = {}
-    for memory in memories:
-        moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
-        if moment is not None:
-            newest[memory.tenant] = max(moment, newest.get(memory.tenant, moment))
-    return newest
+    summary.evidence_unknown = sum(len(query.evidence - known[query.conversation]) for query in plan.queries)
+    summary.memories, summary.conversations = contents.count, len(known)
 
 
 @contextlib.contextmanager
