@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
+from orion_recall.cli.evaluate_output import (
+    RunBars,
+    progress_bars,
+    run_as_json,
+    show_comparison,
+    show_run,
+    show_scores,
+)
+from orion_recall.cli.output import JsonFlag, print_json
 from orion_recall.cli.profiles import named_profile
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
-from orion_recall.evaluation.measures import Measured, Wanted, judged, measure
-from orion_recall.evaluation.run import Cache, Plan, RunSummary
+from orion_recall.evaluation.measures import Wanted, judged, measure
+from orion_recall.evaluation.plan import Cache, Plan
 from orion_recall.evaluation.run import run as run_plan
-from orion_recall.evaluation.score import Mean, Scores, check_known, check_same, compare, most_changed, score
+from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
 from orion_recall.evaluation.vectors import default_folder
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
@@ -86,12 +90,12 @@ def run_queries(
         out=out,
         cache=None if no_cache else Cache(cache or default_folder()),
     )
-    with _bars() as bars:
-        summary = asyncio.run(run_plan(plan, settings, _Bars(bars)))
+    with progress_bars() as bars:
+        summary = asyncio.run(run_plan(plan, settings, RunBars(bars)))
     if as_json:
-        print_json({"run": out, "cache": plan.cache.folder if plan.cache else None, **_run_as_json(summary)})
+        print_json({"run": out, "cache": plan.cache.folder if plan.cache else None, **run_as_json(summary)})
     else:
-        _show_run(out, plan, summary)
+        show_run(out, plan, summary)
     return 1 if summary.silent else 0
 
 
@@ -137,7 +141,7 @@ def score_run(
             }
         )
         return
-    _show_scores(measured, overall, by_category)
+    show_scores(measured, overall, by_category)
 
 
 @app.command("compare")
@@ -187,50 +191,7 @@ def compare_runs(
         measures = {name: asdict(one) for name, one in between.items()}
         print_json({"a": a, "b": b, "queries": len(counting), "measures": measures, "by": by, "changed": listed})
         return
-    rows = [
-        (
-            name,
-            _short(one.a),
-            _short(one.b),
-            f"{one.difference.mean:+.4f}",
-            f"{one.difference.low:+.4f} to {one.difference.high:+.4f}",
-            f"{one.p:.4f}",
-            one.wins,
-            one.ties,
-            one.losses,
-        )
-        for name, one in between.items()
-    ]
-    columns = ("measure", "A", "B", "B - A", "95% interval", "p", "B wins", "ties", "B loses")
-    console().print(table(columns, rows, title=f"{len(counting)} queries. A: {visible(a)}, B: {visible(b)}"))
-    if changed:
-        shown = [
-            (one.query.id, one.query.category, _short(one.a), _short(one.b), one.query.text[:80]) for one in changed
-        ]
-        console().print(table(("query_id", "category", "A", "B", "query"), shown, title=f"\nMost changed by {by}"))
-
-
-class _Bars:
-    """A run's progress as bars, one for each part of it."""
-
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-        self._task: TaskID | None = None
-
-    def begins(self, what: str, total: int) -> None:
-        self._task = self._bars.add_task(what, total=total)
-
-    def advanced(self, done: int) -> None:
-        if self._task is not None:
-            self._bars.update(self._task, completed=done)
-
-
-@contextlib.contextmanager
-def _bars() -> Generator[Progress]:
-    shown = notes()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
-        yield bars
+    show_comparison(between, changed, f"{len(counting)} queries. A: {a}, B: {b}", by)
 
 
 def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:
@@ -250,59 +211,3 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     if not numbers or min(numbers) < 1:
         raise SettingsError(f"{option}: {text!r} is no list of numbers from 1 on, such as 5,10,20")
     return numbers
-
-
-def _run_as_json(summary: RunSummary) -> dict[str, Any]:
-    silent = {name: {"times": times, "error": error} for name, (times, error) in summary.silent.items()}
-    return {**asdict(summary), "silent": silent}
-
-
-def _show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
-    seconds = ", ".join(f"{what} {took:.1f} s" for what, took in summary.seconds.items())
-    told = [
-        f"{out}: {summary.queries} queries under {summary.profile}, {summary.memories} memories in "
-        f"{summary.conversations} conversations",
-        f"{seconds}; a query took {summary.query_ms['p50']:.1f} ms (p95 {summary.query_ms['p95']:.1f})",
-    ]
-    if summary.from_cache and plan.cache is not None:
-        told.append(f"index and graph were built by an earlier run (cache {plan.cache.folder})")
-    elif plan.cache is not None:
-        told.append(
-            f"index and graph are kept in {plan.cache.folder}; document vectors: {summary.vectors_embedded} "
-            f"embedded, {summary.vectors_from_cache} kept from before"
-        )
-    if plan.profile.enable_sql_timeline and not summary.timeline:
-        told.append("the timeline arm was off (no ORION_POSTGRES_DSN)")
-    for line in told:
-        console().print(Text(visible(line)), soft_wrap=True)
-    if summary.evidence_unknown:
-        notes().print(f"{summary.evidence_unknown} pieces of evidence are no memories: they cannot be found")
-    for source, (times, error) in summary.silent.items():
-        notes().print(Text(visible(f"{source} did not answer {times} times: {error}")), soft_wrap=True)
-
-
-def _show_scores(measured: Measured, overall: Scores, by_category: Mapping[str, Scores]) -> None:
-    rows: list[Sequence[object]] = [
-        (name, _short(mean.mean), _interval(mean), *(_short(of.means[name].mean) for of in by_category.values()))
-        for name, mean in overall.means.items()
-    ]
-    columns = (
-        "measure",
-        f"all ({overall.queries})",
-        "95% interval",
-        *(f"{category} ({scores.queries})" for category, scores in by_category.items()),
-    )
-    console().print(table(columns, rows))
-    if measured.missing:
-        notes().print(
-            f"{measured.missing} of {overall.queries} queries have no line in the run and count as 0 "
-            "(--only-answered leaves them out)"
-        )
-
-
-def _interval(mean: Mean) -> str:
-    return f"{mean.low:.4f} to {mean.high:.4f}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.4f}"

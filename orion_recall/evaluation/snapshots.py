@@ -6,7 +6,6 @@ differ by what is compared and by nothing else.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -25,6 +24,8 @@ from orion_recall.values import Memory
 log = logging.getLogger("orion_recall.evaluation")
 
 MOST_SNAPSHOTS = 6
+MOST_BYTES = 2 << 30
+_PAGE = b"\0" * 65_536
 # What decides how a memory becomes what is in index and graph. A change in it makes other snapshots.
 _CODE = ("evaluation", "graph", "memory", "models", "sources", "contracts.py", "text.py", "values.py")
 _MODEL_SETTINGS = ("model", "embedder", "tei")
@@ -62,12 +63,12 @@ class Contents:
 
 class Snapshots:
     """Folders by key. Each is put in its place by one rename and only ever copied from: never half-written, and two
-    runs at once do not meet. The last `most` that were used are kept.
+    runs at once do not meet. The last used are kept, `most` of them and of `most_bytes` together.
     """
 
-    def __init__(self, folder: Path, *, most: int = MOST_SNAPSHOTS) -> None:
+    def __init__(self, folder: Path, *, most: int = MOST_SNAPSHOTS, most_bytes: int = MOST_BYTES) -> None:
         self.folder = folder / "stores"
-        self._most = most
+        self._most, self._most_bytes = most, most_bytes
 
     def restore(self, key: str, data_dir: Path) -> Contents | None:
         """Copies the snapshot to `data_dir`; None when there is none that can be read."""
@@ -82,6 +83,7 @@ class Snapshots:
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("the stores in %s cannot be used (%s): they are built anew", kept, error)
             self.forget(key)
+            shutil.rmtree(data_dir, ignore_errors=True)
             return None
         return contents
 
@@ -91,16 +93,22 @@ class Snapshots:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             shutil.rmtree(part, ignore_errors=True)
-            shutil.copytree(data_dir, part)
+            shutil.copytree(data_dir, part, copy_function=_copy_with_holes)
             (part / _CARD).write_text(json.dumps(asdict(contents)), "utf-8")
-            # Refused when another run was faster: its stores hold the same.
-            with contextlib.suppress(FileExistsError) if (self.folder / key).is_dir() else contextlib.nullcontext():
-                part.rename(self.folder / key)
+            self._put(part, key)
             self._make_room()
         except OSError as error:
             log.warning("the stores are not kept in %s: %s", self.folder, error)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+    def _put(self, part: Path, key: str) -> None:
+        try:
+            part.rename(self.folder / key)
+        except OSError:
+            if not (self.folder / key).is_dir():
+                raise
+            # Another run was faster, and its stores hold the same.
 
     def forget(self, key: str) -> None:
         """Removes a snapshot that is not what it should be."""
@@ -112,8 +120,24 @@ class Snapshots:
         whole = sorted((path for path in found if not path.name.startswith(_PART)), key=lambda path: -used[path])
         old = time.time() - _PART_LIVES_S
         left_behind = [path for path in found if path.name.startswith(_PART) and used[path] < old]
-        for path in (*whole[self._most :], *left_behind):
+        held, too_many = 0, list[Path]()
+        for place, path in enumerate(whole):
+            held += sum(file.stat().st_blocks * 512 for file in path.rglob("*"))
+            if place >= self._most or (place > 0 and held > self._most_bytes):
+                too_many.append(path)
+        for path in (*too_many, *left_behind):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _copy_with_holes(source: str, target: str) -> None:
+    """Copies a file without its empty pages: the engine sets aside five times what it fills."""
+    with Path(source).open("rb") as read, Path(target).open("wb") as written:
+        while page := read.read(len(_PAGE)):
+            if page == _PAGE:
+                written.seek(len(page), os.SEEK_CUR)
+            else:
+                written.write(page)
+        written.truncate()
 
 
 def snapshot_key(memories: Path, settings: Settings) -> str:
