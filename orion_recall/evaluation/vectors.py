@@ -38,7 +38,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vectors (
     space BLOB NOT NULL, text BLOB NOT NULL, vector BLOB NOT NULL, used INTEGER NOT NULL,
     PRIMARY KEY (space, text)
-) WITHOUT ROWID
+)
 """
 
 
@@ -121,8 +121,7 @@ class VectorCache:
         too_many = rows - int(rows * 0.8 * self._most_bytes / held)
         with connection:
             connection.execute(
-                "DELETE FROM vectors WHERE (space, text) IN "
-                "(SELECT space, text FROM vectors ORDER BY used LIMIT ?)",
+                "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY used LIMIT ?)",
                 (too_many,),
             )
 
