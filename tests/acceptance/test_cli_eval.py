@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from orion_recall.shipped import shipped_folder
 from tests.acceptance.program import Finished, Program, Running
 
 pytestmark = pytest.mark.acceptance
@@ -158,7 +159,10 @@ def test_kept_stores_that_are_broken_are_built_anew(collection: Collection) -> N
 
 def test_a_run_is_scored_and_compared_with_another(collection: Collection) -> None:
     profile = collection.folder / "narrow.v1.yaml"
-    profile.write_text("profile: narrow.v1\nlexical_top_k: 0\nrdf_top_k: 0\nmax_total_items: 1\n")
+    shipped = (shipped_folder("profiles") / "reflect.v1.yaml").read_text()
+    profile.write_text(
+        shipped.replace("reflect.v1", "narrow.v1").replace("max_total_items: 12", "max_total_items: 1")
+    )
     assert collection.run("a.jsonl", "--no-cache").code == 0
     assert not (collection.folder / "cache").exists()
     assert collection.run("b.jsonl", "--profile", str(profile)).code == 0

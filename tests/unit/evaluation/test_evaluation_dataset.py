@@ -70,7 +70,11 @@ def test_a_run_of_somebody_elses_needs_no_bundle(tmp_path: Path) -> None:
     run = read_run(file)
     assert (run["q1"].ranked, run["q1"].selected) == (("m1", "m2"), None)
     assert (run["q2"].ranked, run["q2"].selected) == ((), ("m1",))
-    for line, told in (({"query_id": "q1"}, "ranked: Field required"), ({"query_id": 1, "ranked": []}, "line 1")):
+    bad: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"query_id": "q1"}, "ranked: Field required"),
+        ({"query_id": 1, "ranked": []}, "line 1"),
+    )
+    for line, told in bad:
         with pytest.raises(EvaluationError, match=f":2: .*{told}"):
             read_run(written(tmp_path, "bad", {"query_id": "1", "ranked": []}, line))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class CountingEmbedder:
 
 
 @contextmanager
-def opened(folder: Path, most_bytes: int = 1 << 30) -> Iterator[VectorCache]:
+def opened(folder: Path, most_bytes: int = 1 << 30) -> Generator[VectorCache]:
     cache = VectorCache(folder, most_bytes=most_bytes)
     cache.open()
     try:
