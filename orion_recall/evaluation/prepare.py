@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from orion_recall.errors import EvaluationError, SourceError
@@ -35,12 +35,28 @@ def private_settings(settings: Settings, data_dir: Path) -> Settings:
     return settings.changed(**untouched | {"data_dir": data_dir, "tenants": ("*",)})
 
 
-async def prepare(plan: Plan, private: Settings, progress: Progress, summary: RunSummary) -> Contents:
-    """Index and graph in the folder of `private`, closed and holding the plan's memories.
+@contextlib.asynccontextmanager
+async def prepared(
+    plan: Plan, private: Settings, progress: Progress, summary: RunSummary
+) -> AsyncGenerator[tuple[Opened, Contents]]:
+    """The stores in the folder of `private`, open and holding the plan's memories, and what these are.
 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
-    return await _restored(plan, private, summary) or await _built(plan, private, progress, summary)
+    async with contextlib.AsyncExitStack() as stack:
+        contents = await _restored(plan, private, summary)
+        if contents is not None:
+            opened = await stack.enter_async_context(open_sources(private))
+            if opened.index is not None and opened.index.position == contents.count and not opened.broken:
+                summary.from_cache = True
+                yield opened, contents
+                return
+            await stack.aclose()
+            await asyncio.to_thread(_throw_away, plan, private)
+        contents = await _built(plan, private, progress, summary)
+        opened = await stack.enter_async_context(open_sources(private))
+        whole(opened)
+        yield opened, contents
 
 
 def whole(opened: Opened) -> tuple[Projection, Projection]:
@@ -51,7 +67,7 @@ def whole(opened: Opened) -> tuple[Projection, Projection]:
 
 
 async def _restored(plan: Plan, private: Settings, summary: RunSummary) -> Contents | None:
-    """What an earlier run has filled, copied; None when there is none, or the stores refuse to be opened."""
+    """What an earlier run has filled, copied; None when there is none."""
     if plan.cache is None:
         return None
     key = _key(plan, private)
@@ -60,14 +76,13 @@ async def _restored(plan: Plan, private: Settings, summary: RunSummary) -> Conte
     if contents is None:
         return None
     _check_together(plan, contents, summary)
-    async with open_sources(private) as opened:
-        usable = not opened.broken and opened.index is not None and opened.index.position == contents.count
-    if not usable:
-        plan.cache.snapshots.forget(key)
-        shutil.rmtree(private.data_dir)
-        return None
-    summary.from_cache = True
     return contents
+
+
+def _throw_away(plan: Plan, private: Settings) -> None:
+    if plan.cache is not None:
+        plan.cache.snapshots.forget(_key(plan, private))
+    shutil.rmtree(private.data_dir)
 
 
 async def _built(plan: Plan, private: Settings, progress: Progress, summary: RunSummary) -> Contents:

@@ -21,11 +21,11 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
-from orion_recall.evaluation.prepare import prepare, private_settings, whole
+from orion_recall.evaluation.prepare import prepared, private_settings
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.settings import Settings
-from orion_recall.stores import Opened, open_sources
+from orion_recall.stores import Opened
 
 # How good recall is must not depend on how busy the machine is: sources get all the time that a profile may give.
 _SOURCE_TIMEOUT_MS = 60_000
@@ -39,9 +39,7 @@ async def run(plan: Plan, settings: Settings, progress: Progress) -> RunSummary:
     summary = RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
     with _written_beside(plan.out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
         private = private_settings(settings, Path(folder) / "data")
-        contents = await prepare(plan, private, progress, summary)
-        async with open_sources(private) as opened:
-            whole(opened)
+        async with prepared(plan, private, progress, summary) as (opened, contents):
             summary.model = opened.embedder.name
             summary.timeline = "sql_timeline" in opened.sources.arms
             with timed(summary, "queries"):

@@ -27,7 +27,16 @@ MOST_SNAPSHOTS = 6
 MOST_BYTES = 2 << 30
 _PAGE = b"\0" * 65_536
 # What decides how a memory becomes what is in index and graph. A change in it makes other snapshots.
-_CODE = ("evaluation", "graph", "memory", "models", "sources", "contracts.py", "text.py", "values.py")
+_CODE = (
+    "evaluation/dataset.py",
+    "evaluation/fill.py",
+    "graph",
+    "memory",
+    "models",
+    "sources",
+    "contracts.py",
+    "text.py",
+)
 _MODEL_SETTINGS = ("model", "embedder", "tei")
 _CARD, _PART = "contents.json", ".part-"
 _PART_LIVES_S = 3600.0
