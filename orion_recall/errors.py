@@ -14,6 +14,7 @@ OrionError
 ├── ModelError          weights are missing or are not what they should be
 ├── RecordError         the record (Postgres) is away: stop reading, lose nothing
 ├── ImportFileError     a line of an import file cannot be read: file, line and reason
+├── EvaluationError     a file of an evaluation cannot be used, or two runs cannot be compared
 └── ClientError         what a caller of `RecallClient` sees
     ├── ReplyTimeout        no reply in time
     └── BusUnavailable      the bus cannot be reached
@@ -132,6 +133,10 @@ class RecordError(OrionError):
 
 class ImportFileError(OrionError):
     """A line of an import file that cannot be used; the text carries file, line and reason."""
+
+
+class EvaluationError(OrionError):
+    """A file of an evaluation that cannot be used: file, line and reason; or runs that cannot be compared."""
 
 
 class ClientError(OrionError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -52,13 +52,17 @@ class Opened:
 
 
 @contextlib.asynccontextmanager
-async def open_sources(settings: Settings) -> AsyncGenerator[Opened]:
+async def open_sources(
+    settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None
+) -> AsyncGenerator[Opened]:
     """The model loaded and warm, index and graph open, the timeline where Postgres is configured.
 
-    A broken index or graph is reported and stood in for; one that another process holds is an EngineError.
+    A broken index or graph is reported and stood in for; one that another process holds is an EngineError. `around`
+    is given the embedder and gives the one to use, such as one that keeps what it has embedded.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
+        embedder = around(embedder) if around is not None else embedder
         reranker = await stack.enter_async_context(open_reranker(settings))
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}

@@ -21,6 +21,7 @@ from typer.main import get_command as built
 from orion_recall.cli.output import print_error
 from orion_recall.errors import (
     EngineError,
+    EvaluationError,
     ImportFileError,
     InvalidMessage,
     OrionError,
@@ -43,10 +44,12 @@ COMMANDS = {
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the stores of others: every mapping against the live store, with a sample item.",
     "memory": "Build copies of the record anew.",
+    "eval": "Measure recall on judged queries, and compare two runs.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
-_MODULES = {"import": "import_memories"}
-_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, InvalidMessage)
+# `import` is a word of Python's, and `eval` a function.
+_MODULES = {"import": "import_memories", "eval": "evaluate"}
+_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage)
 
 
 class LazyGroup(typer.core.TyperGroup):

@@ -73,7 +73,7 @@ def show_profile(
 
     Example: `orion-recall profiles show reflect.v1 > mine.v1.yaml`
     """
-    profile = _named(name)
+    profile = named_profile(name)
     if as_json:
         print_json({**profile.model_dump(mode="json"), "hash": profile.content_hash})
     else:
@@ -123,7 +123,8 @@ def compare_profiles(
 
     Example: `orion-recall profiles diff reflect.v1 mine.v1.yaml`
     """
-    found = [one for one in diff_profiles(_named(left), _named(right)) if one.key not in ("profile", "description")]
+    differences = diff_profiles(named_profile(left), named_profile(right))
+    found = [one for one in differences if one.key not in ("profile", "description")]
     if as_json:
         listed = [{"key": one.key, "left": one.left, "right": one.right} for one in found]
         print_json({"left": left, "right": right, "differences": listed})
@@ -143,7 +144,7 @@ def _folder(settings: Settings) -> Path:
     return settings.profiles_dir or shipped_folder("profiles")
 
 
-def _named(name: str) -> Profile:
+def named_profile(name: str) -> Profile:
     """The profile of that name, or in that file."""
     if name.endswith((".yaml", ".yml")):
         return load_profile(Path(name))

@@ -16,6 +16,7 @@ from orion_recall.cli.main import COMMANDS, load, run
 from orion_recall.errors import (
     BusUnavailable,
     EngineError,
+    EvaluationError,
     ImportFileError,
     InvalidMessage,
     ModelError,
@@ -62,7 +63,8 @@ def test_every_command_can_print_json(name: str) -> None:
 def test_every_command_has_a_file_of_its_own_and_every_file_with_an_app_is_a_command() -> None:
     folder = Path(main.__file__).parent
     apps = {path.stem for path in folder.glob("*.py") if "\napp = typer.Typer(" in path.read_text("utf-8")}
-    assert apps - {"main"} == {"import_memories" if name == "import" else name for name in COMMANDS}
+    others = {"import": "import_memories", "eval": "evaluate"}
+    assert apps - {"main"} == {others.get(name, name) for name in COMMANDS}
 
 
 def test_the_help_loads_no_engine_and_no_command() -> None:
@@ -83,6 +85,7 @@ def test_the_help_loads_no_engine_and_no_command() -> None:
         (EngineError("x"), 2),
         (ProfileError("x"), 2),
         (ImportFileError("x"), 2),
+        (EvaluationError("x"), 2),
         (InvalidMessage("x"), 2),
         (ModelError("x"), 1),
         (RecordError("x"), 1),

@@ -1,0 +1,189 @@
+"""The files of an evaluation, JSON lines: queries, memories, and runs. Every mistake has its file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orion_recall.contracts import MemoryV1, describe, read_message
+from orion_recall.errors import EvaluationError, InvalidMessage
+from orion_recall.memory.compose import compose
+from orion_recall.memory.import_file import LineProblem, read_batches
+from orion_recall.memory.import_mapping import read_mapping
+from orion_recall.values import Memory
+
+# A conversation is a tenant of its own: no search leaves it. Naive times are UTC.
+_MEMORY_FIELDS = "id=memory_id,tenant=conversation_id,occurred_at=turn_datetime"
+_SHOWN_PROBLEMS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedQuery:
+    """A question with its evidence: the ids of the memories that answer it.
+
+    `asked_at` is the query's own now in epoch seconds, None when the file does not say.
+    """
+
+    id: str
+    conversation: str
+    text: str
+    category: str
+    evidence: frozenset[str]
+    asked_at: float | None
+    scored: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLine:
+    """What one query got: ids in the order before caps and budget, and what the bundle kept (None: not told)."""
+
+    ranked: tuple[str, ...]
+    selected: tuple[str, ...] | None
+    line: int
+
+
+class _Line(BaseModel):
+    # Other fields (the answer, a note) are the file's own business.
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+
+
+class _QueryLine(_Line):
+    query_id: str = Field(min_length=1)
+    conversation_id: str = Field(min_length=1)
+    query: str = Field(min_length=1)
+    query_date: str | None = None
+    category: str | None = None
+    evidence: tuple[str, ...] = ()
+    scored: bool = True
+
+
+class _RunLine(_Line):
+    query_id: str = Field(min_length=1)
+    ranked: tuple[str, ...]
+    selected: tuple[str, ...] | None = None
+
+
+L = TypeVar("L", bound=_Line)
+
+
+def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
+    """The queries in the file's order, the first `limit` of them. EvaluationError when there is none."""
+    queries: dict[str, JudgedQuery] = {}
+    for number, line in _lines(path):
+        if limit is not None and len(queries) >= limit:
+            break
+        found = _read(_QueryLine, path, number, line)
+        if found.query_id in queries:
+            first = queries[found.query_id].line
+            raise EvaluationError(f"{path}:{number}: query_id {found.query_id!r} is in line {first} already")
+        queries[found.query_id] = JudgedQuery(
+            id=found.query_id,
+            conversation=found.conversation_id,
+            text=found.query,
+            category=found.category or "none",
+            evidence=frozenset(found.evidence),
+            asked_at=_moment(path, number, found.query_date),
+            scored=found.scored,
+            line=number,
+        )
+    if not queries:
+        raise EvaluationError(f"{path}: there is no query in it")
+    return list(queries.values())
+
+
+def read_run(path: Path) -> dict[str, RunLine]:
+    """What each query got, by its id, in the file's order. EvaluationError when there is none."""
+    run: dict[str, RunLine] = {}
+    for number, line in _lines(path):
+        found = _read(_RunLine, path, number, line)
+        if found.query_id in run:
+            first = run[found.query_id].line
+            raise EvaluationError(f"{path}:{number}: query_id {found.query_id!r} is in line {first} already")
+        run[found.query_id] = RunLine(ranked=found.ranked, selected=found.selected, line=number)
+    if not run:
+        raise EvaluationError(f"{path}: there is no line in it")
+    return run
+
+
+def read_memories(path: Path) -> list[Memory]:
+    """The memories in the file's order, composed as an import composes them; their tenant is the conversation.
+
+    EvaluationError names the lines that cannot be used: with a memory missing the figures would mean nothing.
+    """
+    memories: list[Memory] = []
+    seen: dict[tuple[str, str], int] = {}
+    problems: list[LineProblem] = []
+    for batch in read_batches(path, read_mapping(_MEMORY_FIELDS, timezone="UTC")):
+        problems += batch.problems
+        for number, fields in zip(batch.lines, batch.memories, strict=True):
+            try:
+                memory = _memory(fields)
+                first = seen.setdefault((memory.tenant, memory.id), number)
+                if first != number:
+                    raise InvalidMessage(f"memory_id {memory.id!r} is in line {first} already")
+            except InvalidMessage as error:
+                problems.append(LineProblem(file=str(path), line=number, reason=str(error)))
+            else:
+                memories.append(memory)
+    if problems:
+        shown = "\n".join(str(problem) for problem in problems[:_SHOWN_PROBLEMS])
+        more = len(problems) - _SHOWN_PROBLEMS
+        raise EvaluationError(f"{shown}\n… and {more} more" if more > 0 else shown)
+    if not memories:
+        raise EvaluationError(f"{path}: there is no memory in it")
+    return memories
+
+
+def _memory(fields: Mapping[str, Any]) -> Memory:
+    if "tenant" not in fields:
+        raise InvalidMessage("conversation_id: Field required")
+    dated = dict(fields)
+    # A turn without a time of its own happened when its session did.
+    session = fields.get("metadata", {}).get("session_datetime")
+    if "occurred_at" not in dated and isinstance(session, str):
+        dated["occurred_at"] = _in_utc(session)
+    return compose(read_message(MemoryV1, dated, ""), default_tenant=fields["tenant"])
+
+
+def _in_utc(text: str) -> str:
+    """The time with a zone; what is no time is left for the contract to refuse."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if moment.tzinfo is not None else moment.replace(tzinfo=UTC).isoformat()
+
+
+def _moment(path: Path, number: int, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(_in_utc(text)).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise EvaluationError(f"{path}:{number}: query_date: {text[:60]!r} is no ISO 8601 time") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                bare = line.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else line.strip()
+                if bare:
+                    yield number, bare
+    except OSError as error:
+        raise EvaluationError(f"{path}: {error.strerror or type(error).__name__}") from error
+
+
+def _read(model: type[L], path: Path, number: int, line: bytes) -> L:
+    try:
+        return model.model_validate_json(line)
+    except ValidationError as error:
+        # A line that is no JSON would be shown whole.
+        no_json = any(problem["type"] == "json_invalid" for problem in error.errors())
+        raise EvaluationError(f"{path}:{number}: {describe(error, with_values=not no_json)}") from error

@@ -1,0 +1,114 @@
+"""The measures of a run: a number for each judged query and measure.
+
+With E a query's evidence and R what was found for it, best first and without repetitions:
+
+    recall@k     |E in R[:k]| / |E|
+    precision@k  |E in R[:k]| / k
+    hit@k        1 if anything of E is in R[:k]
+    full@k       1 if all of E is in R[:k]
+    ndcg@k       discounted gain 1 / log2(rank + 1) of E in R[:k], over that of the best order possible
+                 (Järvelin and Kekäläinen 2002, binary gains)
+    mrr          1 / rank of the first of E, 0 if none of it is in R
+    recall@Ntok  |E in P| / |E|, P the longest beginning of R whose texts fit N tokens of four characters each
+    recall@bundle    the share of E that the bundle kept under its own caps and token budget (`selected`)
+
+A query without a line in the run counts as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from orion_recall.errors import EvaluationError
+from orion_recall.evaluation.dataset import JudgedQuery, RunLine
+
+Values = npt.NDArray[np.float64]
+
+_CHARS_A_TOKEN = 4
+_NOTHING = RunLine(ranked=(), selected=None, line=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which measures: the depths k, and token budgets with the length in characters of every memory's text."""
+
+    depths: tuple[int, ...] = (5, 10, 20)
+    budgets: tuple[int, ...] = ()
+    lengths: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Values of shape (queries, measures). `missing` is how many of the queries have no line in the run."""
+
+    measures: tuple[str, ...]
+    queries: tuple[JudgedQuery, ...]
+    values: Values
+    missing: int
+
+    def rows_of(self, category: str) -> npt.NDArray[np.bool_]:
+        """Which rows are the category's."""
+        return np.array([query.category == category for query in self.queries], dtype=np.bool_)
+
+    @property
+    def categories(self) -> list[str]:
+        """Those there are, in order of name."""
+        return sorted({query.category for query in self.queries})
+
+
+def judged(queries: Sequence[JudgedQuery], *, all_categories: bool = False) -> list[JudgedQuery]:
+    """The queries that count: those with evidence, and those marked as not scored only on request."""
+    return [query for query in queries if query.evidence and (query.scored or all_categories)]
+
+
+def measure(
+    run: Mapping[str, RunLine], queries: Sequence[JudgedQuery], wanted: Wanted, *, source: str | Path = "the run"
+) -> Measured:
+    """The run's measures over these queries. The bundle's are there when any line tells what was selected.
+
+    EvaluationError when no query counts.
+    """
+    if not queries:
+        raise EvaluationError(f"{source}: no query counts: none has evidence, or all are marked as not scored")
+    bundles = any(line.selected is not None for line in run.values())
+    rows = [_measures(run.get(query.id, _NOTHING), query.evidence, wanted, bundles=bundles) for query in queries]
+    return Measured(
+        measures=tuple(rows[0]),
+        queries=tuple(queries),
+        values=np.array([list(row.values()) for row in rows], dtype=np.float64),
+        missing=sum(query.id not in run for query in queries),
+    )
+
+
+def _measures(line: RunLine, evidence: frozenset[str], wanted: Wanted, *, bundles: bool) -> dict[str, float]:
+    ranked = tuple(dict.fromkeys(line.ranked))
+    found = np.array([name in evidence for name in ranked], dtype=np.float64)
+    row: dict[str, float] = {}
+    for k in wanted.depths:
+        row |= _at(k, found[:k], len(evidence))
+    places = np.flatnonzero(found)
+    row["mrr"] = 1.0 / (int(places[0]) + 1) if places.size else 0.0
+    lengths = wanted.lengths or {}
+    for budget in wanted.budgets:
+        used = np.cumsum([-(-lengths.get(name, 0) // _CHARS_A_TOKEN) for name in ranked])
+        row[f"recall@{budget}tok"] = float(found[used <= budget].sum()) / len(evidence)
+    if bundles:
+        row["recall@bundle"] = len(evidence.intersection(line.selected or ())) / len(evidence)
+    return row
+
+
+def _at(k: int, found: Values, relevant: int) -> dict[str, float]:
+    hits = float(found.sum())
+    discounts = 1.0 / np.log2(np.arange(2, k + 2))
+    return {
+        f"recall@{k}": hits / relevant,
+        f"precision@{k}": hits / k,
+        f"hit@{k}": float(hits > 0),
+        f"full@{k}": float(hits == relevant),
+        f"ndcg@{k}": float(found @ discounts[: len(found)]) / float(discounts[:relevant].sum()),
+    }
