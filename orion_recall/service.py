@@ -24,7 +24,7 @@ from orion_recall.memory.access import AccessCounts
 from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
-from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
+from orion_recall.postgres import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile_yaml import load_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.shipped import shipped_folder
@@ -160,9 +160,7 @@ class Service:
 
     async def _close_pool(self) -> None:
         if self._pool is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(5):
-                    await self._pool.close()
+            await close_pool(self._pool)
 
     async def _wake_projectors(self) -> None:
         while True:

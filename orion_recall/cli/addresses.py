@@ -17,7 +17,7 @@ from orion_recall.bus.connect import connect, without_secrets
 from orion_recall.decisions.log import ANALYST_ROLE
 from orion_recall.engines.addresses import read_addresses
 from orion_recall.errors import BusUnavailable, SettingsError
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.postgres import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
 
 DataFolder = Annotated[
@@ -103,7 +103,7 @@ async def open_postgres(settings: Settings) -> AsyncGenerator[Pool]:
     try:
         yield pool
     finally:
-        await pool.close()
+        await close_pool(pool)
 
 
 def dsn_without_secrets(dsn: str) -> str:

@@ -21,13 +21,14 @@ Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWrite
 class Proxy:
     """Listens on a port of loopback."""
 
-    def __init__(self, connect: Connect, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, connect: Connect, tls: ssl.SSLContext | None, asked: bool = False) -> None:
         self.delay_s = 0.0
         self.accepted = 0
         self.sent = bytearray()  # by clients, while `recording`
         self.recording = False
         self.port = 0
         self._connect, self._tls = connect, tls
+        self._asked = asked  # TLS begins when the client asks for it, as with Postgres
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._server: asyncio.Server | None = None
@@ -42,9 +43,11 @@ class Proxy:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def before_socket(cls, path: str, *, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Proxy]:
-        """In front of a server on a Unix socket."""
-        async with cls._running(cls(lambda: asyncio.open_unix_connection(path), tls)) as proxy:
+    async def before_socket(
+        cls, path: str, *, tls: ssl.SSLContext | None = None, asked: bool = False
+    ) -> AsyncGenerator[Proxy]:
+        """In front of a server on a Unix socket. `asked`: clients send Postgres's request for TLS first."""
+        async with cls._running(cls(lambda: asyncio.open_unix_connection(path), tls, asked)) as proxy:
             yield proxy
 
     @staticmethod
@@ -68,7 +71,8 @@ class Proxy:
 
     async def listen(self) -> None:
         """Take connections, after `refuse()` on the same port again."""
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, ssl=self._tls)
+        tls = None if self._asked else self._tls
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, ssl=tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def hang(self) -> None:
@@ -100,9 +104,13 @@ class Proxy:
         self._tasks.add(task)
         server: asyncio.StreamWriter | None = None
         # A cancelled task of a stream server would be logged as an error: it ends as if all were well.
-        with contextlib.suppress(asyncio.CancelledError, OSError):
+        with contextlib.suppress(asyncio.CancelledError, asyncio.IncompleteReadError, OSError):
             try:
                 await self._flowing.wait()
+                if self._asked and self._tls is not None:
+                    await reader.readexactly(8)
+                    writer.write(b"S")
+                    await writer.start_tls(self._tls)
                 answers, server = await self._connect()
                 async with asyncio.TaskGroup() as both:
                     there = both.create_task(self._pump(reader, server, self._record))

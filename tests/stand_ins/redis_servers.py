@@ -10,6 +10,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -94,7 +95,7 @@ class SentinelSetup:
         """The port of the master, as a Sentinel says."""
         async with Redis(port=self.sentinels[-1].port) as sentinel:
             found = await sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mesh")  # pyright: ignore
-        return int(found[1])
+        return int(cast("list[bytes]", found)[1])
 
 
 @contextlib.asynccontextmanager
