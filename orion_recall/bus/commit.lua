@@ -28,9 +28,8 @@ if pending.err and string.find(pending.err, 'WRONGTYPE', 1, true) then return re
 if pending.err or #pending == 0 then return 0 end
 local entry = reason ~= '' and redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) or {}
 
--- A server that takes no writes now (a replica since a moment ago, too few replicas, a full disk) says so here: before
--- anything is published, which even a replica would do. The id is nobody's.
-redis.call('XACK', KEYS[1], ARGV[1], '0-0')
+-- A replica publishes, too: a server that takes no writes now must say so before. The id is nobody's.
+if mode == 'channel' then redis.call('XACK', KEYS[1], ARGV[1], '0-0') end
 
 -- pcall: a stream may have used up its ids, and a channel may be closed to us by an access list.
 local said = true
@@ -43,8 +42,10 @@ elseif mode == 'channel' then
   said = redis.pcall('PUBLISH', ARGV[7], ARGV[4])
 end
 if type(said) == 'table' and said.err then
-  -- No memory left (XACK above needs none) is the server's trouble and passes, the others are the address's.
-  if string.find(said.err, 'OOM', 1, true) then return redis.error_reply(said.err) end
+  -- What is the server's trouble passes: a replica since a moment ago, too few replicas, a full disk, no memory left.
+  for _, trouble in ipairs({'READONLY', 'NOREPLICAS', 'MISCONF', 'OOM'}) do
+    if string.find(said.err, trouble, 1, true) then return redis.error_reply(said.err) end
+  end
   return -1
 end
 

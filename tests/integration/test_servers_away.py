@@ -6,6 +6,7 @@ Asked is over the bus's own socket, beside the proxy: what is measured is what t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
@@ -26,12 +27,15 @@ from executor import Ended, Executor, command, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
+from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import RecordError, ReplyTimeout
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres import open_connection
+from orion_recall.postgres import borrow, close_connection, close_pool, open_connection, open_pool
 from orion_recall.service import Service
 from orion_recall.settings import Settings
+from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from tests.stand_ins.proxy import Proxy
 
 DEADLINE_MS = 800
@@ -423,7 +427,60 @@ async def test_a_worker_stops_while_a_server_hangs_and_leaves_nothing_behind(
         await _remove(redis, settings.prefix)
 
 
+async def test_a_timeline_and_a_pool_are_closed_while_postgres_says_nothing(own: EmbeddedEngines) -> None:
+    before = tasks()
+    async with ways(own) as (_, postgres_way, addresses):
+        dsn = addresses["postgres_dsn"]
+        timeline, pool = TimelineSource(dsn, TimelineTable()), await open_pool(dsn, name="test", max_size=2)
+        await timeline.warm()
+        async with borrow(pool) as connection:
+            assert await connection.fetchval("SELECT 1") == 1
+        postgres_way.hang()
+        began = time.monotonic()
+        await asyncio.gather(timeline.close(), close_pool(pool))
+        assert time.monotonic() - began < 8
+        with pytest.raises(RecordError, match="did not answer in time"):
+            await open_connection(dsn, name="test", statement_timeout_ms=5000)
+        postgres_way.resume()
+
+        async def all_closed() -> bool:
+            return postgres_way.connections == 0
+
+        await until(all_closed, "every connection is closed", 10)
+    assert not tasks() - before
+
+
+async def test_a_connection_that_is_given_up_while_it_is_being_set_up_is_cut(own: EmbeddedEngines) -> None:
+    async with ways(own) as (_, postgres_way, addresses):
+        # Slow enough that the hello is through when the deadline comes, and what follows it is not.
+        for delay_s in (0.02, 0.05, 0.1):
+            postgres_way.delay_s = delay_s
+            for patience in (1, 2, 3, 5, 7):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(patience * delay_s):
+                        connection = await open_connection(
+                            addresses["postgres_dsn"], name="test", statement_timeout_ms=5000
+                        )
+                        await close_connection(connection)
+        postgres_way.delay_s = 0.0
+
+        async def all_closed() -> bool:
+            return postgres_way.connections == 0
+
+        await until(all_closed, "every connection is closed", 10)
+
+
+async def test_a_client_may_have_more_calls_in_flight_than_its_pool_has_connections(own: EmbeddedEngines) -> None:
+    async with RecallClient.connect(own.redis_url, prefix="nobody:") as client:
+        calls = [client.recall("who?", timeout_s=1.5) for _ in range(300)]
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(one) for one in ended} == {ReplyTimeout}, "sent, every one of them, and answered by nobody"
+    async with connect(own.redis_url) as redis:
+        assert await redis.xlen("nobody:recall.query.v1") == 300
+        await _remove(redis, "nobody:")
+
+
 async def _remove(redis: Redis, prefix: str) -> None:
-    keys: Any = await redis.keys(f"{prefix}*")
+    keys: Any = await command(redis, "KEYS", f"{prefix}*")
     if keys:
         await redis.unlink(*keys)
