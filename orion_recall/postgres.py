@@ -142,15 +142,10 @@ def _check_files(dsn: str) -> None:
 
 
 async def _set_codecs(connection: Any) -> None:
-    """Cuts a connection on which that fails or is cancelled: asyncpg would wait for a hung server's goodbye."""
-    try:
-        for type_name in ("json", "jsonb"):
-            await connection.set_type_codec(
-                type_name, schema="pg_catalog", encoder=to_json, decoder=json.loads, format="text"
-            )
-    except BaseException:
-        connection.terminate()
-        raise
+    for type_name in ("json", "jsonb"):
+        await connection.set_type_codec(
+            type_name, schema="pg_catalog", encoder=to_json, decoder=json.loads, format="text"
+        )
 
 
 async def _leave_as_it_is(connection: object) -> None:

@@ -6,7 +6,6 @@ Asked is over the bus's own socket, beside the proxy: what is measured is what t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
@@ -32,7 +31,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, ReplyTimeout
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres import borrow, close_connection, close_pool, open_connection, open_pool
+from orion_recall.postgres import borrow, close_pool, open_connection, open_pool
 from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
@@ -448,26 +447,6 @@ async def test_a_timeline_and_a_pool_are_closed_while_postgres_says_nothing(own:
 
         await until(all_closed, "every connection is closed", 10)
     assert not tasks() - before
-
-
-async def test_a_connection_that_is_given_up_while_it_is_being_set_up_is_cut(own: EmbeddedEngines) -> None:
-    async with ways(own) as (_, postgres_way, addresses):
-        # Slow enough that the hello is through when the deadline comes, and what follows it is not.
-        for delay_s in (0.02, 0.05, 0.1):
-            postgres_way.delay_s = delay_s
-            for patience in (1, 2, 3, 5, 7):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(patience * delay_s):
-                        connection = await open_connection(
-                            addresses["postgres_dsn"], name="test", statement_timeout_ms=5000
-                        )
-                        await close_connection(connection)
-        postgres_way.delay_s = 0.0
-
-        async def all_closed() -> bool:
-            return postgres_way.connections == 0
-
-        await until(all_closed, "every connection is closed", 10)
 
 
 async def test_a_client_may_have_more_calls_in_flight_than_its_pool_has_connections(own: EmbeddedEngines) -> None:
