@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import json
 import re
@@ -12,6 +14,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, LiteralString, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -25,10 +28,14 @@ from orion_recall.text import storable, storable_json
 
 CONNECT_TIMEOUT_S = 5.0
 ACQUIRE_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
 
 _SCHEMA_FOLDERS = ("memory", "decisions")
 # Any fixed number: it is the name of the lock under which migrations run.
 _MIGRATION_LOCK = 7_402_116_889
+# Reading which files are applied, and applying one: an index over a large table takes its time.
+_LOOK_TIMEOUT_S, _MIGRATION_TIMEOUT_S = 30.0, 3600.0
+_FILES_OF_TLS = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _IDENTIFIER = re.compile(r"[^\W\d][\w$]*", re.UNICODE)
 # 53: out of connections, memory or disk; 08: connection; 57: shut down, starting, cancelled; 58: system.
 _AWAY_CLASSES = ("08", "53", "57", "58")
@@ -55,15 +62,32 @@ async def open_pool(
     """A pool whose connections speak JSON as Python values, keep UTC and give up on slow statements.
 
     With `min_size` 0 it opens while Postgres is away. `statement_cache_size` 0 (here, or as a parameter of
-    the DSN) is for PgBouncer; slow statements are then stopped by this side alone, because a pooler
-    refuses `statement_timeout` at the start of a session.
+    the DSN) is for PgBouncer: no statement is named, no session reset, and slow statements are stopped by this
+    side alone, because a pooler refuses `statement_timeout` at the start of a session.
     """
     dsn, options = _connect_options(dsn, name, statement_timeout_ms, statement_cache_size)
+    if options["statement_cache_size"] == 0:
+        # What asyncpg would send at every release falls on whichever session the pooler has free.
+        options["reset"] = _leave_as_it_is
     with translate("opening Postgres"):
         opened = await asyncpg.create_pool(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             dsn, min_size=min_size, max_size=max_size, init=_set_codecs, **options
         )
     return cast("Pool", opened)
+
+
+async def close_pool(pool: Pool) -> None:
+    """Closes the pool; connections whose server says nothing are cut after `CLOSE_TIMEOUT_S`."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await pool.close()
+
+
+async def close_connection(connection: Connection, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+    """Closes the connection; it is cut when the server says nothing for `timeout_s`, or is away."""
+    with contextlib.suppress(TimeoutError, *POSTGRES_ERRORS):
+        async with asyncio.timeout(timeout_s):
+            await connection.close()
 
 
 async def open_connection(dsn: str, *, name: str, statement_timeout_ms: int) -> Connection:
@@ -89,6 +113,7 @@ def _connect_options(
     if not dsn.startswith(("postgresql://", "postgres://")):
         # A pool without connections would find out only when it is used.
         raise SettingsError("ORION_POSTGRES_DSN: write postgresql://user:password@host:5432/database")
+    _check_files(dsn)
     if "statement_cache_size=" in dsn:
         parts = urlsplit(dsn)
         query = dict(parse_qsl(parts.query))
@@ -109,11 +134,22 @@ def _connect_options(
     }
 
 
+def _check_files(dsn: str) -> None:
+    """SettingsError for a certificate that is not there: asyncpg would find out at every connection, as if away."""
+    for name, value in parse_qsl(urlsplit(dsn).query):
+        if name in _FILES_OF_TLS and not Path(value).is_file():
+            raise SettingsError(f"ORION_POSTGRES_DSN: {name} is not a file that can be read: {value}")
+
+
 async def _set_codecs(connection: Any) -> None:
     for type_name in ("json", "jsonb"):
         await connection.set_type_codec(
             type_name, schema="pg_catalog", encoder=to_json, decoder=json.loads, format="text"
         )
+
+
+async def _leave_as_it_is(connection: object) -> None:
+    """The reset of a session that is a pooler's."""
 
 
 def to_json(value: object) -> str:
@@ -229,17 +265,18 @@ async def migrate(dsn: str, migrations: Sequence[Migration] | None = None) -> li
     """
     wanted = shipped_migrations() if migrations is None else migrations
     dsn, options = _connect_options(dsn, "migrate", 0, None)
-    options["command_timeout"] = None
+    options["command_timeout"] = _MIGRATION_TIMEOUT_S
     with translate("applying the schema"):
         opened: object = await asyncpg.connect(dsn, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         connection = cast("Connection", opened)
         try:
-            applied = await _applied(connection)
+            async with asyncio.timeout(_LOOK_TIMEOUT_S):
+                applied = await _applied(connection)
             _check_unchanged(wanted, applied)
             pending = [migration for migration in wanted if migration.name not in applied]
             return [migration.name for migration in pending if await _apply(connection, migration)]
         finally:
-            await connection.close()
+            await close_connection(connection)
 
 
 async def _applied(connection: Connection) -> dict[str, str]:

@@ -28,7 +28,7 @@ from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
 from orion_recall.observe.observer import Observer, observing
-from orion_recall.postgres import Pool, is_connection_lost, migrate, open_pool
+from orion_recall.postgres import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile_watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.sources.source import Projection
@@ -196,9 +196,7 @@ class Service:
 
     async def _close_pool(self) -> None:
         if self._pool is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(5):
-                    await self._pool.close()
+            await close_pool(self._pool)
 
     async def _wake_projectors(self) -> None:
         while True:

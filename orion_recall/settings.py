@@ -22,6 +22,7 @@ from orion_recall.values import SourceName
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
+BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 _COLUMNS = (
     "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri",
@@ -35,7 +36,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ORION_", frozen=True, extra="ignore")
 
-    redis_url: SecretStr | None = Field(default=None, description="bus: redis://, rediss:// or unix://")
+    redis_url: SecretStr | None = Field(
+        default=None, description="bus: redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
+    )
     postgres_dsn: SecretStr | None = Field(default=None, description="record, timeline and decision log")
     analyst_dsn: SecretStr | None = Field(
         default=None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
@@ -145,8 +148,11 @@ class Settings(BaseSettings):
     @field_validator("redis_url")
     @classmethod
     def _bus(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("write redis://host:6379/0, rediss://… or unix:///path/to/socket")
+        if value is not None and not value.get_secret_value().startswith(BUS_SCHEMES):
+            raise ValueError(
+                "write redis://host:6379/0, rediss://…, unix:///path/to/socket or "
+                "redis+sentinel://host:26379,host2:26379/mymaster/0"
+            )
         return value
 
     @field_validator("qdrant_url")

@@ -28,6 +28,9 @@ if pending.err and string.find(pending.err, 'WRONGTYPE', 1, true) then return re
 if pending.err or #pending == 0 then return 0 end
 local entry = reason ~= '' and redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) or {}
 
+-- A replica publishes, too: a server that takes no writes now must say so before. The id is nobody's.
+if mode == 'channel' then redis.call('XACK', KEYS[1], ARGV[1], '0-0') end
+
 -- pcall: a stream may have used up its ids, and a channel may be closed to us by an access list.
 local said = true
 if mode == 'own' then
@@ -38,7 +41,13 @@ elseif mode == 'shared' then
 elseif mode == 'channel' then
   said = redis.pcall('PUBLISH', ARGV[7], ARGV[4])
 end
-if type(said) == 'table' and said.err then return -1 end
+if type(said) == 'table' and said.err then
+  -- What is the server's trouble passes: a replica since a moment ago, too few replicas, a full disk, no memory left.
+  for _, trouble in ipairs({'READONLY', 'NOREPLICAS', 'MISCONF', 'OOM'}) do
+    if string.find(said.err, trouble, 1, true) then return redis.error_reply(said.err) end
+  end
+  return -1
+end
 
 if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) ~= 1 then return 0 end
 if mode == 'own' then redis.call('EXPIRE', KEYS[2], ARGV[6]) end

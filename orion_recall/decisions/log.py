@@ -12,7 +12,16 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import RecallDecisionV1, describe
 from orion_recall.errors import RecordError
-from orion_recall.postgres import Connection, Pool, Record, borrow, open_connection, sqlstate, translate
+from orion_recall.postgres import (
+    Connection,
+    Pool,
+    Record,
+    borrow,
+    close_connection,
+    open_connection,
+    sqlstate,
+    translate,
+)
 from orion_recall.text import storable
 from orion_recall.values import Outcome
 
@@ -109,7 +118,7 @@ async def let_analysts_in(dsn: str) -> None:
         with translate("letting analysts in"):
             await connection.execute(f"ALTER ROLE {ANALYST_ROLE} LOGIN")
     finally:
-        await connection.close()
+        await close_connection(connection)
 
 
 async def _become_analyst(connection: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
@@ -34,13 +35,15 @@ class AccessCounts:
             waiting.extend(ids[:_MOST_IDS])
 
     async def run(self) -> None:
-        """Write until cancelled, and once more then."""
+        """Write until cancelled, and once more then, unless the record says nothing."""
         try:
             while True:
                 await asyncio.sleep(_EVERY_S)
                 await self.flush()
         finally:
-            await asyncio.shield(self.flush())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_EVERY_S):
+                    await self.flush()
 
     async def flush(self) -> None:
         """Write what has been collected."""

@@ -8,7 +8,6 @@ Text search runs over the window only: over a whole table an OR query takes most
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from orion_recall.errors import RecordError, SettingsError, SourceError, Transie
 from orion_recall.postgres import (
     Connection,
     Record,
+    close_connection,
     is_connection_lost,
     open_connection,
     quote_identifier,
@@ -36,6 +36,7 @@ ROLES = (
     "search",
 )  # fmt: skip
 _NEWEST = 200
+_CLOSE_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +115,9 @@ class TimelineSource:
             await self._fetch("SELECT 1 AS one", [])
 
     async def close(self) -> None:
-        """Close what is held."""
+        """Close what is held, a server that says nothing or not."""
         idle, self._idle = self._idle, []
-        for connection in idle:
-            with contextlib.suppress(OSError, TimeoutError):
-                await connection.close()
+        await asyncio.gather(*(close_connection(connection, _CLOSE_TIMEOUT_S) for connection in idle))
 
     async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Record]:
         try:

@@ -54,6 +54,8 @@ class Copy:
     """A projection that keeps what it is given."""
 
     kind = "copy"
+    shared = False
+    copy: str | None = None
 
     def __init__(self) -> None:
         self.got: list[list[int]] = []

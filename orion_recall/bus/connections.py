@@ -1,0 +1,123 @@
+"""The connections themselves: what redis-py's do, and what they leave undone.
+
+A task that is cancelled while it sends must end; a connection to a server that has become a replica must not be
+kept; and with Sentinel every new connection asks anew where the master is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError, NoPermissionError, ReadOnlyError, RedisError
+
+# A Sentinel that says nothing costs this much, once: the next connection asks the one that answered first.
+_SENTINEL_TIMEOUT_S = 1.0
+
+
+@cache
+def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
+    """The kind of connection, with sends that can be cancelled, and closed by a server that refuses writes.
+
+    redis-py sends inside `asyncio.wait_for`, which loses a cancellation that comes when the send is done already
+    (https://github.com/python/cpython/issues/86296, until Python 3.12): a loop that was told to end goes on.
+    """
+
+    class Steady(kind):
+        async def send_packed_command(
+            self, command: bytes | str | Iterable[bytes], check_health: bool = True
+        ) -> None:
+            task = asyncio.current_task()
+            asked = task.cancelling() if task else 0
+            await super().send_packed_command(command, check_health)
+            if task and task.cancelling() > asked:
+                await self.disconnect(nowait=True)  # the answer would be the next command's
+                raise asyncio.CancelledError
+
+        async def read_response(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return cast("Any", await super().read_response(*args, **kwargs))
+            except ReadOnlyError:
+                # It was the master. The address may lead to the new one by now; this connection never will.
+                await self.disconnect(nowait=True)
+                raise
+
+    return Steady
+
+
+class Sentinels:
+    """Where the master is, as the Sentinels say. `addresses` are (host, port), asked in turn."""
+
+    def __init__(self, addresses: Iterable[tuple[str, int]], service: str, options: Mapping[str, Any]) -> None:
+        self.service = service
+        self._addresses = list(addresses)
+        self._kind = steady(options.get("connection_class", Connection))
+        self._options = {name: value for name, value in options.items() if name != "connection_class"}
+
+    async def master(self) -> tuple[str, int]:
+        """Host and port of the master; ConnectionError with what each of them said when none names one."""
+        said: list[str] = []
+        for address in tuple(self._addresses):
+            try:
+                found = await self._ask(*address)
+            except (RedisError, OSError) as error:
+                said.append(f"{address[0]}:{address[1]}: {error}")
+                continue
+            if found is None:
+                said.append(f"{address[0]}:{address[1]} knows no {self.service!r}")
+                continue
+            self._addresses.sort(key=lambda one: one != address)  # the one that answers is asked first
+            return found
+        raise ConnectionError(f"no Sentinel names a master: {'; '.join(said)}")
+
+    async def _ask(self, host: str, port: int) -> tuple[str, int] | None:
+        sentinel = Redis(
+            host=host,
+            port=port,
+            socket_timeout=_SENTINEL_TIMEOUT_S,
+            socket_connect_timeout=_SENTINEL_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            **({"ssl": True} if issubclass(self._kind, SSLConnection) else {}),
+            **self._options,
+        )
+        sentinel.connection_pool.connection_class = self._kind
+        try:
+            found = cast(
+                "list[bytes] | None",
+                await sentinel.execute_command(  # pyright: ignore[reportUnknownMemberType]
+                    "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service
+                ),
+            )
+        finally:
+            await sentinel.aclose()
+        return None if found is None else (found[0].decode(), int(found[1]))
+
+
+def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[AbstractConnection]:
+    """The kind of connection (TCP or TLS), which leads to the master of the moment of connecting."""
+    assert issubclass(kind, Connection)
+
+    class AtMaster(kind):
+        async def _connect(self) -> None:
+            self.host, self.port = await sentinels.master()
+            await super()._connect()
+
+        async def on_connect_check_health(self, check_health: bool = True) -> None:
+            await super().on_connect_check_health(check_health)
+            # A Sentinel that has not heard of the failover yet still names the old master.
+            await self.send_command("ROLE", check_health=False)
+            try:
+                role = cast("list[Any]", await self.read_response())
+            except NoPermissionError:
+                return  # an access list without it: a replica shows itself at the first write
+            if role[0] != b"master":
+                raise ConnectionError(f"{self.host}:{self.port} is no longer the master of {sentinels.service!r}")
+
+    return AtMaster

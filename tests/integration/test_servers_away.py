@@ -1,0 +1,465 @@
+"""Redis and Postgres killed, hung and slow in turn, while a whole worker answers queries through a TCP proxy.
+
+Asked is over the bus's own socket, beside the proxy: what is measured is what the worker does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import psutil
+import pytest
+from executor import Ended, Executor, command, until
+from redis.asyncio import Redis
+from serving import OneMemory, opened_with, quick_settings, serving
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.bus.connect import connect
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import RecordError, ReplyTimeout
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.postgres import borrow, close_pool, open_connection, open_pool
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+from orion_recall.sources.timeline import TimelineSource, TimelineTable
+from tests.stand_ins.proxy import Proxy
+
+DEADLINE_MS = 800
+# What a busy machine may add to a deadline.
+SLACK_S = 1.0
+QUESTION: dict[str, Any] = {"fragment": "Where does Ana work?", "options": {}}
+# Connections that a worker may hold: the timeline's and the pool's; commands' and those of reads that block.
+MOST_POSTGRES, MOST_REDIS = 4 + 6, 16 + 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A worker, its servers, what is between them, and an executor."""
+
+    engines: EmbeddedEngines
+    service: Service
+    executor: Executor
+    redis_way: Proxy
+    postgres_way: Proxy
+
+    async def asked(self, count: int = 3) -> list[tuple[float, Ended]]:
+        """Queries at once, and how long each took."""
+
+        async def one() -> tuple[float, Ended]:
+            began = time.monotonic()
+            entry = await self.executor.ask(QUESTION)
+            ended = await self.executor.ended(entry)
+            return time.monotonic() - began, ended
+
+        return await asyncio.gather(*(one() for _ in range(count)))
+
+    async def well(self) -> None:
+        """Returns when a query is answered by every source, and the sink writes."""
+
+        async def all_answer() -> bool:
+            ((_, ended),) = await self.asked(1)
+            sink = self.service.sink
+            statuses = {source["status"] for source in ended.decision["sources"].values()}
+            return statuses <= {"ok", "empty"} and sink is not None and not sink.postgres_is_away
+
+        await until(all_answer, "a worker that is well", 30)
+
+    def pid(self, name: str) -> int:
+        return self.engines.pids[name]
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """To a server and all its processes."""
+        for one in (parent := psutil.Process(self.pid(name)), *parent.children(recursive=True)):
+            one.send_signal(number)
+
+    async def postgres_sessions(self) -> int:
+        """The worker's sessions, as the server counts them."""
+        connection = await open_connection(self.engines.postgres_dsn, name="looking", statement_timeout_ms=5000)
+        try:
+            return await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'orion-recall:%' "
+                "AND application_name <> 'orion-recall:looking'"
+            )
+        finally:
+            await connection.close()
+
+    async def redis_clients(self) -> int:
+        """The worker's connections, as the server counts them: all but the executor's own."""
+        clients: bytes = await command(self.executor.redis, "CLIENT", "LIST")
+        return sum(b" name=executor " not in client for client in clients.splitlines())
+
+
+def tasks() -> Counter[str]:
+    """How many tasks run each coroutine; those of the tests themselves and of their proxies are left out."""
+    names = (getattr(task.get_coro(), "__qualname__", "?") for task in asyncio.all_tasks())
+    return Counter(name for name in names if not name.startswith(("Proxy.", "test_", "_wrap_")))
+
+
+@asynccontextmanager
+async def own_engines() -> AsyncGenerator[EmbeddedEngines]:
+    """Engines of this module's own, which come back when they are killed."""
+    folder = Path(tempfile.mkdtemp(prefix="orion-away-", dir="/tmp"))
+    folder.chmod(0o711)
+    try:
+        async with EmbeddedEngines.start(folder / "data") as engines:
+            engines.supervise()
+            yield engines
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+async def own() -> AsyncGenerator[EmbeddedEngines]:
+    """The engines."""
+    async with own_engines() as engines:
+        yield engines
+
+
+@asynccontextmanager
+async def ways(engines: EmbeddedEngines) -> AsyncGenerator[tuple[Proxy, Proxy, dict[str, str]]]:
+    """Proxies before Redis and Postgres, and the settings that lead through them."""
+    host = parse_qs(urlsplit(engines.postgres_dsn).query)["host"][0]
+    async with (
+        Proxy.before_socket(engines.redis_url.removeprefix("unix://")) as redis_way,
+        Proxy.before_socket(f"{host}/.s.PGSQL.5432") as postgres_way,
+    ):
+        yield (
+            redis_way,
+            postgres_way,
+            {
+                "redis_url": f"redis://{redis_way.host_and_port}?socket_timeout=1",
+                "postgres_dsn": f"postgresql://orion@{postgres_way.host_and_port}/orion?sslmode=disable",
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+async def running(own: EmbeddedEngines) -> AsyncGenerator[Scene]:
+    """One worker that takes all the blows, one after the other."""
+    async with AsyncExitStack() as stack:
+        redis_way, postgres_way, addresses = await stack.enter_async_context(ways(own))
+        settings = Settings.read(
+            **addresses,
+            data_dir=own.data_dir,
+            prefix="away:",
+            deadline_ms=DEADLINE_MS,
+            refresh_ms=100,
+            claim_idle_ms=2000,
+            instance="worker",
+        )
+        service = await stack.enter_async_context(Service.start(settings))
+        ready = asyncio.Event()
+        task = asyncio.create_task(service.serve(ready))
+        await ready.wait()
+        redis = await stack.enter_async_context(connect(f"{own.redis_url}?client_name=executor"))
+        yield Scene(
+            engines=own,
+            service=service,
+            executor=Executor(redis, settings.prefix),
+            redis_way=redis_way,
+            postgres_way=postgres_way,
+        )
+        service.stop()
+        await task
+
+
+@pytest.fixture
+async def scene(running: Scene) -> AsyncGenerator[Scene]:
+    """The scene, well before; and after the test with the tasks of before, and no connection too many."""
+    await running.well()
+    before = tasks()
+    yield running
+    await running.well()
+
+    async def as_before() -> bool:
+        return not tasks() - before
+
+    try:
+        await until(as_before, "no task is left behind", 10)
+    except AssertionError:
+        raise AssertionError(f"left behind: {tasks() - before}") from None
+
+    async def connected_as_known() -> bool:
+        # The servers and the proxies agree: nothing is half open on either side.
+        postgres, redis = await running.postgres_sessions(), await running.redis_clients()
+        return postgres == running.postgres_way.connections and redis == running.redis_way.connections
+
+    await until(connected_as_known, "no connection is left behind", 10)
+    assert running.postgres_way.connections <= MOST_POSTGRES
+    assert running.redis_way.connections <= MOST_REDIS
+    await running.executor.close()
+
+
+# Postgres: the bus is up, so every reply comes within its deadline.
+
+
+async def _kill_postgres(scene: Scene) -> None:
+    os.kill(scene.pid("postgres"), signal.SIGKILL)
+    await scene.postgres_way.drop()
+
+
+async def _hang_postgres(scene: Scene) -> None:
+    scene.signal("postgres", signal.SIGSTOP)
+
+
+async def _wake_postgres(scene: Scene) -> None:
+    scene.signal("postgres", signal.SIGCONT)
+
+
+async def _refuse_postgres(scene: Scene) -> None:
+    await scene.postgres_way.refuse()
+
+
+async def _take_postgres(scene: Scene) -> None:
+    await scene.postgres_way.listen()
+
+
+async def _slow_postgres(scene: Scene) -> None:
+    scene.postgres_way.delay_s = 2 * DEADLINE_MS / 1000
+
+
+async def _quick_postgres(scene: Scene) -> None:
+    scene.postgres_way.delay_s = 0.0
+
+
+async def _silence_postgres(scene: Scene) -> None:
+    scene.postgres_way.hang()
+
+
+async def _unsilence_postgres(scene: Scene) -> None:
+    scene.postgres_way.resume()
+
+
+async def _nothing(scene: Scene) -> None:
+    """It comes back by itself."""
+
+
+Blow = Callable[[Scene], Awaitable[None]]
+POSTGRES: dict[str, tuple[Blow, Blow]] = {
+    "killed": (_kill_postgres, _nothing),
+    "refusing": (_refuse_postgres, _take_postgres),
+    "hung": (_hang_postgres, _wake_postgres),
+    "silent": (_silence_postgres, _unsilence_postgres),
+    "slow": (_slow_postgres, _quick_postgres),
+}
+
+
+@pytest.mark.parametrize("blow", POSTGRES)
+async def test_postgres_costs_its_own_hits_and_nothing_else(blow: str, scene: Scene) -> None:
+    strike, heal = POSTGRES[blow]
+    await strike(scene)
+    try:
+        statuses = Counter[str]()
+        # Six in a row in any case: the source is left alone after three, and tried again two seconds later.
+        for _ in range(6):
+            for took_s, ended in await scene.asked(2):
+                assert took_s < DEADLINE_MS / 1000 + SLACK_S
+                sources = ended.decision["sources"]
+                statuses[sources["sql_timeline"]["status"]] += 1
+                assert {sources[name]["status"] for name in ("vector", "lexical", "rdf")} <= {"ok", "empty"}
+        replies = await scene.executor.replies(scene.executor.reply_to)
+        assert set(Counter(reply["correlation_id"] for reply in replies).values()) == {1}
+        if blow in ("refusing", "hung", "silent", "slow"):
+            assert set(statuses) <= {"late", "failed"}, statuses
+        if blow in ("hung", "silent", "slow"):
+            assert statuses["late"] >= 1, "one that says nothing is late"
+            assert statuses["failed"] >= 1, "and then left alone"
+    finally:
+        await heal(scene)
+
+
+# Redis: while the bus is away nothing can be answered; afterwards every query is, once.
+
+
+async def _kill_redis(scene: Scene) -> None:
+    os.kill(scene.pid("valkey"), signal.SIGKILL)
+
+
+async def _hang_redis(scene: Scene) -> None:
+    scene.signal("valkey", signal.SIGSTOP)
+
+
+async def _wake_redis(scene: Scene) -> None:
+    scene.signal("valkey", signal.SIGCONT)
+
+
+async def _drop_redis(scene: Scene) -> None:
+    await scene.redis_way.drop()
+
+
+async def _refuse_redis(scene: Scene) -> None:
+    await scene.redis_way.refuse()
+
+
+async def _take_redis(scene: Scene) -> None:
+    await scene.redis_way.listen()
+
+
+async def _silence_redis(scene: Scene) -> None:
+    scene.redis_way.hang()
+
+
+async def _unsilence_redis(scene: Scene) -> None:
+    scene.redis_way.resume()
+
+
+async def _slow_redis(scene: Scene) -> None:
+    scene.redis_way.delay_s = 0.1
+
+
+async def _too_slow_redis(scene: Scene) -> None:
+    scene.redis_way.delay_s = 0.7
+
+
+async def _quick_redis(scene: Scene) -> None:
+    scene.redis_way.delay_s = 0.0
+
+
+REDIS: dict[str, tuple[Blow, Blow]] = {
+    "cut off": (_drop_redis, _nothing),
+    "refusing": (_refuse_redis, _take_redis),
+    "silent": (_silence_redis, _unsilence_redis),
+    "slow": (_slow_redis, _quick_redis),
+    "slower than the socket time-out": (_too_slow_redis, _quick_redis),
+}
+
+
+@pytest.mark.parametrize("blow", REDIS)
+async def test_a_bus_that_is_away_answers_every_query_once_when_it_is_back(blow: str, scene: Scene) -> None:
+    strike, heal = REDIS[blow]
+    before = [await scene.executor.ask(QUESTION) for _ in range(5)]
+    await strike(scene)
+    try:
+        during = [await scene.executor.ask(QUESTION) for _ in range(5)]
+        if blow == "slow":
+            for took_s, ended in await scene.asked(2):
+                assert took_s < DEADLINE_MS / 1000 + SLACK_S
+                assert ended.decision["outcome"] == "empty"
+        else:
+            # Longer than the socket time-outs: what waits has been given up once.
+            await asyncio.sleep(3.5)
+    finally:
+        await heal(scene)
+    for entry in before + during:
+        ended = await scene.executor.ended(entry)
+        assert len(ended.decisions) == 1
+    replies = Counter(reply["correlation_id"] for reply in await scene.executor.replies(scene.executor.reply_to))
+    assert set(replies.values()) == {1}
+
+
+async def test_a_bus_that_hangs_holds_up_everything_and_loses_nothing(scene: Scene) -> None:
+    entries = [await scene.executor.ask(QUESTION) for _ in range(5)]
+    await _hang_redis(scene)
+    try:
+        await asyncio.sleep(3.5)
+    finally:
+        await _wake_redis(scene)
+    for entry in entries:
+        assert len((await scene.executor.ended(entry)).decisions) == 1
+    for took_s, _ in await scene.asked(3):
+        assert took_s < DEADLINE_MS / 1000 + SLACK_S, "answered at once again"
+
+
+async def test_a_bus_that_is_killed_is_waited_for(scene: Scene) -> None:
+    await _kill_redis(scene)
+
+    async def answers() -> bool:
+        try:
+            return bool(await scene.executor.ask(QUESTION))
+        except Exception as error:
+            logging.getLogger(__name__).debug("not yet: %s", error)
+            return False
+
+    await until(answers, "the server is back", 20)
+    for took_s, _ in await scene.asked(3):
+        assert took_s < 5
+
+
+# Ending: a worker that is told to stop stops, whatever its servers say.
+
+
+@pytest.mark.parametrize("hung", ["postgres", "redis"])
+async def test_a_worker_stops_while_a_server_hangs_and_leaves_nothing_behind(
+    hung: str, own: EmbeddedEngines, tokens: TokenCounter
+) -> None:
+    before = tasks()
+    async with ways(own) as (redis_way, postgres_way, addresses):
+        settings = quick_settings(addresses.pop("redis_url"), **addresses)
+        way = redis_way if hung == "redis" else postgres_way
+        async with serving(settings, opened_with(OneMemory(), tokens)) as (service, task):
+
+            async def sink_writes() -> bool:
+                return service.sink is not None and service.sink.lag is not None and bool(service.projectors == [])
+
+            await until(sink_writes, "the worker is at work")
+            way.hang()
+            await asyncio.sleep(0.5)
+            service.stop()
+            began = time.monotonic()
+            await asyncio.wait_for(task, 30)
+            assert time.monotonic() - began < 20
+        way.resume()
+
+        async def all_closed() -> bool:
+            return redis_way.connections == postgres_way.connections == 0
+
+        await until(all_closed, "every connection is closed", 10)
+
+    async def as_before() -> bool:
+        return not tasks() - before
+
+    await until(as_before, "no task is left behind", 10)
+    async with connect(own.redis_url) as redis:
+        await _remove(redis, settings.prefix)
+
+
+async def test_a_timeline_and_a_pool_are_closed_while_postgres_says_nothing(own: EmbeddedEngines) -> None:
+    before = tasks()
+    async with ways(own) as (_, postgres_way, addresses):
+        dsn = addresses["postgres_dsn"]
+        timeline, pool = TimelineSource(dsn, TimelineTable()), await open_pool(dsn, name="test", max_size=2)
+        await timeline.warm()
+        async with borrow(pool) as connection:
+            assert await connection.fetchval("SELECT 1") == 1
+        postgres_way.hang()
+        began = time.monotonic()
+        await asyncio.gather(timeline.close(), close_pool(pool))
+        assert time.monotonic() - began < 8
+        with pytest.raises(RecordError, match="did not answer in time"):
+            await open_connection(dsn, name="test", statement_timeout_ms=5000)
+        postgres_way.resume()
+
+        async def all_closed() -> bool:
+            return postgres_way.connections == 0
+
+        await until(all_closed, "every connection is closed", 10)
+    assert not tasks() - before
+
+
+async def test_a_client_may_have_more_calls_in_flight_than_its_pool_has_connections(own: EmbeddedEngines) -> None:
+    async with RecallClient.connect(own.redis_url, prefix="nobody:") as client:
+        calls = [client.recall("who?", timeout_s=1.5) for _ in range(300)]
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(one) for one in ended} == {ReplyTimeout}, "sent, every one of them, and answered by nobody"
+    async with connect(own.redis_url) as redis:
+        assert await redis.xlen("nobody:recall.query.v1") == 300
+        await _remove(redis, "nobody:")
+
+
+async def _remove(redis: Redis, prefix: str) -> None:
+    keys: Any = await command(redis, "KEYS", f"{prefix}*")
+    if keys:
+        await redis.unlink(*keys)
