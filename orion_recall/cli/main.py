@@ -41,6 +41,8 @@ COMMANDS = {
     "decisions": "Look into the decision log.",
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
+    "migrate": "Apply the schema to Postgres, so that workers need no right to.",
+    "settings": "List every setting, which of them are set, and names that nothing reads.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
 _MODULES = {"import": "import_memories"}
