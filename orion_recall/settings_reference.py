@@ -50,7 +50,7 @@ def as_markdown(rows: Iterable[SettingRow]) -> str:
     lines = [
         "# Environment",
         "",
-        "Every setting of a worker and of the commands. Made by `make environment` from `orion_recall/settings.py`.",
+        "Every setting of workers and commands, made by `make environment` from `orion_recall/settings.py`.",
         "What is marked **secret** (an address may hold a password) is never logged.",
         "",
         "| variable | default | meaning |",
