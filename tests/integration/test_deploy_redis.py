@@ -34,6 +34,10 @@ ALLOWED = {
         f"XADD {QUERY}:dead * reason x",
         f"XADD {DECISION}:dead * reason x",
         f"XCLAIM {STORE} orion-recall me 0 1-1 RETRYCOUNT 1 JUSTID",
+        # The card that a worker keeps there while it lives.
+        f"HSET {QUERY}:worker:me a b",
+        f"EXPIRE {QUERY}:worker:me 10",
+        f"DEL {QUERY}:worker:me",
         f"PUBLISH {CHANNEL} x",
         f"PUBLISH {PREFIX}orion:exec:result:1 x",
     ],
@@ -49,6 +53,7 @@ ALLOWED = {
     "operator": [
         f"XINFO GROUPS {QUERY}",
         f"XLEN {STORE}:dead",
+        f"HGETALL {QUERY}:worker:me",
         f"GET {DECISION}:trimmed",
         f"XREVRANGE {QUERY}:dead + -",
         f"XDEL {QUERY}:dead 1-1",
@@ -88,7 +93,8 @@ _NEVER = [
 DENIED = {
     "worker": [f"DEL {REPLY}:anybody", f"XGROUP DESTROY {QUERY} orion-recall", f"XGROUP SETID {QUERY} g 0",
                f"SET {DECISION}:trimmed 0", f"PUBLISH {PREFIX}other x"],
-    "client": [f"XREAD STREAMS {QUERY} 0", f"XRANGE {QUERY} - +", f"XDEL {QUERY} 1-1", f"XTRIM {QUERY} MAXLEN 0",
+    "client": [f"HGETALL {QUERY}:worker:me",
+               f"XREAD STREAMS {QUERY} 0", f"XRANGE {QUERY} - +", f"XDEL {QUERY} 1-1", f"XTRIM {QUERY} MAXLEN 0",
                f"XREAD STREAMS {DECISION} 0", f"XREAD STREAMS {REPLY} 0", f"XADD {DECISION} * envelope x",
                f"XADD {MINE} * envelope x", f"XADD {REPLY} * envelope x", f"PUBLISH {CHANNEL} x",
                f"SUBSCRIBE {PREFIX}other", f"XINFO GROUPS {QUERY}", f"EXPIRE {MINE} 9",
