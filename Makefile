@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # able to reach it.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: help demo test test-models check bench contracts clean
+.PHONY: help demo test test-models check bench contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run
 
 contracts: $(VENV)/.installed ## write the generated files in contracts/
 	$(BIN)/orion-recall contracts write contracts
+
+environment: $(VENV)/.installed ## write deploy/ENVIRONMENT.md from the settings
+	$(BIN)/orion-recall settings --markdown > deploy/ENVIRONMENT.md
 
 clean: ## remove what was built here (the demo's data too)
 	rm -rf $(VENV) .venv-models .orion build dist .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -89,7 +89,8 @@ class Settings(BaseSettings):
 
     timeline_table: str = Field(default="collapse_mirror", description="table or view, may be schema.name")
     timeline_columns: Annotated[Mapping[str, str], NoDecode] = Field(
-        default_factory=dict[str, str], description="role=column,…; a role is left out by an empty column"
+        default_factory=dict[str, str],
+        description="role=column,…; a role is left out by an empty column; default: every role by its own name",
     )
     timeline_tenant: str | None = Field(
         default=None, description="the tenant that a table without a tenant column belongs to"
@@ -128,10 +129,17 @@ class Settings(BaseSettings):
         default=None, description="sources that must answer for /ready; default: the default profile's"
     )
 
-    node: str = Field(default_factory=socket.gethostname)
-    instance: str = Field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
+    node: str = Field(
+        default_factory=socket.gethostname, description="this machine, in envelopes; default: the host's name"
+    )
+    instance: str = Field(
+        default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
+        description="this worker: its consumer name on the bus; default: host and process id",
+    )
     content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="debug, info, warning or error"
+    )
 
     @field_validator("tenants", "reply_streams", "reply_channels", "ready_sources", mode="before")
     @classmethod

@@ -45,6 +45,8 @@ COMMANDS = {
     "doctor": "Check the stores of others: every mapping against the live store, with a sample item.",
     "memory": "Build copies of the record anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
+    "migrate": "Apply the schema to Postgres, so that workers need no right to.",
+    "settings": "List every setting, which of them are set, and names that nothing reads.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
 # `import` is a word of Python's, and `eval` a function.

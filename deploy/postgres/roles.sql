@@ -1,0 +1,32 @@
+-- Three roles, each with no more than it needs. Run by a superuser inside the database, at every start: it may be repeated.
+--
+--   orion_owner    owns the schema: `orion-recall migrate`, and nobody else
+--   orion_worker   reads and writes rows: what it may do to which table, `orion-recall migrate` says
+--   orion_analyst  reads the decision log and nothing else, in read-only transactions
+--
+-- No role has a password here (see passwords.sql): where passwords are asked for, nobody can log in without.
+DO $$
+DECLARE
+    role text;
+BEGIN
+    FOREACH role IN ARRAY ARRAY['orion_owner', 'orion_worker', 'orion_analyst'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+            EXECUTE format('CREATE ROLE %I', role);
+        END IF;
+        EXECUTE format('ALTER ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS', role);
+    END LOOP;
+    EXECUTE format('ALTER DATABASE %I OWNER TO orion_owner', current_database());
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO orion_worker, orion_analyst', current_database());
+END
+$$;
+
+ALTER SCHEMA public OWNER TO orion_owner;
+REVOKE ALL ON SCHEMA public FROM PUBLIC;
+GRANT USAGE ON SCHEMA public TO orion_worker, orion_analyst;
+
+-- A worker holds eleven connections at most: this is for sixteen of them.
+ALTER ROLE orion_worker CONNECTION LIMIT 180;
+ALTER ROLE orion_analyst CONNECTION LIMIT 10;
+ALTER ROLE orion_analyst SET default_transaction_read_only = on;
+ALTER ROLE orion_analyst SET statement_timeout = '60s';

@@ -1,0 +1,44 @@
+"""`orion-recall migrate`: the schema, by the role that owns it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import typer
+
+from orion_recall.cli.addresses import dsn_of, dsn_without_secrets
+from orion_recall.cli.output import JsonFlag, notes, print_json
+from orion_recall.postgres import migrate as apply_schema
+from orion_recall.postgres_rights import WORKER_ROLE, grant_worker_rights
+from orion_recall.settings import Settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+
+@app.command()
+def migrate(as_json: JsonFlag = False) -> None:
+    """Apply the schema to Postgres, so that workers need no right to.
+
+    ORION_POSTGRES_DSN is then a login that owns the tables, or may create them. Where there is a role
+    orion_worker, it gets what a worker needs, table by table, and no more; deploy/postgres/roles.sql makes it.
+    A worker whose login may create tables does without this command.
+
+    Example: `ORION_POSTGRES_DSN=postgresql://orion_owner@db/orion orion-recall migrate`
+    """
+    dsn = dsn_of(Settings.read())
+    applied, granted = asyncio.run(_migrate(dsn))
+    if as_json:
+        print_json({"postgres_dsn": dsn_without_secrets(dsn), "applied": applied, "worker_rights": granted})
+        return
+    for name in applied:
+        print(f"applied {name}")
+    if not applied:
+        notes().print("the schema is up to date")
+    if granted:
+        notes().print(f"{WORKER_ROLE} has its rights")
+    else:
+        notes().print(f"there is no role {WORKER_ROLE}: workers need the rights of this login")
+
+
+async def _migrate(dsn: str) -> tuple[list[str], bool]:
+    return await apply_schema(dsn), await grant_worker_rights(dsn)

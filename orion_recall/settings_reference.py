@@ -1,0 +1,82 @@
+"""Every setting as a row: its variable, its default, what it means. Made from the settings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from orion_recall.settings import Settings
+
+PREFIX = "ORION_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """One setting. `default` as it would be written in the environment; "" is none."""
+
+    variable: str
+    default: str
+    meaning: str
+    is_secret: bool
+
+
+def setting_rows() -> list[SettingRow]:
+    """All settings, in the order of the settings' own file."""
+    return [
+        SettingRow(
+            variable=f"{PREFIX}{name}".upper(),
+            default=_written(field),
+            meaning=field.description or "",
+            is_secret=SecretStr in _types(field.annotation),
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def unknown_variables(environment: Iterable[str]) -> list[str]:
+    """The names that look like settings and are none: nothing reads them."""
+    known = {row.variable for row in setting_rows()}
+    # The environment's names are read in any case.
+    return sorted(name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known)
+
+
+def as_markdown(rows: Iterable[SettingRow]) -> str:
+    """The rows as a document."""
+    lines = [
+        "# Environment",
+        "",
+        "Every setting of workers and commands, made by `make environment` from `orion_recall/settings.py`.",
+        "What is marked **secret** (an address may hold a password) is never logged.",
+        "",
+        "| variable | default | meaning |",
+        "|---|---|---|",
+    ]
+    for row in rows:
+        default = f"`{row.default}`" if row.default else "none"
+        meaning = f"{row.meaning} **secret**" if row.is_secret else row.meaning
+        lines.append(f"| `{row.variable}` | {default} | {meaning.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines) + "\n"
+
+
+def _written(field: FieldInfo) -> str:
+    """The default as the environment would say it. One that depends on the machine is in the description."""
+    if field.default_factory is not None or field.default is None:
+        return ""
+    default: Any = field.default
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return ",".join(str(part) for part in cast("tuple[object, ...]", default))
+    if isinstance(default, Mapping):
+        return ",".join(f"{key}={value}" for key, value in cast("Mapping[str, str]", default).items())
+    return default.as_posix() if isinstance(default, Path) else str(default)
+
+
+def _types(annotation: Any) -> set[Any]:
+    """The annotation itself and, of a union, its members."""
+    return {annotation, *getattr(annotation, "__args__", ())}

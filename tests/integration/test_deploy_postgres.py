@@ -1,0 +1,177 @@
+"""The roles of deploy/postgres, on a real Postgres that asks for passwords."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from uuid import uuid4
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+from decision_samples import decision, envelope
+from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
+
+from orion_recall.decisions.log import DecisionLog
+from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
+from orion_recall.errors import RecordError
+from orion_recall.postgres import migrate, open_pool, shipped_migrations
+from orion_recall.postgres_rights import grant_worker_rights
+
+OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
+_RELATIONS = (
+    "SELECT relname, has_table_privilege('orion_worker', oid, 'SELECT') AS is_open FROM pg_class "
+    "WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')"
+)
+WRITABLE = "SET default_transaction_read_only = off"
+DECISIONS = ("recall_decisions", "recall_by_profile_hour", "recall_by_source", "recall_dropped", "recall_selected")
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncGenerator[str]:
+    async with guarded_postgres() as dsn:
+        for _ in range(2):  # it runs at every start
+            done = run_psql(dsn, role_passwords(), "roles.sql", "passwords.sql")
+            assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+async def dsn(server: str) -> str:
+    """The superuser's DSN; the database has the schema, applied by its owner."""
+    code, out, err = await run_program({"ORION_POSTGRES_DSN": role_dsn(server, OWNER)}, "migrate")
+    assert code == 0, err
+    assert out.splitlines() == [f"applied {migration.name}" for migration in shipped_migrations()]
+    assert "orion_worker has its rights" in err
+    return server
+
+
+async def test_every_role_needs_its_own_password(server: str) -> None:
+    for role in (OWNER, WORKER, ANALYST):
+        async with session(role_dsn(server, role)) as connection:
+            assert await connection.fetchval("SELECT session_user::text") == role
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            async with session(role_dsn(server, role, "wrong")):
+                pass
+
+
+async def test_a_password_that_is_not_given_is_an_error_and_changes_nothing(server: str) -> None:
+    given = role_passwords()
+    del given["POSTGRES_OWNER_PASSWORD"]
+    done = run_psql(server, given, "passwords.sql")
+    assert done.returncode == 3
+    assert password(WORKER) not in done.stdout + done.stderr
+    async with session(role_dsn(server, OWNER)):
+        pass
+
+
+async def test_an_empty_password_lets_nobody_in(server: str) -> None:
+    empty = run_psql(server, role_passwords() | {"POSTGRES_ANALYST_PASSWORD": ""}, "passwords.sql")
+    assert empty.returncode == 0
+    try:
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            async with session(role_dsn(server, ANALYST, "")):
+                pass
+    finally:
+        run_psql(server, role_passwords(), "passwords.sql")
+
+
+async def test_the_owner_migrates_once_and_the_worker_cannot(server: str) -> None:
+    name = f"other_{uuid4().hex}"
+    async with session(server) as superuser:
+        await superuser.execute(f"CREATE DATABASE {name}")
+    other = server.replace("/orion?", f"/{name}?")
+    try:
+        assert run_psql(other, {}, "roles.sql").returncode == 0
+        with pytest.raises(RecordError, match="'orion_worker' may not apply"):
+            await migrate(role_dsn(other, WORKER))
+        assert len(await migrate(role_dsn(other, OWNER))) == len(shipped_migrations())
+        assert await grant_worker_rights(role_dsn(other, OWNER))
+        assert await migrate(role_dsn(other, OWNER)) == []
+        assert await migrate(role_dsn(other, WORKER)) == []
+        with pytest.raises(RecordError, match="does not own the tables"):
+            await grant_worker_rights(role_dsn(other, WORKER))
+    finally:
+        async with session(server) as superuser:
+            await superuser.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_without_the_role_there_are_no_rights_to_give(database: str) -> None:
+    assert not await grant_worker_rights(database)
+
+
+async def test_the_worker_can_read_every_table_and_view_of_the_schema(dsn: str) -> None:
+    """A new table is in rights.sql of its folder, or this fails."""
+    async with session(dsn) as superuser:
+        found = await superuser.fetch(_RELATIONS)
+    assert [row["relname"] for row in found if not row["is_open"]] == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE memories",
+        "TRUNCATE recall_decisions",
+        "ALTER TABLE memories ADD COLUMN more text",
+        "CREATE TABLE mine (a int)",
+        "CREATE TEMPORARY TABLE mine (a int)",
+        "CREATE SCHEMA mine",
+        "CREATE ROLE mine",
+        "UPDATE memories SET text = ''",
+        "DELETE FROM memories",
+        "DELETE FROM outbox",
+        "UPDATE recall_decisions SET outcome = 'ok'",
+        "INSERT INTO orion_migrations (name, sha256) VALUES ('a', 'b')",
+        "SELECT setval('outbox_position_seq', 1)",
+        "SELECT rolpassword FROM pg_authid",
+        "SELECT pg_read_file('postgresql.conf')",
+        "COPY memories TO PROGRAM 'cat'",
+        "SET ROLE orion_owner",
+        "SET ROLE orion_analyst",
+    ],
+)
+async def test_the_worker_may_not(dsn: str, sql: str) -> None:
+    async with session(role_dsn(dsn, WORKER)) as worker:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await worker.execute(sql)
+
+
+async def test_the_analyst_reads_the_decision_log(dsn: str) -> None:
+    async with session(role_dsn(dsn, WORKER)) as worker:
+        await worker.execute(INSERT, [envelope(decision(corr_id="c-analyst"))])
+    pool = await open_pool(role_dsn(dsn, ANALYST), name="analyst", max_size=1)
+    try:
+        log = DecisionLog(pool)
+        assert [one.corr_id for one in await log.get("c-analyst")] == ["c-analyst"]
+        for relation in DECISIONS:
+            result = await log.run_sql(f"SELECT * FROM {relation}")
+            assert result.rows, relation
+    finally:
+        await pool.close()
+
+
+async def test_the_analyst_reads_nothing_else(dsn: str) -> None:
+    async with session(dsn) as superuser:
+        found = await superuser.fetch(_RELATIONS)
+    others = {row["relname"] for row in found} - set(DECISIONS)
+    assert {"memories", "outbox", "collapse_mirror", "orion_migrations"} <= others
+    async with session(role_dsn(dsn, ANALYST)) as analyst:
+        for relation in sorted(others):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await analyst.fetch(f"SELECT * FROM {relation}")
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("DELETE FROM recall_decisions", asyncpg.ReadOnlySQLTransactionError),
+        ("CREATE TABLE mine (a int)", asyncpg.ReadOnlySQLTransactionError),
+        # Leaving the read-only mode, which everybody may, does not help.
+        (f"{WRITABLE}; DELETE FROM recall_decisions", asyncpg.InsufficientPrivilegeError),
+        (f"{WRITABLE}; CREATE TEMPORARY TABLE mine (a int)", asyncpg.InsufficientPrivilegeError),
+        ("SET ROLE orion_worker", asyncpg.InsufficientPrivilegeError),
+    ],
+)  # fmt: skip
+async def test_the_analyst_writes_nothing(dsn: str, sql: str, error: type[Exception]) -> None:
+    async with session(role_dsn(dsn, ANALYST)) as analyst:
+        with pytest.raises(error):
+            for statement in sql.split("; "):
+                await analyst.execute(statement)

@@ -1,0 +1,207 @@
+"""A whole service with no more rights than deploy/ gives it: bus user `worker`, Postgres role `orion_worker`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from deploy_servers import (
+    PREFIX,
+    GuardedBus,
+    guarded_bus,
+    guarded_postgres,
+    role_dsn,
+    role_passwords,
+    run_program,
+    run_psql,
+    session,
+)
+from executor import command, until
+from serving import caught_up
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.bus.connect import connect
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """A running service, and where it runs."""
+
+    service: Service
+    bus: GuardedBus
+    superuser_dsn: str
+
+    def environment(self, user: str, role: str) -> dict[str, str]:
+        """What compose.yaml gives a command that logs in as these."""
+        return {
+            "ORION_REDIS_URL": self.bus.url(user),
+            "ORION_POSTGRES_DSN": role_dsn(self.superuser_dsn, role),
+            "ORION_ANALYST_DSN": role_dsn(self.superuser_dsn, "orion_analyst"),
+            "ORION_PREFIX": PREFIX,
+            "ORION_DATA_DIR": str(self.service.settings.data_dir),
+        }
+
+
+@pytest.fixture(scope="module")
+async def deployed() -> AsyncGenerator[Deployed]:
+    folder = Path(tempfile.mkdtemp(prefix="orion-deploy-", dir="/tmp"))
+    try:
+        async with guarded_bus() as bus, guarded_postgres() as dsn:
+            assert run_psql(dsn, role_passwords(), "roles.sql", "passwords.sql").returncode == 0
+            code, _, err = await run_program({"ORION_POSTGRES_DSN": role_dsn(dsn, "orion_owner")}, "migrate")
+            assert code == 0, err
+            settings = Settings.read(
+                redis_url=bus.url("worker"),
+                postgres_dsn=role_dsn(dsn, "orion_worker"),
+                data_dir=folder / "data",
+                prefix=PREFIX,
+                refresh_ms=100,
+                claim_idle_ms=500,
+                instance="deployed",
+                decisions_keep_s=0,
+            )
+            async with Service.start(settings) as service:
+                ready = asyncio.Event()
+                serving = asyncio.create_task(service.serve(ready))
+                await ready.wait()
+                yield Deployed(service=service, bus=bus, superuser_dsn=dsn)
+                service.stop()
+                await serving
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def client(deployed: Deployed) -> AsyncGenerator[RecallClient]:
+    async with RecallClient.connect(deployed.bus.url("client"), prefix=PREFIX) as connected:
+        yield connected
+
+
+@pytest.fixture(autouse=True)
+async def nothing_was_denied(deployed: Deployed) -> AsyncGenerator[None]:
+    """The server's own list of what it denied must not name the worker, the client or the operator."""
+    async with connect(deployed.bus.url("admin", "-")) as admin:
+        await command(admin, "ACL", "LOG", "RESET")
+        yield
+        denied = await command(admin, "ACL", "LOG")
+    assert [(line[b"username"], line[b"object"]) for line in map(_as_dict, denied)] == []
+
+
+def _as_dict(line: Any) -> dict[bytes, Any]:
+    return dict(zip(line[::2], line[1::2], strict=True))
+
+
+async def test_store_recall_and_decide(
+    deployed: Deployed, client: RecallClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        receipt = await client.store([{"id": "m-mast", "text": "The mast of the Vega was repaired in Tromsø."}])
+        assert receipt.stored == 1
+        assert (await client.store([{"id": "m-mast", "text": "Another text."}])).stored == 0
+        await caught_up(deployed.service, receipt.position or 0)
+        reply = await client.recall("what happened to the mast of the Vega?")
+        assert reply.error is None
+        assert "Tromsø" in reply.bundle.rendered
+
+        async def written() -> bool:
+            async with session(deployed.superuser_dsn) as superuser:
+                found = await superuser.fetchval(
+                    "SELECT count(*) FROM recall_decisions WHERE outcome = 'ok' AND selected_ids @> '[\"m-mast\"]'"
+                )
+                counted = await superuser.fetchval("SELECT count(*) FROM memory_access WHERE id = 'm-mast'")
+            return bool(found and counted)
+
+        await until(written, "a decision and an access, written by the role orion_worker")
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+async def test_what_cannot_be_read_is_answered_and_kept_and_put_back_by_the_operator(deployed: Deployed) -> None:
+    async with connect(deployed.bus.url("client")) as redis:
+        await redis.xadd(f"{PREFIX}recall.query.v1", {"envelope": "not JSON"})
+    operator = deployed.environment("operator", "orion_worker")
+
+    async def letters() -> list[Any]:
+        code, out, err = await run_program(operator, "dead", "list", "--json")
+        assert code == 0, err
+        return json.loads(out)["letters"]
+
+    async def kept() -> bool:
+        return len(await letters()) == 1
+
+    await until(kept, "a dead letter")
+    code, out, err = await run_program(operator, "dead", "requeue", "--all", "--json")
+    assert (code, len(json.loads(out)["requeued"])) == (0, 1), err
+    await until(kept, "the same letter, dead once more")
+
+
+async def test_the_operator_looks_asks_and_imports(deployed: Deployed, tmp_path: Path) -> None:
+    operator = deployed.environment("operator", "orion_worker")
+    memories = tmp_path / "memories.jsonl"
+    memories.write_text('{"id": "m-imported", "text": "The pilot boat is called Skarv."}\n', "utf-8")
+    code, _, err = await run_program(operator, "import", str(memories))
+    assert code == 0, err
+
+    async def found() -> bool:
+        code, out, err = await run_program(operator, "ask", "what is the pilot boat called?")
+        assert code == 0, err
+        return "Skarv" in out
+
+    await until(found, "the imported memory")
+    code, out, err = await run_program(operator, "status", "--json")
+    assert code == 0, err
+    status = json.loads(out)
+    assert status["bus"]["queries"]["consumers"] == ["deployed"]
+    assert status["postgres"]["memories"]["default"] >= 1
+
+
+async def test_the_analyst_asks_the_log_and_not_the_record(deployed: Deployed, client: RecallClient) -> None:
+    await client.recall("is there anything?")
+    analyst = deployed.environment("operator", "orion_worker")
+
+    async def counted() -> bool:
+        code, out, err = await run_program(
+            analyst, "decisions", "sql", "SELECT count(*) FROM recall_decisions", "--json"
+        )
+        assert code == 0, err
+        return json.loads(out)["rows"][0][0] > 0
+
+    await until(counted, "a decision that the analyst can read")
+    code, _, err = await run_program(analyst, "decisions", "sql", "SELECT * FROM memories")
+    assert code == 1
+    assert "permission denied" in err
+
+
+async def test_a_reply_by_pub_sub(deployed: Deployed) -> None:
+    channel = f"{PREFIX}orion-exec:result:7"
+    async with connect(deployed.bus.url("client")) as redis:
+        listener = cast("Any", redis).pubsub()
+        await listener.subscribe(channel)
+        message = {"correlation_id": "c-channel", "reply_to": channel, "payload": {"fragment": "anything?"}}
+        await redis.xadd(f"{PREFIX}recall.query.v1", {"envelope": json.dumps(message)})
+        async with asyncio.timeout(20):
+            while (heard := await listener.get_message(ignore_subscribe_messages=True, timeout=1)) is None:
+                pass
+        assert json.loads(heard["data"])["correlation_id"] == "c-channel"
+        await listener.aclose()
+
+
+async def test_the_sink_writes_everything_and_meets_no_error(deployed: Deployed, client: RecallClient) -> None:
+    await client.recall("is there anything else?")
+    sink = deployed.service.sink
+    assert sink is not None
+
+    async def done() -> bool:
+        return sink.lag == 0 and sink.counts.trimmed > 0
+
+    await until(done, "a sink that has written and trimmed everything")
+    assert sink.healed.errors == {}
