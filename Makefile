@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 # able to reach it.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: help demo test test-models check bench contracts environment clean
+.PHONY: help demo test test-models test-servers check bench contracts environment clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 …"; exit 1; }
@@ -35,6 +35,9 @@ test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
 
 test-models: ## tests of real sentence-transformers, in an environment of its own; skipped where torch has no CPU build
 	@PYTHON=$(PYTHON) bash tests/models/run.sh
+
+test-servers: $(VENV)/.installed-dev ## the acceptance tests once more, with every store a server by URL
+	ORION_TEST_SERVERS=1 $(BIN)/python -m pytest tests/acceptance
 
 check: $(VENV)/.installed-dev ## format, lint, types
 	$(BIN)/ruff format --check orion_recall tests

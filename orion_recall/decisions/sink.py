@@ -7,6 +7,7 @@ reads no further, so what is queued stays on the stream; a row that Postgres ref
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -104,6 +105,13 @@ class DecisionSink:
                 await self._finish(entries)
                 if len(entries) < BATCH_ROWS:
                     await asyncio.sleep(max(0.0, began + _REST_S - time.monotonic()))
+        except asyncio.CancelledError:
+            # A read that was cut off may have been answered: nobody else would look at that for half a minute.
+            self._stop.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_S):
+                    await self._finish_own_pending()
+            raise
         finally:
             await self._stream.leave()
 

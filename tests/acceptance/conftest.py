@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from orion_recall.sample.timed import sample_memories
+from tests.acceptance.processes import WITH_SERVERS, running_engines, servers_of
 from tests.acceptance.program import Program
 
 
@@ -44,10 +46,25 @@ def program() -> Generator[Program]:
 
 
 @pytest.fixture(scope="session")
-def up() -> Generator[Up]:
+async def servers() -> AsyncGenerator[dict[str, str]]:
+    """The settings that name servers for all stores, when the suite is to run on servers; else none."""
+    async with contextlib.AsyncExitStack() as stack:
+        settings: dict[str, str] = {}
+        if WITH_SERVERS:
+            engines, _ = await stack.enter_async_context(running_engines())
+            settings = {
+                "ORION_REDIS_URL": engines.redis_url,
+                "ORION_POSTGRES_DSN": engines.postgres_dsn,
+                **servers_of(engines).settings,
+            }
+        yield settings
+
+
+@pytest.fixture(scope="session")
+def up(servers: dict[str, str]) -> Generator[Up]:
     """The program, up and filled."""
     for folder in _folder():
-        program = Program(folder)
+        program = Program(folder, servers)
         with program.started("up", "--json") as running:
             ready = running.ready()
             now = datetime.now(UTC)

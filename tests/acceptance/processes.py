@@ -24,8 +24,28 @@ from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import Connection
+from tests.stand_ins.oxigraph import Oxigraph, oxigraph
+from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 CLAIM_IDLE_MS = 1500
+# `make test-servers`: index and graph are separate processes by URL, as bus and Postgres always are here.
+WITH_SERVERS = os.environ.get("ORION_TEST_SERVERS") == "1"
+
+
+@dataclass(slots=True)
+class Servers:
+    """An index and a graph that several workers share."""
+
+    qdrant: QdrantStandIn
+    oxigraph: Oxigraph
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a worker must be told to use them."""
+        return {"ORION_QDRANT_URL": self.qdrant.url, "ORION_SPARQL_URL": self.oxigraph.url}
+
+
+_SERVERS: dict[Path, Servers] = {}
 
 
 @dataclass(slots=True)
@@ -72,6 +92,7 @@ async def start_worker(engines: EmbeddedEngines, data_dir: Path, **environment: 
             "ORION_CLAIM_IDLE_MS": str(CLAIM_IDLE_MS),
             "ORION_REFRESH_MS": "300",
         }
+        | (_SERVERS[engines.data_dir].settings if WITH_SERVERS else {})
         | environment,
     )
     assert process.stdout is not None
@@ -183,13 +204,50 @@ async def executor_for(engines: EmbeddedEngines) -> AsyncGenerator[Executor]:
         await redis.aclose()
 
 
+def servers_of(engines: EmbeddedEngines) -> Servers:
+    """The servers beside these engines."""
+    return _SERVERS[engines.data_dir]
+
+
+@asynccontextmanager
+async def _servers_for(engines: EmbeddedEngines) -> AsyncGenerator[None]:
+    if not WITH_SERVERS:
+        yield
+        return
+    with qdrant_stand_in() as qdrant:
+        async with oxigraph() as graph:
+            _SERVERS[engines.data_dir] = Servers(qdrant, graph)
+            try:
+                yield
+            finally:
+                del _SERVERS[engines.data_dir]
+
+
+@asynccontextmanager
+async def broken_copy(engines: EmbeddedEngines, data_dir: Path, which: str, file: str) -> AsyncGenerator[None]:
+    """The index or graph cannot be used: its file is garbage, or its server is dead until the block ends."""
+    if not WITH_SERVERS:
+        (data_dir / which / file).write_bytes(b"\xff not what it was \xff")
+        yield
+        return
+    servers = _SERVERS[engines.data_dir]
+    if which == "index":
+        servers.qdrant.kill()
+        yield
+        servers.qdrant.start()
+    else:
+        await servers.oxigraph.stop()
+        yield
+        await servers.oxigraph.start()
+
+
 @asynccontextmanager
 async def running_engines() -> AsyncGenerator[tuple[EmbeddedEngines, Path]]:
     """Engines of one's own, and the folder around their data."""
     folder = Path(f"/tmp/orion-acceptance-{os.getpid()}-{uuid4().hex[:8]}")
     folder.mkdir(mode=0o711)
     try:
-        async with EmbeddedEngines.start(folder / "engines") as engines:
+        async with EmbeddedEngines.start(folder / "engines") as engines, _servers_for(engines):
             yield engines, folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -222,7 +280,7 @@ async def store_and_wait(engines: EmbeddedEngines, *workers: WorkerProcess) -> N
             count = await connection.fetchval(
                 "SELECT count(*) FROM projections WHERE position >= (SELECT max(position) FROM outbox)"
             )
-            return count >= 2 * len(workers)
+            return count >= (2 if WITH_SERVERS else 2 * len(workers))  # servers are one copy for all
 
         await wait_until(caught_up, what="every copy to catch up")
     finally:

@@ -13,7 +13,9 @@ import pytest
 from orion_recall.engines.embedded import EmbeddedEngines
 from tests.acceptance.processes import (
     CLAIM_IDLE_MS,
+    WITH_SERVERS,
     assert_once_each,
+    broken_copy,
     executor_for,
     running_engines,
     start_worker,
@@ -121,16 +123,17 @@ async def test_a_broken_copy_degrades_replies_and_is_named(
     whole = await start_worker(engines, data_dir)
     await store_and_wait(engines, whole)
     assert await whole.stop() == 0
-    (data_dir / broken / file).write_bytes(b"\xff not what it was \xff")
-    worker = await start_worker(engines, data_dir)
-    async with executor_for(engines) as executor:
-        await executor.ask("where does crate number 7 stand, Ana?", options={}, profile="deep.graph.v1")
-        await assert_once_each(executor, engines)
-        bundle = executor.replies[executor.sent[0]][0]["bundle"]
-        stats = bundle["stats"]
-        assert stats["outcome"] == "degraded"
-        failed = {name for name, source in stats["sources"].items() if source["status"] == "failed"}
-        assert failed == silent
-        assert all(broken in stats["sources"][name]["error"] for name in silent)
-        assert bundle["items"]
-    assert await worker.stop() == 0
+    async with broken_copy(engines, data_dir, broken, file):
+        worker = await start_worker(engines, data_dir)
+        async with executor_for(engines) as executor:
+            await executor.ask("where does crate number 7 stand, Ana?", options={}, profile="deep.graph.v1")
+            await assert_once_each(executor, engines)
+            bundle = executor.replies[executor.sent[0]][0]["bundle"]
+            stats = bundle["stats"]
+            assert stats["outcome"] == "degraded"
+            failed = {name for name, source in stats["sources"].items() if source["status"] == "failed"}
+            assert failed == silent
+            named = "SPARQL server" if WITH_SERVERS and broken == "graph" else broken
+            assert all(named in stats["sources"][name]["error"] for name in silent)
+            assert bundle["items"]
+        assert await worker.stop() == 0

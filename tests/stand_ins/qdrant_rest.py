@@ -41,6 +41,9 @@ class Stand:
             ("PUT", "/points"): self._upsert,
             ("POST", "/points"): self._retrieve,
             ("POST", "/points/query/batch"): self._query,
+            ("POST", "/points/query"): self._query_one,
+            ("POST", "/points/count"): lambda name, _: _plain(self._client.count(name)),
+            ("POST", "/points/scroll"): self._scroll,
             ("POST", "/facet"): self._facet,
         }
 
@@ -90,6 +93,14 @@ class Stand:
     def _query(self, name: str, body: Body) -> Any:
         wanted = qm.QueryRequestBatch.model_validate_json(body)
         return _plain(self._client.query_batch_points(name, wanted.searches))
+
+    def _query_one(self, name: str, body: Body) -> Any:
+        return _plain(self._client.query_batch_points(name, [qm.QueryRequest.model_validate_json(body)])[0])
+
+    def _scroll(self, name: str, body: Body) -> Any:
+        wanted = qm.ScrollRequest.model_validate_json(body)
+        points, _ = self._client.scroll(name, limit=wanted.limit or 10)
+        return {"points": _plain(points), "next_page_offset": None}
 
     def _facet(self, name: str, body: Body) -> Any:
         wanted = qm.FacetRequest.model_validate_json(body)
