@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.acceptance.conftest import Up
+from tests.acceptance.processes import WITH_SERVERS
 from tests.acceptance.program import Program, processes_on
 
 pytestmark = pytest.mark.acceptance
@@ -78,6 +79,7 @@ def test_a_worker_without_a_bus_says_what_to_do(program: Program) -> None:
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.skipif(WITH_SERVERS, reason="servers are held by nobody")
 def test_a_worker_whose_index_another_one_holds_says_who(up: Up) -> None:
     program = up.program.with_settings(ORION_REDIS_URL=up.ready["bus_url"])
     ended = program.run("worker", "--json")

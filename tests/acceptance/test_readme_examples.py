@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import running_engines, start_worker, store_and_wait
+from tests.acceptance.processes import WITH_SERVERS, running_engines, start_worker, store_and_wait
 
 pytestmark = pytest.mark.acceptance
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -23,6 +23,7 @@ def example(name: str) -> Any:
     return names[name]
 
 
+@pytest.mark.skipif(WITH_SERVERS, reason="the third way reads a worker's own folder")
 async def test_the_three_ways_of_asking_find_the_memory() -> None:
     async with running_engines() as (engines, folder):
         worker = await start_worker(engines, folder / "a")
