@@ -36,7 +36,7 @@ def up(
     """Run everything here: bus, Postgres, index, graph and one worker.
 
     Runs until Ctrl-C or SIGTERM. An engine whose address is in the environment (ORION_REDIS_URL,
-    ORION_POSTGRES_DSN) is used where it is; the others are started on the data folder. With --json the first
+    ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the data folder. With --json the first
     line, written once queries are being taken, is one object with bus_url and postgres_dsn.
 
     Example: `orion-recall up --data .orion`, then in another terminal:
@@ -88,6 +88,7 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         f"  Postgres  {ready['postgres_dsn']}",
         f"  data      {ready['data_dir']}",
         f"  copies    index at {ready['index_position']}, graph at {ready['graph_position']}",
+        *(f"  broken    {part}: {why}" for part, why in opened.broken.items()),
         f"  profiles  {', '.join(ready['profiles'])}",
         *((f"  health    {ready['health_url']}/ready",) if ready["health_url"] else ()),
         "",

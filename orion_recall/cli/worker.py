@@ -23,8 +23,9 @@ def worker(as_json: JsonFlag = False) -> None:
     """Run one worker on the engines that the environment names.
 
     ORION_REDIS_URL is the bus (required), ORION_POSTGRES_DSN the record and decision log, ORION_DATA_DIR the
-    folder of this worker's own index and graph. SIGTERM or Ctrl-C: it takes nothing more, answers what it holds
-    and ends; a second one ends it at once.
+    folder of this worker's own index and graph, unless they are servers (ORION_QDRANT_URL,
+    ORION_SPARQL_URL). SIGTERM or Ctrl-C: it takes nothing more, answers what it holds and ends; a second one ends
+    it at once.
 
     Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
     ORION_DATA_DIR=/var/lib/orion orion-recall worker`
