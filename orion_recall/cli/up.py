@@ -36,8 +36,9 @@ def up(
     """Run everything here: bus, Postgres, index, graph and one worker.
 
     Runs until Ctrl-C or SIGTERM. An engine whose address is in the environment (ORION_REDIS_URL,
-    ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the data folder. With --json the first
-    line, written once queries are being taken, is one object with bus_url and postgres_dsn.
+    ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the data
+    folder. With --json the first line, written once queries are being taken, is one object with bus_url and
+    postgres_dsn.
 
     Example: `orion-recall up --data .orion`, then in another terminal:
     `orion-recall ask "What is wrong with the crane?" --data .orion`
