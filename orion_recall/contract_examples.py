@@ -274,7 +274,7 @@ def _receipt() -> Json:
             {
                 "id": "mem-03",
                 "status": "conflict",
-                "reason": "the id holds other content: a changed memory needs an id of its own",
+                "reason": "the id holds other content: send memory.update.v1 to change it, or take another id",
             },
         ],
     }

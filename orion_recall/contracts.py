@@ -307,6 +307,10 @@ class MemoryV1(_Message):
     source: Annotated[str, Field(max_length=512)] | None = None
     uri: Annotated[str, Field(max_length=4096)] | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    confidence: Annotated[float, Field(ge=0, le=1, strict=False)] | None = Field(
+        default=None, description="how sure the sender is"
+    )
+    supersedes: Strings = Field(default=(), description="ids of memories that this one takes the place of")
 
 
 class MemoryStoreV1(_Message):

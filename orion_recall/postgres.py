@@ -41,6 +41,8 @@ _IDENTIFIER = re.compile(r"[^\W\d][\w$]*", re.UNICODE)
 _AWAY_CLASSES = ("08", "53", "57", "58")
 _READ_ONLY = "25006"
 _NO_RIGHT = "42501"
+# Data that Postgres refuses: values (22), constraints (23), limits such as an index row's size (54).
+_REFUSED_CLASSES = ("22", "23", "54")
 
 POSTGRES_ERRORS: tuple[type[Exception], ...] = (
     asyncpg.PostgresError,
@@ -192,6 +194,12 @@ def sqlstate(error: BaseException) -> str | None:
     """The five-character SQLSTATE, when the server gave one."""
     state = getattr(error, "sqlstate", None)
     return state if isinstance(state, str) else None
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the data is to blame: the server says so, or the driver cannot encode it."""
+    state = sqlstate(error)
+    return isinstance(error, ValueError) if state is None else state[:2] in _REFUSED_CLASSES
 
 
 def is_connection_lost(error: BaseException) -> bool:

@@ -116,7 +116,8 @@ class Statement:
 class Memory:
     """One memory as the record holds it, with what was computed when it was written.
 
-    `entities` holds the given and the extracted ones, as written. Times are epoch seconds.
+    `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
+    every change of what it says. `supersedes` is only told when a memory is stored: the record keeps it on the others.
     """
 
     tenant: str
@@ -142,6 +143,19 @@ class Memory:
     source: str | None = None
     uri: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    version: int = 1
+    confidence: float | None = None
+    given_entities: tuple[str, ...] = ()
+    extracted_by: str = "light"
+    extraction_note: str | None = None
+    superseded_by: str | None = None
+    deleted_at: float | None = None
+    supersedes: tuple[str, ...] = ()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is to be found: neither deleted nor replaced by another."""
+        return self.deleted_at is None and self.superseded_by is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +169,10 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One step of the outbox: a memory to project, with the turns beside it. Positions only grow."""
+    """One step of the outbox: a memory to project as it is now, with the turns beside it. Positions only grow.
+
+    A memory that is not live is to be taken out of the copy, with all that only it told.
+    """
 
     position: int
     memory: Memory

@@ -6,10 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import cast
 
-from orion_recall.contracts import MemoryV1
+from pydantic import JsonValue as PydanticJson
+
+from orion_recall.contracts import MemoryKind, MemoryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extract import extract
 from orion_recall.text import one_line, simhash, storable, storable_json, text_hash
@@ -19,6 +21,8 @@ from orion_recall.values import JsonValue, Memory
 _LAST_SECOND = 253_402_300_799.0
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
+# Fields that hashes of memories stored before them do not know: left out while they say nothing. Nought says something.
+_ADDED_LATER = ("confidence", "supersedes")
 
 
 def compose(message: MemoryV1, default_tenant: str) -> Memory:
@@ -61,6 +65,36 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         source=_text(message.source),
         uri=_text(message.uri),
         metadata=metadata,
+        confidence=message.confidence,
+        given_entities=given,
+        supersedes=_unique(map(storable, message.supersedes)),
+    )
+
+
+def as_message(memory: Memory) -> MemoryV1:
+    """The memory as it would be sent to be stored: composed again it has the same content hash."""
+    return MemoryV1(
+        id=memory.id,
+        text=memory.text,
+        tenant=memory.tenant,
+        user_id=memory.user_id,
+        agent_id=memory.agent_id,
+        run_id=memory.run_id,
+        session_id=memory.session_id,
+        node_id=memory.node_id,
+        kind=cast("MemoryKind", memory.kind),
+        speaker=memory.speaker,
+        title=memory.title,
+        occurred_at=_moment(memory.occurred_at),
+        occurred_until=_moment(memory.occurred_until),
+        mentioned_at=_moment(memory.mentioned_at),
+        tags=memory.tags,
+        entities=memory.given_entities,
+        source=memory.source,
+        uri=memory.uri,
+        metadata=cast("dict[str, PydanticJson]", dict(memory.metadata)),
+        confidence=memory.confidence,
+        supersedes=memory.supersedes,
     )
 
 
@@ -71,12 +105,19 @@ def content_hash(message: MemoryV1) -> str:
     another spelling is the same.
     """
     content = message.model_dump(mode="json", exclude={"id", "tenant"})
+    for name in _ADDED_LATER:
+        if content[name] in (None, []):
+            del content[name]
     canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _text(value: str | None) -> str | None:
     return None if value is None else storable(value)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _seconds(moment: datetime | None) -> float | None:

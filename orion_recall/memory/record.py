@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.memory import record_sql as sql
-from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, reason, sqlstate
+from orion_recall.memory.journey import supersede
+from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.values import Change, Memory
 
 Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
-
-# Data that Postgres refuses: values (22), constraints (23), limits such as an index row's size (54).
-_REFUSED_CLASSES = ("22", "23", "54")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +50,7 @@ class CopyPosition:
 class _Held:
     content_hash: str
     position: int
+    deleted: bool
 
 
 class Record:
@@ -63,7 +62,7 @@ class Record:
     async def store(self, memories: Sequence[Memory]) -> StoreResult:
         """Stores a batch in one transaction; what has the same id and content already is unchanged.
 
-        A memory that Postgres refuses is rejected alone. The turns right beside a new one go to the outbox
+        A memory that Postgres refuses is rejected alone; what a new one supersedes is not recalled any more. The turns right beside a new one go to the outbox
         again, after it: what is projected of them names their neighbours.
         """
         if not memories:
@@ -75,7 +74,8 @@ class Record:
             stored = await _insert(connection, memories, 0, refused)
             kept = [memory for index, memory in enumerate(memories) if index not in refused]
             held = await _held(connection, kept)
-        return _judge(memories, stored, held, refused)
+            unknown = await _supersede(connection, kept, stored)
+        return _judge(memories, stored, held, refused, unknown)
 
     async def changes(self, after: int, limit: int) -> list[Change]:
         """The outbox behind a position, in order, each with the turns beside it as they are now.
@@ -137,7 +137,7 @@ async def _insert(
             given = [sql.to_row(memory, ordinal) for ordinal, memory in enumerate(memories)]
             rows = await connection.fetch(sql.STORE, given)
     except POSTGRES_ERRORS as error:
-        if not _is_refusal(error):
+        if not is_refusal(error):
             raise
         if len(memories) == 1:
             refused[first] = reason(error)
@@ -149,23 +149,35 @@ async def _insert(
     return stored | await _insert(connection, memories[middle:], first + middle, refused)
 
 
-def _is_refusal(error: BaseException) -> bool:
-    """Whether the data is to blame: the server says so, or the driver cannot encode it."""
-    state = sqlstate(error)
-    return isinstance(error, ValueError) if state is None else state[:2] in _REFUSED_CLASSES
-
-
 async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, _Held]:
     keys = list(dict.fromkeys((memory.tenant, memory.id) for memory in memories))
     rows = await connection.fetch(sql.HELD, [tenant for tenant, _ in keys], [name for _, name in keys])
     return {
-        (row["tenant"], row["id"]): _Held(content_hash=row["content_hash"], position=row["position"])
+        (row["tenant"], row["id"]): _Held(
+            content_hash=row["content_hash"], position=row["position"], deleted=row["deleted"]
+        )
         for row in rows
     }
 
 
+async def _supersede(connection: Connection, memories: Sequence[Memory], stored: set[_Key]) -> dict[_Key, str]:
+    """Puts the new memories in the place of those they name; by key, what is to be said of names nobody holds."""
+    unknown: dict[_Key, str] = {}
+    for memory in memories:
+        key = (memory.tenant, memory.id)
+        if memory.supersedes and key in stored:
+            held = await supersede(connection, memory.tenant, memory.supersedes, memory.id)
+            if absent := [name for name in memory.supersedes if name not in held]:
+                unknown[key] = f"supersedes: no memory has the id {absent[0]!r}"
+    return unknown
+
+
 def _judge(
-    memories: Sequence[Memory], stored: set[_Key], held: dict[_Key, _Held], refused: dict[int, str]
+    memories: Sequence[Memory],
+    stored: set[_Key],
+    held: dict[_Key, _Held],
+    refused: dict[int, str],
+    unknown: dict[_Key, str],
 ) -> StoreResult:
     """Of equal ids in one batch the first one is stored, and the others are judged against it."""
     verdicts: list[Verdict] = []
@@ -176,11 +188,17 @@ def _judge(
         if index in refused:
             verdicts.append(Verdict(id=memory.id, status="rejected", reason=refused[index]))
             continue
-        if held[key].content_hash != memory.content_hash:
-            why = "the id holds other content: a changed memory needs an id of its own"
+        if held[key].deleted:
+            why = "the memory of this id was deleted, and a deleted memory never comes back: take another id"
             verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
             continue
-        verdicts.append(Verdict(id=memory.id, status="stored" if key in unclaimed else "unchanged"))
+        if held[key].content_hash != memory.content_hash:
+            why = "the id holds other content: send memory.update.v1 to change it, or take another id"
+            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
+            continue
+        is_new = key in unclaimed
+        status: Status = "stored" if is_new else "unchanged"
+        verdicts.append(Verdict(id=memory.id, status=status, reason=unknown.get(key) if is_new else None))
         unclaimed.discard(key)
         positions.append(held[key].position)
     return StoreResult(verdicts=tuple(verdicts), position=max(positions, default=None))

@@ -13,8 +13,10 @@ from orion_recall.values import Memory, Neighbour, Statement
 # Any fixed number: it is the name of the lock that puts writers of the outbox in a row.
 LOCK_OUTBOX: LiteralString = "SELECT pg_advisory_xact_lock(7402116890)"
 
-_TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at"))
-_LISTS = frozenset(("tags", "entities"))
+_TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
+_LISTS = frozenset(("tags", "entities", "given_entities"))
+# Of what a memory is made of, what is not a column of its own row.
+_NOT_HELD = frozenset(("supersedes",))
 
 # New memories in the order given, then the outbox: first the new ones, then the turns beside them that were
 # there already, because their own neighbours have changed. The inner SELECTs see the table as it was before.
@@ -23,16 +25,17 @@ WITH stored AS (
     INSERT INTO memories (
         tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
         occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
-        content_hash
+        content_hash, confidence, given_entities, extracted_by, extraction_note
     )
     SELECT tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id,
         occurred_at, occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata,
-        text_hash, simhash, content_hash
+        text_hash, simhash, content_hash, confidence, given_entities, extracted_by, extraction_note
     FROM json_to_recordset($1::json) AS given (
         ordinal int, tenant text, id text, text text, kind text, title text, speaker text, session_id text,
         node_id text, user_id text, agent_id text, run_id text, occurred_at timestamptz,
         occurred_until timestamptz, mentioned_at timestamptz, tags text[], entities text[], statements jsonb,
-        source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text
+        source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text,
+        confidence real, given_entities text[], extracted_by text, extraction_note text
     )
     ORDER BY ordinal
     ON CONFLICT (tenant, id) DO NOTHING
@@ -41,12 +44,12 @@ WITH stored AS (
     SELECT DISTINCT s.tenant, turn.id, turn.seq
     FROM stored s CROSS JOIN LATERAL (
         (SELECT n.id, n.seq FROM memories n
-         WHERE n.tenant = s.tenant AND n.session_id = s.session_id
+         WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
            AND (coalesce(n.ts, '-infinity'), n.seq) < (s.at, s.seq)
          ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1)
         UNION ALL
         (SELECT n.id, n.seq FROM memories n
-         WHERE n.tenant = s.tenant AND n.session_id = s.session_id
+         WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
            AND (coalesce(n.ts, '-infinity'), n.seq) > (s.at, s.seq)
          ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1)
     ) AS turn
@@ -55,13 +58,16 @@ WITH stored AS (
     SELECT tenant, id, 'upsert' FROM (
         SELECT tenant, id, 0 AS part, seq FROM stored UNION ALL SELECT tenant, id, 1, seq FROM beside
     ) AS both_parts ORDER BY part, seq
+), told AS (
+    INSERT INTO memory_history (tenant, memory_id, version, op)
+    SELECT tenant, id, 1, 'add' FROM stored ORDER BY seq
 )
 SELECT tenant, id FROM stored
 """
 
 # What the record holds under the given names, and where in the outbox each was put in first.
 HELD: LiteralString = """
-SELECT m.tenant, m.id, m.content_hash,
+SELECT m.tenant, m.id, m.content_hash, m.deleted_at IS NOT NULL AS deleted,
     (SELECT min(o.position) FROM outbox o WHERE o.tenant = m.tenant AND o.memory_id = m.id) AS position
 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
 JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
@@ -75,13 +81,13 @@ FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
 JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
 LEFT JOIN LATERAL (
     SELECT n.id, n.text, n.speaker FROM memories n
-    WHERE n.tenant = m.tenant AND n.session_id = m.session_id
+    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
       AND (coalesce(n.ts, '-infinity'), n.seq) < (coalesce(m.ts, '-infinity'), m.seq)
     ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1
 ) AS previous ON true
 LEFT JOIN LATERAL (
     SELECT n.id, n.text, n.speaker FROM memories n
-    WHERE n.tenant = m.tenant AND n.session_id = m.session_id
+    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
       AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(m.ts, '-infinity'), m.seq)
     ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
 ) AS following ON true
@@ -126,7 +132,7 @@ def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
 
 def to_memory(row: Row) -> Memory:
     """The memory that a row of `memories` holds."""
-    values: dict[str, Any] = {field.name: row[field.name] for field in fields(Memory)}
+    values: dict[str, Any] = {name.name: row[name.name] for name in fields(Memory) if name.name not in _NOT_HELD}
     for name in _TIMES:
         values[name] = None if values[name] is None else values[name].timestamp()
     for name in _LISTS:

@@ -1,6 +1,14 @@
--- All that a worker does with the record. The record is written once: memories and outbox are never changed in place.
-REVOKE ALL ON memories, outbox, projections, memory_access, collapse_mirror FROM orion_worker;
-GRANT SELECT, INSERT ON memories, outbox TO orion_worker;
+-- All that a worker does with the record. Of a memory it changes what becomes of it, and never whose it is; the
+-- outbox is only added to.
+REVOKE ALL ON memories, memory_history, memory_requests, outbox, projections, memory_access, recall_feedback,
+    collapse_mirror FROM orion_worker;
+GRANT SELECT, INSERT ON memories, memory_history, memory_requests, outbox, recall_feedback TO orion_worker;
+GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
+    occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
+    content_hash, confidence, given_entities, extracted_by, extraction_note, version, updated_at, superseded_by,
+    deleted_at) ON memories TO orion_worker;
+GRANT UPDATE (before) ON memory_history TO orion_worker;
 GRANT SELECT, INSERT, UPDATE ON projections, memory_access TO orion_worker;
 GRANT SELECT ON collapse_mirror TO orion_worker;
-GRANT USAGE ON SEQUENCE memories_seq_seq, outbox_position_seq TO orion_worker;
+GRANT USAGE ON SEQUENCE memories_seq_seq, outbox_position_seq, memory_history_id_seq, recall_feedback_id_seq
+    TO orion_worker;

@@ -60,7 +60,7 @@ def record_query(request: SearchRequest) -> tuple[str, list[Any]]:
     if not some:
         return "", []
     values: list[Any] = [" ".join(every), " or ".join(some), request.limit]
-    scope = _conditions(request.scope, values)
+    scope = f"live AND {_conditions(request.scope, values)}"
     every_word, some_words = (f"websearch_to_tsquery('english', ${place})" for place in (1, 2))
     return (
         f"WITH every AS (SELECT {_COLUMNS}, 1.0 AS base FROM memories "  # noqa: S608 (values are parameters)

@@ -172,7 +172,7 @@ async def test_the_turns_beside_are_found_by_an_index(pool: Pool, record: Record
         plan = "\n".join(
             row[0]
             for row in await connection.fetch(
-                "EXPLAIN SELECT n.id FROM memories n WHERE n.tenant = 'acme' AND n.session_id = 's' "
+                "EXPLAIN SELECT n.id FROM memories n WHERE n.tenant = 'acme' AND n.session_id = 's' AND n.live "
                 "AND (coalesce(n.ts, '-infinity'), n.seq) < ('2026-03-01'::timestamptz, 7) "
                 "ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1"
             )
