@@ -117,7 +117,7 @@ class Memory:
     """One memory as the record holds it, with what was computed when it was written.
 
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
-    every change of what it says. `supersedes` is only told when a memory is stored: the record keeps it on the others.
+    every change of what it says. `supersedes` is only told when it is stored: the record keeps it on the others.
     """
 
     tenant: str
