@@ -21,7 +21,7 @@ from orion_recall.values import JsonValue, Memory
 _LAST_SECOND = 253_402_300_799.0
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
-# Fields that hashes of memories stored before them do not know: left out while they say nothing. Nought says something.
+# Fields that hashes of memories stored before them do not know: left out while they say nothing.
 _ADDED_LATER = ("confidence", "supersedes")
 
 

@@ -65,7 +65,7 @@ WHERE tenant = $1 AND id = ANY($2::text[])
 ERASE: LiteralString = """
 UPDATE memories SET text = '', title = NULL, speaker = NULL, tags = '{}', entities = '{}', statements = '[]',
     source = NULL, uri = NULL, metadata = '{}', text_hash = '', simhash = NULL, content_hash = '',
-    confidence = NULL, given_entities = '{}', extraction_note = NULL
+    confidence = NULL, given_entities = '{}', extraction_note = NULL, version = version + 1
 WHERE tenant = $1 AND id = ANY($2::text[])
 """
 

@@ -63,7 +63,8 @@ class Record:
         """Stores a batch in one transaction; what has the same id and content already is unchanged.
 
         A memory that Postgres refuses is rejected alone; what a new one supersedes is not recalled any more. The
-        turns right beside a new one go to the outbox again, after it: what is projected of them names their neighbours.
+        turns right beside a new one go to the outbox again, after it: what is projected of them names their
+        neighbours.
         """
         if not memories:
             return StoreResult(verdicts=(), position=None)

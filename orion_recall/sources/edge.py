@@ -24,10 +24,20 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
 from orion_recall.sources.edge_places import build_place, is_complete, live_place, swap, tidy
-from orion_recall.sources.edge_points import entity_points, memory_points, scope_filter
+from orion_recall.sources.edge_points import scope_filter
+from orion_recall.sources.edge_writes import carry_out, read_held, read_versions
 from orion_recall.sources.engine_threads import EngineThreads, translated
 from orion_recall.sources.index_card import IndexCard
-from orion_recall.sources.points import KEYWORD_FIELDS, SPARSE_VECTORS, memory_view
+from orion_recall.sources.points import (
+    KEYWORD_FIELDS,
+    SPARSE_VECTORS,
+    HeldPoint,
+    IndexStep,
+    Name,
+    index_step,
+    keys_of,
+    memory_view,
+)
 from orion_recall.values import Change, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
@@ -172,28 +182,48 @@ class EdgeIndex:
         """Put changes into the index, in order, and move the position. Again is harmless."""
         if not changes:
             return
-        points = [
-            *await memory_points(changes, self.embedder, self.sparse),
-            *entity_points(changes, self.sparse),
-        ]
-        if self._card is None:
+        held = await self._held_of(keys_of(changes)) if self._card is not None else {}
+        step = await index_step(changes, held, self.embedder, self.sparse)
+        if self._card is None:  # a server that embeds may not have told its model before it was first asked
             mine = IndexCard.of(self.embedder)
             await self._writer.run(lambda: self._make(mine))
         self._refuse_another_model()
-        await self._writer.run(lambda: self._write(points, changes[-1].position))
-        for change in changes:
-            speaker, tenant = change.memory.speaker, change.memory.tenant
-            if speaker and tenant in self._speakers:
-                self._speakers[tenant] |= {speaker}
-        self._since_optimised += len(points)
+        await self._writer.run(lambda: self._write(step, changes[-1].position))
+        self._note_speakers(changes)
+        self._since_optimised += len(step.points) + len(step.gone)
         if self._since_optimised >= _OPTIMISE_AFTER:
             self._optimise_beside()
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the index holds, by key."""
+        shard = self._open_shard()
+        return await self._readers.run(lambda: read_versions(shard))
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Takes memories out that the record knows nothing of; the position stays."""
+        held = await self._held_of(keys)
+        forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
+        step = IndexStep(points=[], gone=list(keys), forgotten=forgotten)
+        await self._writer.run(lambda: self._write(step, self.position))
+        self._speakers.clear()
 
     async def optimise(self) -> None:
         """Build the search structures for what was written. Searches are right before it, only slower."""
         self._since_optimised = 0
         shard = self._open_shard()
         await self._writer.run(lambda: cast("None", shard.optimize()))
+
+    async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
+        shard = self._open_shard()
+        return await self._writer.run(lambda: read_held(shard, keys))
+
+    def _note_speakers(self, changes: Sequence[Change]) -> None:
+        for tenant in {change.memory.tenant for change in changes if change.memory.tenant in self._speakers}:
+            mine = [change.memory for change in changes if change.memory.tenant == tenant]
+            if any(memory.version > 1 or not memory.is_live for memory in mine):
+                del self._speakers[tenant]  # somebody may have fallen silent: asked anew
+            else:
+                self._speakers[tenant] |= {memory.speaker for memory in mine if memory.speaker}
 
     def _optimise_beside(self) -> None:
         if self._optimising is None or self._optimising.done():
@@ -269,10 +299,10 @@ class EdgeIndex:
             raise SourceError(misfit)
         self._is_the_embedders = True
 
-    def _write(self, points: list[qe.Point], position: int) -> None:
+    def _write(self, step: IndexStep, position: int) -> None:
         shard, card = self._open_shard(), self._card
         assert card is not None  # an open shard has one
-        shard.update(qe.UpdateOperation.upsert_points(points))
+        carry_out(shard, step)
         # First the data, then the claim that it is there: a crash between the two writes it again.
         shard.flush()
         self._write_card(replace(card, position=position))

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import qdrant_edge as qe
 
-from orion_recall.models.embedder import Embedder
-from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.points import IndexPoint, entities_as_points, memories_as_points
-from orion_recall.values import Change, Scope
-
-
-async def memory_points(changes: Sequence[Change], embedder: Embedder, sparse: SparseEncoder) -> list[qe.Point]:
-    """One point a memory, with its dense, text and context vectors."""
-    return [_point(one) for one in await memories_as_points(changes, embedder, sparse)]
-
-
-def entity_points(changes: Sequence[Change], sparse: SparseEncoder) -> list[qe.Point]:
-    """One point for every entity named, found by the words of its name."""
-    return [_point(one) for one in entities_as_points(changes, sparse)]
+from orion_recall.models.sparse import SparseTerms
+from orion_recall.sources.points import IndexPoint
+from orion_recall.values import Scope
 
 
 def scope_filter(scope: Scope) -> qe.Filter:
@@ -42,7 +29,8 @@ def _is(key: str, value: str) -> qe.FieldCondition:
     return qe.FieldCondition(key, match=qe.MatchValue(value))
 
 
-def _point(one: IndexPoint) -> qe.Point:
+def edge_point(one: IndexPoint) -> qe.Point:
+    """A point as Edge takes it."""
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
     if one.dense is not None:
         vectors["dense"] = list(one.dense)

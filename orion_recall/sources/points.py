@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
 from orion_recall.text import memory_key, number_of
-from orion_recall.values import Change, MemoryView
+from orion_recall.values import Change, Memory, MemoryView
 
-KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "entities", "speaker")
+KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker")
 SPARSE_VECTORS = ("text", "context", "entity")
 _ENTITY = "entity\x1f"
 
@@ -25,37 +25,113 @@ class IndexPoint(NamedTuple):
     payload: dict[str, Any]
 
 
-async def memories_as_points(
-    changes: Sequence[Change], embedder: Embedder, sparse: SparseEncoder
-) -> list[IndexPoint]:
-    """One point a memory, with its dense, text and context vectors."""
-    vectors = await embedder.embed_documents([dense_form(change.memory) for change in changes])
-    return [
+class HeldPoint(NamedTuple):
+    """What an index holds of a memory: version, the folded names it gives, and its dense vector if it was read."""
+
+    tenant: str
+    version: int
+    names: frozenset[str]
+    dense: Sequence[float] | None
+
+
+class Name(NamedTuple):
+    """An entity of a tenant, folded."""
+
+    tenant: str
+    folded: str
+
+    @property
+    def key(self) -> int:
+        """The key of its point."""
+        return number_of(_ENTITY + self.tenant, self.folded)
+
+
+class IndexStep(NamedTuple):
+    """What a batch of changes does to an index.
+
+    `points` are to be written, `gone` are keys to be taken out. `forgotten` are names that these memories gave and
+    give no longer: one that no other memory gives is to go too. All of it can be done again.
+    """
+
+    points: list[IndexPoint]
+    gone: list[int]
+    forgotten: list[Name]
+
+
+def keys_of(changes: Sequence[Change]) -> list[int]:
+    """The keys of the memories that the changes are about, each once."""
+    return list(dict.fromkeys(memory_key(change.memory.tenant, change.memory.id) for change in changes))
+
+
+async def index_step(
+    changes: Sequence[Change], held: Mapping[int, HeldPoint], embedder: Embedder, sparse: SparseEncoder
+) -> IndexStep:
+    """What is to be done, given what the index holds of the changes' memories.
+
+    A memory that says what it said when it was embedded is not embedded again: its neighbours have changed.
+    """
+    latest = {memory_key(change.memory.tenant, change.memory.id): change for change in changes}
+    live = {key: change for key, change in latest.items() if change.memory.is_live}
+    vectors = await _vectors(live, held, embedder)
+    points = [
         IndexPoint(
-            key=memory_key(change.memory.tenant, change.memory.id),
-            dense=vector.tolist(),
+            key=key,
+            dense=vectors[key],
             sparse={
                 "text": sparse.encode_document(keyword_form(change.memory)),
                 "context": sparse.encode_document(context_form(change)),
             },
             payload=_payload(change),
         )
-        for change, vector in zip(changes, vectors, strict=True)
+        for key, change in live.items()
     ]
+    told = {Name(change.memory.tenant, name) for change in live.values() for name in _names(change.memory)}
+    before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}
+    return IndexStep(
+        points=[*points, *_entities(live.values(), sparse)],
+        gone=[key for key in latest if key not in live],
+        forgotten=sorted(before - told),
+    )
 
 
-def entities_as_points(changes: Sequence[Change], sparse: SparseEncoder) -> list[IndexPoint]:
+async def _vectors(
+    live: Mapping[int, Change], held: Mapping[int, HeldPoint], embedder: Embedder
+) -> dict[int, Sequence[float]]:
+    vectors: dict[int, Sequence[float]] = {}
+    for key, change in live.items():
+        one = held.get(key)
+        if one is not None and one.dense is not None and one.version == change.memory.version:
+            vectors[key] = one.dense
+    new = [key for key in live if key not in vectors]
+    made = await embedder.embed_documents([dense_form(live[key].memory) for key in new]) if new else ()
+    return vectors | {key: vector.tolist() for key, vector in zip(new, made, strict=True)}
+
+
+def _entities(changes: Iterable[Change], sparse: SparseEncoder) -> list[IndexPoint]:
     """One point for every entity named, found by the words of its name."""
-    named = {(change.memory.tenant, entity) for change in changes for entity in change.memory.entities}
+    spelt: dict[Name, str] = {}
+    for change in changes:
+        for label in change.memory.entities:
+            spelt.setdefault(Name(change.memory.tenant, label.casefold()), label)
     return [
         IndexPoint(
-            key=number_of(_ENTITY + tenant, entity.casefold()),
+            key=name.key,
             dense=None,
-            sparse={"entity": sparse.encode_document(entity)},
-            payload={"tenant": tenant, "label": entity},
+            sparse={"entity": sparse.encode_document(label)},
+            payload={"tenant": name.tenant, "label": label},
         )
-        for tenant, entity in sorted(named)
+        for name, label in sorted(spelt.items())
     ]
+
+
+def held_point(payload: Mapping[str, Any], dense: Sequence[float] | None) -> HeldPoint:
+    """What the payload and the vector of a memory's point say."""
+    return HeldPoint(
+        tenant=payload["tenant"],
+        version=payload["version"],
+        names=frozenset(payload.get("names", ())),
+        dense=dense,
+    )
 
 
 def memory_view(payload: Mapping[str, Any]) -> MemoryView:
@@ -98,9 +174,15 @@ def _payload(change: Change) -> dict[str, Any]:
         "source": memory.source,
         "tags": list(memory.tags) or None,
         "entities": list(memory.entities) or None,
+        "names": sorted(_names(memory)) or None,
+        "version": memory.version,
         "beside": _beside(change) or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _names(memory: Memory) -> frozenset[str]:
+    return frozenset(label.casefold() for label in memory.entities)
 
 
 def _beside(change: Change) -> list[int]:

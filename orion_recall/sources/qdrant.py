@@ -19,7 +19,16 @@ from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.index_card import FORMAT, IndexCard
-from orion_recall.sources.points import IndexPoint, entities_as_points, memories_as_points, memory_view
+from orion_recall.sources.points import (
+    HeldPoint,
+    IndexPoint,
+    IndexStep,
+    Name,
+    held_point,
+    index_step,
+    keys_of,
+    memory_view,
+)
 from orion_recall.sources.qdrant_points import QdrantWords, scored
 from orion_recall.sources.qdrant_server import CollectionLost, QdrantServer
 from orion_recall.text import number_of
@@ -33,6 +42,7 @@ log = logging.getLogger("orion_recall.sources")
 _CARD = number_of("card\x1f", "index")
 # Far below a server's limit of 32 MiB a request, with memories as long as they may be.
 _AT_ONCE = 50
+_PAGE = 1000
 _SPEAKERS_KNOWN_S = 5.0
 _MOST_TENANTS = 10_000
 
@@ -151,15 +161,10 @@ class QdrantIndex:
         """
         if not changes:
             return
-        made = [
-            *await memories_as_points(changes, self.embedder, self.sparse),
-            *entities_as_points(changes, self.sparse),
-        ]
-        points = list({point.key: point for point in made}.values())  # of one memory the last one counts
         await self._opened()
         before = self._card
-        for start in range(0, len(points), _AT_ONCE):
-            await self._write(points[start : start + _AT_ONCE])
+        held = await self._held_of(keys_of(changes))
+        await self._carry_out(await index_step(changes, held, self.embedder, self.sparse))
         # First the data, then the claim that it is there: a crash between the two writes it again.
         if (now := await self._read_card()) != before:
             self._is_open = False
@@ -170,8 +175,70 @@ class QdrantIndex:
         await self._write_card(before.at(changes[-1].position))
         for change in changes:
             known = self._speakers.get(change.memory.tenant)
-            if change.memory.speaker and known is not None:
+            if change.memory.is_live and change.memory.speaker and known is not None:
                 known.names |= {change.memory.speaker}
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the collection holds, by key."""
+        await self._opened()
+        versions: dict[int, int] = {}
+        offset: Any = None
+        while True:
+            call = self._client.scroll(
+                self.collection,
+                scroll_filter=self._words.memories,
+                limit=_PAGE,
+                offset=offset,
+                with_payload=["version"],
+            )
+            records, offset = cast("tuple[list[qm.Record], Any]", await self._asked(call))
+            for record in records:
+                versions[cast("int", record.id)] = int((record.payload or {})["version"])
+            if offset is None:
+                return versions
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Takes memories out that the record knows nothing of; the position stays."""
+        await self._opened()
+        held = await self._held_of(keys)
+        forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
+        await self._carry_out(IndexStep(points=[], gone=list(keys), forgotten=forgotten))
+
+    async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
+        """What the collection holds of the memories, dense vectors included."""
+        held: dict[int, HeldPoint] = {}
+        for start in range(0, len(keys), _AT_ONCE):
+            wanted = list(keys[start : start + _AT_ONCE])
+            # Of most replicas: one that lags would tell of an earlier version.
+            call = self._client.retrieve(
+                self.collection,
+                wanted,
+                with_payload=True,
+                with_vectors=["dense"],
+                consistency=self._words.majority,
+            )
+            for record in cast("list[qm.Record]", await self._asked(call)):
+                vectors = cast("Mapping[str, Any] | None", record.vector) or {}
+                held[cast("int", record.id)] = held_point(record.payload or {}, vectors.get("dense"))
+        return held
+
+    async def _carry_out(self, step: IndexStep) -> None:
+        """Does the step. Names first: until the memories are written, a second try finds what they gave."""
+        about = [*step.gone, *(point.key for point in step.points)]
+        forgotten = [name.key for name in step.forgotten if not await self._is_given(name, about)]
+        gone = [*forgotten, *step.gone]
+        if gone:
+            call = self._client.delete(self.collection, self._words.only(gone), wait=True)
+            await self._asked(call, self._server.patience.write)
+        for start in range(0, len(step.points), _AT_ONCE):
+            await self._write(step.points[start : start + _AT_ONCE])
+
+    async def _is_given(self, name: Name, besides: Sequence[int]) -> bool:
+        """Whether a memory gives the name, other than those that are being written."""
+        call = self._client.count(
+            self.collection, count_filter=self._words.giving(name.tenant, name.folded, besides), exact=True
+        )
+        return cast("qm.CountResult", await self._asked(call)).count > 0
 
     async def _opened(self) -> None:
         if not self._is_open:

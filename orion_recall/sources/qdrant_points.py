@@ -103,6 +103,23 @@ class QdrantWords:
             conditions.append(models.FieldCondition(key="ts", range=within))
         return models.Filter(must=[*conditions])
 
+    @property
+    def memories(self) -> qm.Filter:
+        """The points that are memories: an entity has no version, and neither has the card."""
+        models = self._models
+        return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key="version"))])
+
+    def giving(self, tenant: str, folded: str, besides: Sequence[int]) -> qm.Filter:
+        """Memories of a tenant that give a name, other than those of the keys."""
+        return self._models.Filter(
+            must=[self._is("tenant", tenant), self._is("names", folded)],
+            must_not=[self._models.HasIdCondition(has_id=list(besides))],
+        )
+
+    def only(self, keys: Sequence[int]) -> qm.PointIdsList:
+        """Points by key."""
+        return self._models.PointIdsList(points=list(keys))
+
     def _is(self, key: str, value: str) -> qm.FieldCondition:
         return self._models.FieldCondition(key=key, match=self._models.MatchValue(value=value))
 

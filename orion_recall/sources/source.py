@@ -71,7 +71,18 @@ class Projection(Protocol):
     async def close(self) -> None: ...
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Put changes in, in order, and move the position. Again is harmless."""
+        """Put changes in, in order, and move the position. Again is harmless.
+
+        Of a memory that is not live, and of what a changed one said before, nothing stays.
+        """
+        ...
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the copy holds, by key."""
+        ...
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Take memories out that the record knows nothing of; the position stays."""
         ...
 
 

@@ -42,7 +42,8 @@ class Stand:
             ("POST", "/points"): self._retrieve,
             ("POST", "/points/query/batch"): self._query,
             ("POST", "/points/query"): self._query_one,
-            ("POST", "/points/count"): lambda name, _: _plain(self._client.count(name)),
+            ("POST", "/points/delete"): self._delete,
+            ("POST", "/points/count"): self._count,
             ("POST", "/points/scroll"): self._scroll,
             ("POST", "/facet"): self._facet,
         }
@@ -88,7 +89,15 @@ class Stand:
 
     def _retrieve(self, name: str, body: Body) -> Any:
         wanted = qm.PointRequest.model_validate_json(body)
-        return _plain(self._client.retrieve(name, wanted.ids, with_payload=True))
+        vectors = wanted.with_vector or False
+        return _plain(self._client.retrieve(name, wanted.ids, with_payload=True, with_vectors=vectors))
+
+    def _delete(self, name: str, body: Body) -> Any:
+        self._client.delete(name, qm.PointIdsList.model_validate_json(body))
+        return _DONE
+
+    def _count(self, name: str, body: Body) -> Any:
+        return _plain(self._client.count(name, qm.CountRequest.model_validate_json(body or b"{}").filter))
 
     def _query(self, name: str, body: Body) -> Any:
         wanted = qm.QueryRequestBatch.model_validate_json(body)
@@ -99,8 +108,10 @@ class Stand:
 
     def _scroll(self, name: str, body: Body) -> Any:
         wanted = qm.ScrollRequest.model_validate_json(body)
-        points, _ = self._client.scroll(name, limit=wanted.limit or 10)
-        return {"points": _plain(points), "next_page_offset": None}
+        points, after = self._client.scroll(
+            name, wanted.filter, limit=wanted.limit or 10, offset=wanted.offset, with_payload=True
+        )
+        return {"points": _plain(points), "next_page_offset": after}
 
     def _facet(self, name: str, body: Body) -> Any:
         wanted = qm.FacetRequest.model_validate_json(body)

@@ -197,6 +197,49 @@ async def test_memories_are_fetched_whole_and_unknown_keys_are_left_out(told: Me
     assert await told.fetch([]) == {}
 
 
+async def test_a_changed_memory_leaves_nothing_of_what_it_was(index: MemoryIndex):
+    crane = replace(
+        memory("crane", "The ferry needs a new rudder.", session_id="s1", speaker="Cy", entities=["Ferry"]),
+        version=2,
+    )
+    for _ in range(2):
+        await index.apply(changes(crane, ORDER, start=10))
+        assert await lexical(index, "gearbox") == []
+        assert await lexical(index, "rudder") == ["crane", "order"]
+        assert (await index.fetch([key("crane")]))[key("crane")].text == crane.text
+        assert [label for label, _ in await index.find_entities("harbour crane", TENANT, 5)] == []
+        assert [label for label, _ in await index.find_entities("ferry", TENANT, 5)] == ["ferry"]
+        assert (await index.held())[key("crane")] == 2
+    assert [label for label, _ in await index.find_entities("crane", "other", 5)] == ["Secret Crane"]
+
+
+async def test_a_deleted_memory_is_found_nowhere(index: MemoryIndex):
+    for _ in range(2):
+        await index.apply(changes(replace(CRANE, deleted_at=NOW, version=2), start=10))
+        await index.apply(changes(ORDER, start=11))
+        assert await everything(index) == {key("order"), key("shed")}
+        assert await lexical(index, "harbour crane gearbox") == []
+        assert await index.fetch([key("crane")]) == {}
+        assert [label for label, _ in await index.find_entities("harbour crane", TENANT, 5)] == []
+        assert set(await index.held()) == {key("order"), key("shed"), key("crane", "other")}
+    assert index.position == 11
+
+
+async def test_a_name_that_others_give_stays_when_one_that_gave_it_goes(index: MemoryIndex):
+    other = memory("visit", "We saw the harbour crane.", entities=["harbour crane"])
+    await index.apply(changes(other, start=10))
+    await index.apply(changes(replace(CRANE, superseded_by="x", version=2), start=11))
+    assert len(await index.find_entities("harbour crane", TENANT, 5)) == 1
+
+
+async def test_what_the_record_does_not_know_can_be_taken_out(index: MemoryIndex):
+    position = index.position
+    await index.remove([key("crane"), key("nobody")])
+    assert await everything(index) == {key("order"), key("shed")}
+    assert [label for label, _ in await index.find_entities("harbour crane", TENANT, 5)] == []
+    assert index.position == position
+
+
 async def test_the_same_changes_again_change_nothing(index: MemoryIndex):
     before = await snapshot(index)
     await index.apply(changes(*ALL))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from source_samples import HashingEmbedder, changes, key, memory
+from source_samples import TENANT, HashingEmbedder, changes, key, memory
 
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.points import entities_as_points, memories_as_points, memory_view
+from orion_recall.sources.points import HeldPoint, Name, index_step, memory_view
 from orion_recall.text import text_hash
+from orion_recall.values import Memory
 
 FULL = memory(
     "a", "Ana works at Fjord Labs.", title="Work", speaker="Ana", session_id="s", user_id="u", kind="world",
@@ -15,7 +17,7 @@ FULL = memory(
 
 
 async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
-    (point,) = await memories_as_points(changes(FULL), HashingEmbedder(), sparse)
+    (point, *_) = (await index_step(changes(FULL), {}, HashingEmbedder(), sparse)).points
     payload: Any = point.payload
     seen = memory_view(payload)
     assert (seen.id, seen.text, seen.text_hash, seen.simhash) == (
@@ -37,7 +39,7 @@ async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
 
 
 async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: SparseEncoder):
-    (point,) = await memories_as_points(changes(memory("b", "plain words")), HashingEmbedder(), sparse)
+    (point,) = (await index_step(changes(memory("b", "plain words")), {}, HashingEmbedder(), sparse)).points
     payload: Any = point.payload
     assert None not in payload.values()
     seen = memory_view(payload)
@@ -46,19 +48,42 @@ async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: Spa
 
 async def test_a_turn_knows_the_keys_of_the_turns_beside_it(sparse: SparseEncoder):
     turns = [memory(name, f"turn {name}", session_id="s") for name in "abc"]
-    points = await memories_as_points(changes(*turns), HashingEmbedder(), sparse)
+    points = (await index_step(changes(*turns), {}, HashingEmbedder(), sparse)).points
     payloads: list[Any] = [point.payload for point in points]
     assert [memory_view(payload).beside for payload in payloads] == [
         (key("b"),), (key("a"), key("c")), (key("b"),),
     ]  # fmt: skip
 
 
-def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: SparseEncoder):
+async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: SparseEncoder):
     told = [
         memory("a", "x", entities=["Fjord Labs"]),
         memory("b", "x", entities=["fjord labs"]),
         memory("c", "x", entities=["Fjord Labs"], tenant="other"),
     ]
-    ids = {point.key for point in entities_as_points(changes(*told), sparse)}
-    assert len(ids) == 2
-    assert ids == {point.key for point in entities_as_points(changes(*reversed(told)), sparse)}
+
+    async def entities(*given: Memory) -> set[int]:
+        step = await index_step(changes(*given), {}, HashingEmbedder(), sparse)
+        return {point.key for point in step.points if point.dense is None}
+
+    assert len(await entities(*told)) == 2
+    assert await entities(*told) == await entities(*reversed(told))
+
+
+async def test_a_memory_that_says_what_it_said_is_not_embedded_again(sparse: SparseEncoder):
+    held = HeldPoint(tenant=TENANT, version=1, names=frozenset(), dense=[0.5, 0.5])
+    told = changes(memory("a", "the same"), replace(memory("b", "another"), version=2))
+    step = await index_step(told, {key("a"): held, key("b"): held}, HashingEmbedder(), sparse)
+    vectors = {point.key: point.dense for point in step.points}
+    assert vectors[key("a")] == [0.5, 0.5]
+    assert vectors[key("b")] == (await HashingEmbedder().embed_query("another")).tolist()
+
+
+async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten(sparse: SparseEncoder):
+    gone = replace(memory("a", "x", entities=["Fjord Labs", "Oslo"]), deleted_at=1.0)
+    kept = memory("b", "x", entities=["Oslo"])
+    held = HeldPoint(tenant=TENANT, version=1, names=frozenset(["fjord labs", "oslo"]), dense=[1.0])
+    step = await index_step(changes(gone, kept), {key("a"): held}, HashingEmbedder(), sparse)
+    assert step.gone == [key("a")]
+    assert step.forgotten == [Name(TENANT, "fjord labs")]
+    assert key("a") not in {point.key for point in step.points}

@@ -1,0 +1,63 @@
+"""What is written to a shard of Qdrant Edge, and what has to be read for it. Everything here blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import qdrant_edge as qe
+
+from orion_recall.sources.edge_points import edge_point
+from orion_recall.sources.points import HeldPoint, IndexStep, Name, held_point
+
+_PAGE = 1000
+
+
+def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
+    """What the shard holds of the memories, by key, dense vectors included."""
+    records = shard.retrieve(list(keys), True, True)
+    return {
+        cast("int", record.id): held_point(cast("dict[str, Any]", record.payload), _dense(record))
+        for record in records
+    }
+
+
+def carry_out(shard: qe.EdgeShard, step: IndexStep) -> None:
+    """Does the step. Names first: until the memories are written, a second try finds what they gave."""
+    about = [*step.gone, *(point.key for point in step.points)]
+    forgotten = [name.key for name in step.forgotten if not _is_given(shard, name, about)]
+    gone: list[qe.PointId] = [*forgotten, *step.gone]
+    if gone:
+        shard.update(qe.UpdateOperation.delete_points(gone))
+    if step.points:
+        shard.update(qe.UpdateOperation.upsert_points([edge_point(one) for one in step.points]))
+
+
+def read_versions(shard: qe.EdgeShard) -> dict[int, int]:
+    """The version of every memory in the shard, by key."""
+    versions: dict[int, int] = {}
+    offset: Any = None
+    while True:
+        request = qe.ScrollRequest(offset=offset, limit=_PAGE, with_payload=["version"], with_vector=False)
+        records, offset = shard.scroll(request)
+        for record in records:
+            payload = cast("Mapping[str, Any]", record.payload or {})
+            if "version" in payload:  # an entity has none
+                versions[cast("int", record.id)] = int(payload["version"])
+        if offset is None:
+            return versions
+
+
+def _is_given(shard: qe.EdgeShard, name: Name, besides: Sequence[int]) -> bool:
+    """Whether a memory gives the name, other than those that are being written."""
+    conditions = [
+        qe.FieldCondition("tenant", match=qe.MatchValue(name.tenant)),
+        qe.FieldCondition("names", match=qe.MatchValue(name.folded)),
+    ]
+    others = qe.Filter(must=[*conditions], must_not=[qe.HasIdCondition(set(besides))])
+    return shard.count(qe.CountRequest(exact=True, filter=others)) > 0
+
+
+def _dense(record: qe.Record) -> Sequence[float] | None:
+    vectors = cast("Mapping[str, Any] | None", record.vector)
+    return cast("Sequence[float] | None", vectors.get("dense")) if vectors else None

@@ -1,0 +1,223 @@
+"""What becomes of memories in the record: changed, replaced, deleted, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.memory.compose import as_message, compose, content_hash
+from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.record import Record
+from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.values import Change, Memory
+
+NOON = 1772366400.0
+TENANT = "acme"
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="journey", max_size=4)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def record(pool: Pool) -> Record:
+    return Record(pool)
+
+
+@pytest.fixture
+def journey(pool: Pool) -> Journey:
+    return Journey(pool)
+
+
+def memory(name: str, text: str = "", **fields: Any) -> Memory:
+    return compose(MemoryV1.model_validate({"id": name, "text": text or f"text of {name}", **fields}), TENANT)
+
+
+async def held(record: Record, name: str) -> Memory:
+    return (await record.get(TENANT, [name]))[name]
+
+
+async def latest(record: Record, after: int = 0) -> dict[str, Change]:
+    return {change.memory.id: change for change in await record.changes(after, 1000)}
+
+
+async def steps(journey: Journey, name: str) -> list[tuple[int, str]]:
+    return [(step.version, step.op) for step in await journey.history(TENANT, name)]
+
+
+async def test_a_changed_memory_has_all_that_follows_from_its_text_anew(record: Record, journey: Journey) -> None:
+    await record.store([memory("a", "Ana works at Fjord Labs.", title="Work", tags=["job"], entities=["Oslo"])])
+    (verdict,) = await journey.update(
+        TENANT, [Patch(id="a", changes={"text": "Ana works at Harbour Ltd.", "title": None})], actor="bo"
+    )
+    assert (verdict.status, verdict.position) == ("updated", await record.head())
+    now = await held(record, "a")
+    assert (now.text, now.title, now.tags, now.version) == ("Ana works at Harbour Ltd.", None, ("job",), 2)
+    assert now.entities == ("Ana", "Harbour Ltd", "Oslo")
+    assert now.text_hash == memory("x", "Ana works at Harbour Ltd.").text_hash
+    assert now.content_hash == content_hash(as_message(now))
+    first, second = await journey.history(TENANT, "a")
+    assert (first.op, first.before, first.version) == ("add", None, 1)
+    assert (second.op, second.actor, second.version) == ("update", "bo", 2)
+    assert first.after == second.before
+    assert second.before is not None and second.after is not None
+    assert (second.before["text"], second.after["text"]) == (
+        "Ana works at Fjord Labs.",
+        "Ana works at Harbour Ltd.",
+    )
+    assert "search" not in second.before
+
+
+async def test_what_is_asked_again_is_no_second_step(record: Record, journey: Journey) -> None:
+    await record.store([memory("a")])
+    patch = Patch(id="a", changes={"text": "other"})
+    (once,) = await journey.update(TENANT, [patch])
+    (again,) = await journey.update(TENANT, [patch])
+    assert (once.status, again.status) == ("updated", "unchanged")
+    assert once.position == again.position == await record.head()
+    (gone,) = await journey.delete(TENANT, ["a"])
+    (still,) = await journey.delete(TENANT, ["a"])
+    assert gone == still
+    assert await steps(journey, "a") == [(1, "add"), (2, "update"), (3, "delete")]
+
+
+async def test_every_patch_is_judged_alone(record: Record, journey: Journey) -> None:
+    await record.store([memory(name) for name in "abcde"])
+    await journey.delete(TENANT, ["b"])
+    verdicts = await journey.update(
+        TENANT,
+        [
+            Patch(id="a", changes={"text": "new"}),
+            Patch(id="b", changes={"text": "new"}),
+            Patch(id="nobody", changes={"text": "new"}),
+            Patch(id="c", changes={"text": "new"}, expected_version=7),
+            Patch(id="d", changes={"text": "   "}),
+            Patch(id="e", changes={"occurred_at": "yesterday"}),
+            Patch(id="a", changes={"text": "newer"}),
+        ],
+    )
+    assert [verdict.status for verdict in verdicts] == [
+        "updated", "missing", "missing", "conflict", "rejected", "rejected", "conflict",
+    ]  # fmt: skip
+    assert "version 1" in (verdicts[3].reason or "")
+    assert "occurred_at" in (verdicts[5].reason or "")
+    assert [(await held(record, name)).version for name in "acde"] == [2, 1, 1, 1]
+
+
+async def test_a_deleted_memory_goes_out_of_the_projections_and_never_comes_back(
+    record: Record, journey: Journey
+) -> None:
+    turns = [memory(name, session_id="s", occurred_at=NOON + place) for place, name in enumerate("abc")]
+    await record.store(turns)
+    before = await record.head()
+    found, missing = await journey.delete(TENANT, ["b", "nobody"], actor="bo", why="wrong")
+    assert (found.status, missing.status) == ("deleted", "missing")
+    told = await latest(record, before)
+    assert not told["b"].memory.is_live
+    # The turns beside it are beside each other now.
+    assert told["a"].following is not None and told["a"].following.id == "c"
+    assert told["c"].previous is not None and told["c"].previous.id == "a"
+    (verdict,) = (await record.store([turns[1]])).verdicts
+    assert (verdict.status, verdict.reason is not None and "never comes back" in verdict.reason) == (
+        "conflict",
+        True,
+    )
+    assert (await journey.history(TENANT, "b"))[-1].lineage == {"reason": "wrong"}
+
+
+async def test_an_erased_memory_leaves_no_word_in_record_and_history(
+    record: Record, journey: Journey, pool: Pool
+) -> None:
+    await record.store([memory("a", "A zeppelin.", title="Zeppelin", speaker="Zeppelin", tags=["zeppelin"])])
+    await journey.update(TENANT, [Patch(id="a", changes={"text": "The zeppelin again."})])
+    for _ in range(2):
+        await journey.delete(TENANT, ["a"], erase=True)
+    async with borrow(pool) as connection:
+        for table in ("memories", "memory_history", "memory_requests", "outbox"):
+            found = await connection.fetchval(
+                f"SELECT count(*) FROM {table} t WHERE lower(t::text) LIKE '%zeppelin%'"
+            )
+            assert found == 0, table
+    assert await steps(journey, "a") == [(1, "add"), (2, "update"), (3, "delete"), (4, "erase")]
+
+
+async def test_a_memory_takes_the_place_of_others(record: Record, journey: Journey) -> None:
+    await record.store([memory("old", session_id="s"), memory("older")])
+    before = await record.head()
+    (verdict,) = (await record.store([memory("new", supersedes=["old", "older", "nobody", "new"])])).verdicts
+    assert verdict.status == "stored"
+    assert verdict.reason is not None and "'nobody'" in verdict.reason
+    assert (await held(record, "old")).superseded_by == "new"
+    told = await latest(record, before)
+    assert [name for name, change in told.items() if not change.memory.is_live] == ["old", "older"]
+    assert await steps(journey, "old") == [(1, "add"), (2, "supersede")]
+    (verdict,) = await journey.update(TENANT, [Patch(id="old", changes={"text": "x"})])
+    assert verdict.status == "conflict" and "'new'" in (verdict.reason or "")
+
+
+async def test_what_postgres_refuses_of_a_batch_is_refused_alone(record: Record, journey: Journey) -> None:
+    # Tenant and session together are too long for a row of an index; random, so that they do not compress.
+    tenant, session = ("".join(chr(0x20000 + n * 7919 % 40_000) for n in range(length)) for length in (300, 512))
+    await record.store([replace(memory(name), tenant=tenant) for name in "abc"])
+    verdicts = await journey.update(
+        tenant,
+        [
+            Patch(id="a", changes={"text": "new"}),
+            Patch(id="b", changes={"session_id": session}),
+            Patch(id="c", changes={"text": "new"}),
+        ],
+    )
+    assert [verdict.status for verdict in verdicts] == ["updated", "rejected", "updated"]
+    assert "Postgres" in (verdicts[1].reason or "")
+    kept = await record.get(tenant, list("abc"))
+    assert [(kept[name].version, kept[name].session_id) for name in "abc"] == [(2, None), (1, None), (2, None)]
+    assert [(step.version, step.op) for step in await journey.history(tenant, "b")] == [(1, "add")]
+
+
+async def test_changes_and_stores_side_by_side_keep_the_outbox_in_order(record: Record, journey: Journey) -> None:
+    await record.store([memory(f"m{number}") for number in range(20)])
+
+    async def change(number: int) -> None:
+        await journey.update(TENANT, [Patch(id=f"m{number}", changes={"text": f"changed {number}"})])
+
+    async def store(number: int) -> None:
+        await record.store([memory(f"n{number}")])
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(20):
+            tasks.create_task(change(number))
+            tasks.create_task(store(number))
+    told = await latest(record)
+    assert all(told[f"m{number}"].memory.version == 2 for number in range(20))
+    assert len({change.position for change in await record.changes(0, 1000)}) == 60
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {
+            "title": "T",
+            "speaker": "Ana",
+            "occurred_at": NOON,
+            "occurred_until": NOON + 60,
+            "mentioned_at": NOON + 1.25,
+        },
+        {"entities": ["Ünï", "a b"], "tags": ["x"], "metadata": {"deep": [1, {"n": 1.5}]}, "confidence": 0.25},
+        {"confidence": 0.0, "kind": "opinion", "uri": "x:1", "source": "s", "supersedes": ["q"]},
+    ],
+    ids=["bare", "times", "lists", "rest"],
+)
+async def test_a_memory_can_be_sent_again_as_it_is_held(record: Record, fields: dict[str, Any]) -> None:
+    message = MemoryV1.model_validate({"id": "a", "text": 'Ana said "hello" to Bo.', **fields})
+    await record.store([compose(message, TENANT)])
+    again = as_message(await held(record, "a"))
+    assert again.model_copy(update={"tenant": None, "supersedes": message.supersedes}) == message
