@@ -7,12 +7,13 @@ several workers share only one of them writes at a time; the others wait for the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
-from orion_recall.errors import ModelError, RecordError, SourceError
+from orion_recall.errors import AnotherRecordsCopy, ModelError, RecordError, SourceError
 from orion_recall.memory.record import Record
 from orion_recall.memory.turns import Turn
-from orion_recall.sources.source import Projection
+from orion_recall.sources.source import MarkedCopy, Projection
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -33,6 +34,7 @@ class Projector:
         self._record, self._projection, self._copy, self._turn = record, projection, copy, turn
         self._wake = asyncio.Event()
         self._head: int | None = None
+        self._mark: str | None = None
         self.error: str | None = None
 
     @property
@@ -60,8 +62,10 @@ class Projector:
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
                         log.warning("the %s waits: %s", self._projection.kind, error)
-                    self.error = str(error)
+                    self.error, self._mark = str(error), None
                     await self._end_turn()  # another worker may be able to
+                    if isinstance(error, AnotherRecordsCopy):
+                        await self._report_nothing()
                     await asyncio.sleep(pause_s)
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                     continue
@@ -79,12 +83,40 @@ class Projector:
         if self._turn is None:
             await self.catch_up()
             return _LOOK_EVERY_S
-        if not await self._turn.is_mine():
-            return _ASK_FOR_TURN_EVERY_S
-        # Others may have written to it, and its server may have lost what was there: the position is read again.
+        await self._expect()
+        is_mine = await self._turn.is_mine()
+        # Others may have written to it, its server may have lost what was there, or be gone: it is looked at again.
         await self._projection.open()
+        if not is_mine:
+            await self._refuse_or_adopt()  # a writer of an earlier version would not
+            return _ASK_FOR_TURN_EVERY_S
         await self.catch_up()
         return _LOOK_EVERY_S
+
+    async def _expect(self) -> None:
+        """Tell the copy whose it must be; read once, and again after a failure."""
+        if self._mark is None and isinstance(self._projection, MarkedCopy):
+            self._mark = await self._record.mark()
+            self._projection.expect(self._mark)
+
+    async def _refuse_or_adopt(self) -> None:
+        """Refuse another's. A copy without a mark is of this record if it holds what that tells at its position."""
+        projection = self._projection
+        if not isinstance(projection, MarkedCopy):
+            return
+        if projection.record is not None:
+            await projection.check()
+            return
+        position = projection.position
+        told = await self._record.changes(position - 1, 1) if position else []
+        if position and (not told or told[0].position != position):
+            return  # ahead of this record
+        await projection.adopt(told[0].memory if told else None)
+
+    async def _report_nothing(self) -> None:
+        """What is another record's is at no position of this one: whoever waits for it is told."""
+        with contextlib.suppress(RecordError):
+            await self._record.report(self._copy, self._projection.kind, 0)
 
     async def _end_turn(self) -> None:
         if self._turn is not None:
@@ -93,6 +125,8 @@ class Projector:
     async def catch_up(self) -> int:
         """Apply everything in the outbox after the copy's position; the new position."""
         projection = self._projection
+        await self._expect()
+        await self._refuse_or_adopt()
         self._head = head = await self._record.head()
         if head < projection.position:
             # The record was put back to an earlier state, or this copy belongs to another one.

@@ -6,12 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orion_recall.errors import RecordError
 from orion_recall.memory import record_sql as sql
-from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, reason, sqlstate
+from orion_recall.postgres import (
+    POSTGRES_ERRORS,
+    Connection,
+    Pool,
+    borrow,
+    close_connection,
+    open_connection,
+    reason,
+    sqlstate,
+    translate,
+)
 from orion_recall.values import Change, Memory
 
 Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
+
+_MARK_MS = 2000
 
 # Data that Postgres refuses: values (22), constraints (23), limits such as an index row's size (54).
 _REFUSED_CLASSES = ("22", "23", "54")
@@ -99,6 +112,14 @@ class Record:
         async with borrow(self._pool, "reading the outbox") as connection:
             return int(await connection.fetchval(sql.HEAD))
 
+    async def mark(self) -> str:
+        """What tells this record from every other: when it was made, UTC. Its copies keep it with what they hold.
+
+        A database that was copied or restored has the mark of the one it was made from.
+        """
+        async with borrow(self._pool, "reading the record's mark") as connection:
+            return _mark_in(await connection.fetchval(sql.MARK))
+
     async def report(self, copy: str, kind: str, position: int) -> None:
         """Keeps how far a copy has come; a copy that is built again reports from 0."""
         async with borrow(self._pool, "reporting a position") as connection:
@@ -123,6 +144,22 @@ class Record:
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(sql.GET, tenant, list(ids))
         return {row["id"]: sql.to_memory(row) for row in rows}
+
+
+async def mark_at(dsn: str) -> str:
+    """The mark of the record at an address, over a connection of its own; RecordError as `Record.mark`."""
+    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_MARK_MS)
+    try:
+        with translate("reading the record's mark"):
+            return _mark_in(await connection.fetchval(sql.MARK))
+    finally:
+        await close_connection(connection)
+
+
+def _mark_in(value: str | None) -> str:
+    if value is None:
+        raise RecordError("reading the record's mark: the schema of the record is not there yet")
+    return value
 
 
 async def _insert(

@@ -90,6 +90,12 @@ ORDER BY o.position
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
+# When the record was made, to the microsecond: it goes along with a backup, and no other record has the same.
+MARK: LiteralString = """
+SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
+"""
+
 REPORT: LiteralString = """
 INSERT INTO projections (copy, kind, position) VALUES ($1, $2, $3)
 ON CONFLICT (copy, kind) DO UPDATE SET position = excluded.position, updated_at = now()

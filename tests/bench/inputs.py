@@ -71,6 +71,9 @@ class _Listener:
         self.heard = query
         return await self._graph.select(query)
 
+    async def check(self) -> None:
+        await self._graph.check()
+
 
 async def take_inputs(
     settings: Settings, profile_name: str, queries: Sequence[RecallQueryV1], now: float
