@@ -113,7 +113,9 @@ def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> M
     """The index of the settings, not opened."""
     if settings.qdrant_url is not None:
         server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
-        return QdrantIndex(server, settings.qdrant_collection, embedder, sparse)
+        return QdrantIndex(
+            server, settings.qdrant_collection, embedder, sparse, has_record=settings.dsn is not None
+        )
     return EdgeIndex(settings.data_dir / "index", embedder, sparse)
 
 

@@ -24,9 +24,13 @@ from orion_recall.sources.edge_card import CARD, misfit_of, read_card
 from orion_recall.sources.edge_places import build_place, live_place, mark_complete, swap
 from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.qdrant import QdrantIndex
+from orion_recall.sources.record_mark import refuse_another
 from orion_recall.sources.source import Projection
 
 _AT_ONCE = 200
+_ADVICE = (
+    "set ORION_DATA_DIR (--data) to this record's folder, or delete the index's folder, and it will be rebuilt"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +57,24 @@ async def reembed(
 ) -> Reembedded:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
 
-    Raises RecordError (Postgres is away) and ModelError (so is the model), after which another run goes on, and
-    EngineError when another run is at it.
+    Raises AnotherRecordsCopy (nothing is built), RecordError (Postgres is away) and ModelError (so is the model),
+    after which another run goes on, and EngineError when another run is at it.
     """
     mine = IndexCard.of(embedder)
+    mark = await record.mark()
     live = live_place(folder)
     if (live / CARD).exists():
         card = read_card(live, folder)
+        refuse_another(f"the index in {folder}", card.record or None, mark, advice=_ADVICE)
         if misfit_of(folder, card, mine) is None:
             return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
     place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256)
     build = EdgeIndex(place, embedder, sparse)
-    await build.open()
+    build.expect(mark)
     try:
+        await build.open()
+        if build.position == 0:
+            await build.adopt(None)
         await _catch_up(record, build, advanced)
         await build.optimise()
         position = build.position
@@ -89,6 +98,7 @@ async def reembed_on_server(
     EngineError when a worker or another run fills it already; else as `reembed`, and another run goes on.
     """
     turn = Turn(dsn, kind=index.kind, copy=index.copy)
+    index.expect(await record.mark())
     try:
         await index.open()
         mine = IndexCard.of(index.embedder)

@@ -1,19 +1,26 @@
-"""Whose a graph is: embedded, and on a SPARQL server that another record has filled."""
+"""Whose a copy is: graph and index, embedded and on servers that another record has filled."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from source_samples import changes, key, memory, request
+from source_samples import TENANT, HashingEmbedder, changes, key, memory, request
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.qdrant import QdrantIndex
+from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
+from orion_recall.values import Scope
 from tests.stand_ins.oxigraph import Oxigraph
+from tests.stand_ins.qdrant_process import QdrantStandIn
 
 OURS, THEIRS = "2026-11-01T00:00:00.000001Z", "2026-11-02T00:00:00.000002Z"
 WORK, SHIP, LATER = (
@@ -24,17 +31,30 @@ WORK, SHIP, LATER = (
         ("later", "It rains."),
     )
 )
-Opener = Callable[[], RdfGraph | SparqlGraph]
+Copy = RdfGraph | SparqlGraph | EdgeIndex | QdrantIndex
+Opener = Callable[[], Copy]
 
 
-@pytest.fixture(params=["embedded", "server"])
-async def made(request: pytest.FixtureRequest, folder: Path, empty_oxigraph: Oxigraph) -> AsyncIterator[Opener]:
-    """Makes graphs over the same data; an embedded one must be closed before the next is opened."""
-    server = SparqlServer(url=empty_oxigraph.url)
+@pytest.fixture(params=["graph", "graph server", "index", "index server"])
+async def made(
+    request: pytest.FixtureRequest,
+    folder: Path,
+    sparse: SparseEncoder,
+    empty_oxigraph: Oxigraph,
+    stand_in: QdrantStandIn,
+) -> AsyncIterator[Opener]:
+    """Makes copies over the same data; an embedded one must be closed before the next is opened."""
+    collection = f"test-{uuid4().hex}"
+    makers: dict[str, Opener] = {
+        "graph": lambda: RdfGraph(folder / "graph"),
+        "graph server": lambda: SparqlGraph(SparqlClient(SparqlServer(url=empty_oxigraph.url))),
+        "index": lambda: EdgeIndex(folder / "index", HashingEmbedder(), sparse),
+        "index server": lambda: QdrantIndex(QdrantServer.at(stand_in.url), collection, HashingEmbedder(), sparse),
+    }
     async with AsyncExitStack() as stack:
 
-        def make() -> RdfGraph | SparqlGraph:
-            one = RdfGraph(folder / "graph") if request.param == "embedded" else SparqlGraph(SparqlClient(server))
+        def make() -> Copy:
+            one = makers[request.param]()
             stack.push_async_callback(one.close)
             return one
 
@@ -46,6 +66,21 @@ async def everything(graph: RdfGraph | SparqlGraph) -> list[dict[str, str]]:
         "SELECT ?s ?p ?o WHERE { { GRAPH ?g { ?s ?p ?o } } UNION { ?s ?p ?o } } ORDER BY ?s ?p ?o"
     )
     return [dict(row) for row in rows]
+
+
+def searches(copy: Copy) -> list[Callable[[], Awaitable[object]]]:
+    """Every way to ask it."""
+    if isinstance(copy, RdfGraph | SparqlGraph):
+        return [
+            lambda: RdfSource(copy, None).search(request("Fjord Labs")),
+            lambda: RdfSource(copy, None).search(request("is it")),
+        ]
+    return [
+        lambda: copy.search_dense([1.0] + [0.0] * 63, Scope(tenant=TENANT), 3, 0.0),
+        lambda: copy.search_sparse(copy.sparse.encode_query("Aurora"), Scope(tenant=TENANT), 3),
+        lambda: copy.find_entities("Aurora", TENANT, 3),
+        lambda: copy.speakers(TENANT),
+    ]
 
 
 async def filled(made: Opener, record: str | None) -> None:
@@ -60,7 +95,7 @@ async def filled(made: Opener, record: str | None) -> None:
     await graph.close()
 
 
-async def test_a_graph_of_another_record_is_neither_read_nor_written(made: Opener):
+async def test_a_copy_of_another_record_is_neither_read_nor_written(made: Opener):
     await filled(made, THEIRS)
     graph = made()
     graph.expect(OURS)
@@ -69,8 +104,7 @@ async def test_a_graph_of_another_record_is_neither_read_nor_written(made: Opene
         graph.check,
         lambda: graph.fetch([key("work")]),
         lambda: graph.apply(changes(LATER, start=3)),
-        lambda: RdfSource(graph, None).search(request("Fjord Labs")),
-        lambda: RdfSource(graph, None).search(request("is it")),
+        *searches(graph),
     ):
         with pytest.raises(AnotherRecordsCopy, match=rf"the one made at {THEIRS}; this one was made at {OURS}"):
             await call()
@@ -90,7 +124,7 @@ async def test_its_own_record_goes_on_where_it_was(made: Opener):
     assert (graph.position, graph.record) == (3, OURS)
 
 
-async def test_a_graph_from_before_marks_is_adopted_by_the_record_whose_newest_memory_it_holds(made: Opener):
+async def test_a_copy_from_before_marks_is_adopted_by_the_record_whose_newest_memory_it_holds(made: Opener):
     await filled(made, None)
     graph = made()
     graph.expect(OURS)
@@ -199,6 +233,40 @@ async def test_two_marks_are_refused_to_both(shared: Callable[[], SparqlGraph], 
         graph.expect(mark)
         with pytest.raises(AnotherRecordsCopy):
             await graph.open()
+
+
+async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
+    stand_in: QdrantStandIn, sparse: SparseEncoder
+):
+    collection = f"test-{uuid4().hex}"
+    async with AsyncExitStack() as stack:
+
+        async def opened(*, has_record: bool) -> QdrantIndex:
+            server = QdrantServer.at(stand_in.url)
+            one = QdrantIndex(server, collection, HashingEmbedder(), sparse, has_record=has_record)
+            stack.push_async_callback(one.close)
+            await one.open()
+            return one
+
+        async def found(index: QdrantIndex) -> list[int]:
+            (hits,) = await index.search_sparse(sparse.encode_query("Ana"), Scope(tenant=TENANT), 9, using=["text"])
+            return [number for number, _ in hits]
+
+        old, new = await opened(has_record=False), await opened(has_record=True)
+        assert await found(new) == []
+        await old.apply(changes(WORK))
+        await new.open()
+        with pytest.raises(TransientSourceError, match="this record's mark is not known yet"):
+            await found(new)
+        new.expect(OURS)
+        with pytest.raises(TransientSourceError, match="it has no record's mark yet"):
+            await found(new)
+        await new.adopt(WORK)
+        assert await found(new) == [key("work")]
+        old.expect(THEIRS)
+        with pytest.raises(AnotherRecordsCopy, match="ORION_QDRANT_COLLECTION another name"):
+            await old.apply(changes(SHIP, start=2))
+        assert await found(new) == [key("work")]
 
 
 async def test_a_dead_server_is_no_empty_one_for_a_question_that_names_nothing(empty_oxigraph: Oxigraph):
