@@ -48,7 +48,7 @@ class Finding:
 
 @app.command()
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
-    """Check the servers of index and graph, and the stores of others, with a sample item of each of these.
+    """Check the servers of index and graph, and the stores of others, with a sample item of these.
 
     Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
     ORION_MAPPINGS names, whether every mapping fits. Exit code 1 when one cannot be used.

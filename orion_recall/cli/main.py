@@ -42,7 +42,7 @@ COMMANDS = {
     "decisions": "Look into the decision log.",
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
-    "doctor": "Check the stores of others: every mapping against the live store, with a sample item.",
+    "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
     "memory": "Build copies of the record anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
