@@ -24,7 +24,7 @@ RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
 BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
-_COLUMNS = (
+TIMELINE_ROLES = (
     "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri",
     "tags", "search",
 )  # fmt: skip
@@ -215,8 +215,8 @@ class Settings(BaseSettings):
         pairs = [part.partition("=") for part in value.split(",") if part.strip()]
         columns = {role.strip(): column.strip() for role, _, column in pairs}
         for role in columns:
-            if role not in _COLUMNS:
-                raise ValueError(f"{role!r} is not a role; roles are {', '.join(_COLUMNS)}")
+            if role not in TIMELINE_ROLES:
+                raise ValueError(f"{role!r} is not a role; roles are {', '.join(TIMELINE_ROLES)}")
         return columns
 
     @classmethod
