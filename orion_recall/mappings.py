@@ -125,7 +125,9 @@ class TableMapping(_Strict):
     table: str = Field(min_length=1)
     columns: Annotated[
         dict[str, str],
-        Field(json_schema_extra={"propertyNames": {"enum": list(TIMELINE_ROLES)}, "required": ["id", "ts", "text"]}),
+        Field(
+            json_schema_extra={"propertyNames": {"enum": list(TIMELINE_ROLES)}, "required": ["id", "ts", "text"]}
+        ),
     ]
     tenant: str | None = None
 

@@ -178,6 +178,8 @@ async def test_a_dead_letter_is_listed_shown_and_put_back(up: Up) -> None:
     assert corr_id in shown.out
     put_back = up.program.run("dead", "requeue", letter["id"], "--json")
     assert put_back.json["requeued"][0]["id"] == letter["id"]
+    assert "payload.fragment" in put_back.json["requeued"][0]["problem"]
+    assert f"{letter['id']} cannot be read, and will most likely be a dead letter again: payload" in put_back.err
     again = _letter(up, corr_id, other_than=letter["id"])
     assert again["entry_id"] == put_back.json["requeued"][0]["entry_id"]
     assert up.program.run("dead", "list", "--stores", "--json").json == {"letters": []}
