@@ -122,11 +122,13 @@ class Settings(BaseSettings):
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
     health_port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
-        default=None, description="port of /live, /ready and /metrics; 0 takes a free one; default: no port"
+        default=None, description="port of /live, /ready and /metrics; 0 takes a free one"
     )
     health_host: str = Field(default="127.0.0.1", min_length=1, description="address that port listens on")
     ready_sources: Annotated[tuple[SourceName, ...] | None, NoDecode] = Field(
-        default=None, description="sources that must answer for /ready; default: the default profile's"
+        default=None,
+        description="sources that must answer for /ready, as vector,rdf; empty: none; "
+        "default: those of the default profile",
     )
 
     node: str = Field(
