@@ -29,7 +29,13 @@ from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
 from orion_recall.observe.observer import Observer, observing
 from orion_recall.postgres import Pool, close_pool, is_connection_lost, migrate, open_pool
-from orion_recall.profile_watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
+from orion_recall.profile_watch import (
+    LoadedProfile,
+    ProfilesInUse,
+    ProfileWatch,
+    profiles_with_default,
+)
+from orion_recall.profile_watch import loaded_profiles as loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.sources.source import Projection
 from orion_recall.stores import Opened, open_sources
@@ -56,11 +62,7 @@ class Service:
     ) -> None:
         self.settings, self.opened = settings, opened
         self.observer = observer or Observer(settings)
-        profiles = loaded_profiles(settings.profiles_dir)
-        if settings.default_profile not in profiles:
-            known = ", ".join(sorted(profiles))
-            raise SettingsError(f"ORION_DEFAULT_PROFILE: {settings.default_profile!r} is not one of {known}")
-        self.profiles_in_use = ProfilesInUse(profiles)
+        self.profiles_in_use = ProfilesInUse(profiles_with_default(settings))
         self._presence = Presence(redis, settings.worker_key(settings.instance), self._card)
         self._profile_watch = ProfileWatch(
             self.profiles_in_use,

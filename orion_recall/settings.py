@@ -24,7 +24,7 @@ RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
 BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
-_COLUMNS = (
+TIMELINE_ROLES = (
     "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri",
     "tags", "search",
 )  # fmt: skip
@@ -122,11 +122,13 @@ class Settings(BaseSettings):
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
     health_port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
-        default=None, description="port of /live, /ready and /metrics; 0 takes a free one; default: no port"
+        default=None, description="port of /live, /ready and /metrics; 0 takes a free one"
     )
     health_host: str = Field(default="127.0.0.1", min_length=1, description="address that port listens on")
     ready_sources: Annotated[tuple[SourceName, ...] | None, NoDecode] = Field(
-        default=None, description="sources that must answer for /ready; default: the default profile's"
+        default=None,
+        description="sources that must answer for /ready, as vector,rdf; empty: none; "
+        "default: those of the default profile",
     )
 
     node: str = Field(
@@ -215,8 +217,8 @@ class Settings(BaseSettings):
         pairs = [part.partition("=") for part in value.split(",") if part.strip()]
         columns = {role.strip(): column.strip() for role, _, column in pairs}
         for role in columns:
-            if role not in _COLUMNS:
-                raise ValueError(f"{role!r} is not a role; roles are {', '.join(_COLUMNS)}")
+            if role not in TIMELINE_ROLES:
+                raise ValueError(f"{role!r} is not a role; roles are {', '.join(TIMELINE_ROLES)}")
         return columns
 
     @classmethod

@@ -197,7 +197,7 @@ def _show(found: Found) -> None:
             since = f"profiles {worker['profiles_version']} since {worker['profiles_loaded_at']}"
             error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
             _say("  worker", f"{worker['instance']}: {since}", error)
-        _say("  trimmed", f"{bus['decisions_trimmed']} decisions were dropped before they were written")
+        _say("  trimmed", f"{bus['decisions_trimmed']} decisions were dropped before a sink had read them")
     _say("Postgres", postgres["dsn"] or "-", postgres["error"])
     if postgres["reachable"]:
         tenants = ", ".join(f"{count:,} of {name}" for name, count in postgres["memories"].items())

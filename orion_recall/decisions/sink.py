@@ -156,7 +156,7 @@ class DecisionSink:
             elif entry.fields:
                 await self._set_aside(entry.id, b"", "the entry has no field envelope")
             else:  # pending here, but trimmed from the stream
-                await self._stream.acknowledge([entry.id])
+                await self._stream.count_lost(entry.id)
         for batch in batches(rows):
             if not await self._write(batch):
                 return

@@ -82,6 +82,11 @@ class DecisionStream:
         )
         await self.acknowledge([entry_id])
 
+    async def count_lost(self, entry_id: str) -> None:
+        """Count an entry that was trimmed away while it was pending, and acknowledge it."""
+        await self._insist(f"counting {entry_id}", lambda: self._redis.incrby(f"{self.name}:trimmed", 1))
+        await self.acknowledge([entry_id])
+
     async def lag(self) -> int | None:
         """Decisions on the bus that are not acknowledged; None when the server does not know."""
         try:

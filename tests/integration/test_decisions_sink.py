@@ -306,6 +306,20 @@ async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowled
     assert ids.index(oldest) in range(1, 501)
 
 
+async def test_what_was_trimmed_while_it_was_pending_is_counted_as_lost(
+    redis: Redis, pool: Pool, settings: Settings
+) -> None:
+    stream = settings.decision_stream
+    await publish(redis, stream, *(envelope(decision()) for _ in range(3)))
+    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "sink-1", {stream: ">"})  # and then its process was killed
+    await redis.xtrim(stream, maxlen=1, approximate=False)
+    async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
+        await _until(_has_rows(pool, 1), "what is left")
+        await _until(_is_idle(redis, stream), "everything acknowledged")
+    assert await redis.get(f"{stream}:trimmed") == b"2"
+
+
 async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
     redis: Redis, pool: Pool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
