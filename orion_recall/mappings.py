@@ -130,6 +130,12 @@ class Mappings(_Strict):
     sparql: tuple[SparqlMapping, ...] = ()
     tables: tuple[TableMapping, ...] = ()
 
+    @property
+    def tenants(self) -> dict[str, str]:
+        """Whose each store is, by its name; without those in which each memory says it."""
+        stores = (*self.qdrant, *self.sparql, *self.tables)
+        return {one.name: one.tenant for one in stores if one.tenant is not None}
+
     @model_validator(mode="after")
     def _names_differ(self) -> Mappings:
         names = [one.name for one in (*self.qdrant, *self.sparql, *self.tables)]

@@ -27,6 +27,8 @@ from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
+from orion_recall.observe.card import card_fields
+from orion_recall.observe.look import StoreLook
 from orion_recall.observe.observer import Observer, observing
 from orion_recall.postgres import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile_watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
@@ -62,6 +64,7 @@ class Service:
             raise SettingsError(f"ORION_DEFAULT_PROFILE: {settings.default_profile!r} is not one of {known}")
         self.profiles_in_use = ProfilesInUse(profiles)
         self._presence = Presence(redis, settings.worker_key(settings.instance), self._card)
+        self._look = StoreLook(self, changed=self._presence.wake)
         self._profile_watch = ProfileWatch(
             self.profiles_in_use,
             settings.profiles_dir,
@@ -143,7 +146,7 @@ class Service:
         await self._wait_for_bus()
         queries = asyncio.create_task(self._queries.run())
         beside = asyncio.create_task(self._beside())
-        keeping = [asyncio.create_task(part.run()) for part in (self._profile_watch, self._presence)]
+        keeping = [asyncio.create_task(part.run()) for part in (self._profile_watch, self._presence, self._look)]
         self.is_taking = not self._stopping
         if ready is not None:
             ready.set()
@@ -271,7 +274,7 @@ class Service:
         }
         if state.error is not None and state.refused_at is not None:
             card |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
-        return card
+        return card | card_fields(self._look.stores, self._look.copies)
 
     def _note_use(self, tenant: str, ids: Any) -> None:
         if self._accesses is not None:

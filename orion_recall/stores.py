@@ -42,13 +42,17 @@ P = TypeVar("P", bound=Projection)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why."""
+    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why.
+
+    `tenants_of_others` names the tenant of each mapped store that belongs to one.
+    """
 
     sources: Sources
     embedder: Embedder
     index: MemoryIndex | None
     graph: MemoryGraph | None
     broken: Mapping[str, str] = field(default_factory=dict[str, str])
+    tenants_of_others: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @contextlib.asynccontextmanager
@@ -99,6 +103,7 @@ async def open_sources(
             index=index,
             graph=graph,
             broken=broken,
+            tenants_of_others=stores_of_others.tenants,
         )
 
 
