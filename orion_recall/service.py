@@ -23,7 +23,7 @@ from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
-from orion_recall.memory.project import Projector
+from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
@@ -181,7 +181,8 @@ class Service:
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
         endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
-        tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
+        signing = sign_for_broken(record, self._own_copy, self.opened.broken)
+        tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors(), signing)]
         stores = asyncio.create_task(self._store_server(record).run())
         try:
             done, _ = await asyncio.wait([stores, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -192,8 +193,13 @@ class Service:
         for task in done:
             task.result()
 
+    @property
+    def _own_copy(self) -> str:
+        """The name of copies that lie in this worker's own folder."""
+        return f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+
     def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
-        copy = part.copy or f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+        copy = part.copy or self._own_copy
         turn = Turn(dsn, kind=part.kind, copy=copy) if part.shared else None
         return Projector(record, part, copy=copy, turn=turn)
 

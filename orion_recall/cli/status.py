@@ -64,7 +64,7 @@ def status(
 async def _look(settings: Settings) -> Found:
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
     profiles = _profiles(settings)
-    problems = list(_problems(bus, postgres, profiles))
+    problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres, profiles)]
     return {
         "ok": not problems,
         "problems": problems,
@@ -74,17 +74,18 @@ async def _look(settings: Settings) -> Found:
     }
 
 
-def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[str]:
+def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[str, str]]:
+    """What is wrong, and why."""
     if not bus["reachable"]:
-        yield f"the bus cannot be used: {bus['error']}"
+        yield "the bus cannot be used", bus["error"]
     elif not bus["queries"]["consumers"]:
-        yield "no worker takes queries"
+        yield "no worker takes queries", "none has given a sign of life for a minute"
     for worker in bus["workers"]:
         yield from problems_of(worker)
     if postgres["reachable"] is False:
-        yield f"Postgres cannot be used: {postgres['error']}"
+        yield "Postgres cannot be used", postgres["error"]
     if profiles["error"] is not None:
-        yield f"the profiles cannot be used: {profiles['error']}"
+        yield "the profiles cannot be used", profiles["error"]
 
 
 async def _forget(settings: Settings, copy: str) -> list[str]:
@@ -240,7 +241,7 @@ def _show(found: Found) -> None:
             say(f"  {copy['kind']}", f"{behind} at {copy['position']}: {copy['copy']}, {sign}", forget)
     say("profiles", f"{', '.join(profiles['names'])} (default {profiles['default']})", profiles["error"])
     for problem in found["problems"]:
-        say("problem", "", problem)
+        say("problem", "", problem["what"])
 
 
 def _text(value: bytes | str) -> str:

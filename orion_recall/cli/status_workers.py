@@ -38,13 +38,13 @@ def _found(name: str, card: Mapping[str, str]) -> Found:
     }
 
 
-def problems_of(worker: Found) -> Iterator[str]:
-    """What keeps the worker's recalls from being whole, or is to be mended."""
+def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
+    """What keeps the worker's recalls from being whole, or is to be mended; and why."""
     if worker["profiles_error"]:
-        yield f"{worker['instance']} has refused an edit of its profiles"
+        yield f"{worker['instance']} has refused an edit of its profiles", worker["profiles_error"]
     for store in worker["stores"] or ():
         if store["required"] and store["health"] in ("broken", "failing"):
-            yield f"{worker['instance']} cannot use {_name(store)}: {store['why']}"
+            yield f"{worker['instance']} cannot use {_name(store)}", store["why"]
 
 
 def show_worker(worker: Found) -> None:
@@ -67,7 +67,7 @@ def show_worker(worker: Found) -> None:
 
 
 def _name(store: Found) -> str:
-    return f"{store['arm']}: {store['store']}" if store["store"] else store["arm"]
+    return f"{store['arm']} of {store['store']}" if store["store"] else store["arm"]
 
 
 def _state_of(copy: Found) -> tuple[str, str, str | None]:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Collection
 
 from orion_recall.errors import ModelError, RecordError, SourceError
 from orion_recall.memory.record import Record
@@ -136,3 +137,16 @@ class Projector:
             with contextlib.suppress(RecordError):
                 await self._record.sign(self.copy, self._projection.kind)
                 self._signed_at = time.monotonic()
+
+
+async def sign_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
+    """Signs of life, until cancelled, for copies that cannot be used though their worker runs.
+
+    They do not move, so that whoever waits for them is told; only those of workers that are gone are passed over.
+    """
+    while kinds:
+        with contextlib.suppress(RecordError):
+            for kind in kinds:
+                await record.sign(copy, kind)
+        await asyncio.sleep(_SIGN_EVERY_S)
+    await asyncio.Event().wait()
