@@ -97,10 +97,12 @@ class StoreLook:
         }
         # What nobody has foreseen must not end a worker that only looks.
         found = await asyncio.gather(*asked.values(), return_exceptions=True)
-        return {
-            key: f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else why
-            for key, why in zip(asked, found, strict=True)
-        }
+        return {place: _told(why) for place, why in zip(asked, found, strict=True)}
+
+
+def _told(why: BaseException | str | None) -> str | None:
+    """Of an error that is not our own only the kind: nobody knows what its text quotes."""
+    return f"not foreseen: {type(why).__name__}" if isinstance(why, BaseException) else why
 
 
 def required_sources(running: Running) -> tuple[SourceName, ...]:
@@ -122,12 +124,13 @@ async def answers(source: Source, tenant: str, *, graph: GraphStore | None = Non
 
     A question that names nothing known is not asked of a graph: the `graph` behind the source is asked besides.
     """
+    now = time.time()
     question = Question(
         text=_PROBE,
-        dense_text=_PROBE,
+        dense_text=f"{_PROBE} {now:.0f}",  # not one whose vector is known, for the model may be on a server
         keyword_text=_PROBE,
         terms=frozenset(_PROBE.split()),
-        now=time.time(),
+        now=now,
         text_hash=text_hash(_PROBE),
     )
     request = SearchRequest(question=question, scope=Scope(tenant=tenant), limit=1, window_minutes=1)
