@@ -25,7 +25,7 @@ from orion_recall.settings import Settings
 
 # The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
 _LONGEST_START_S = 60.0
-_CALLED_JUST_NOW_S = 2.0
+_CALLED_JUST_NOW_S = 3.0
 _LOOK_EVERY_S = 0.1
 
 DataFolder = Annotated[
@@ -57,9 +57,10 @@ def find(data: Path | None) -> Settings:
 
 
 def find_started(data: Path | None) -> Settings:
-    """`find`, after waiting for an `up` that is starting on the data folder; seconds at most.
+    """`find`, after waiting for an `up` that is starting on the data folder.
 
-    One that was called just before this command takes a moment until it holds the folder.
+    One that was called just before this command takes a moment until it holds the folder: without any there is an
+    answer after three seconds.
     """
     settings = find(data)
     began, told = time.monotonic(), False
@@ -86,7 +87,8 @@ def bus_of(settings: Settings) -> str:
                 f"few seconds, or set ORION_REDIS_URL"
             )
         raise SettingsError(
-            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}), or set ORION_REDIS_URL"
+            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}; one that was just started takes a "
+            f"few seconds), or set ORION_REDIS_URL"
         )
     return url
 
