@@ -17,9 +17,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from orion_recall.errors import SettingsError
 from orion_recall.settings import TIMELINE_ROLES
@@ -79,6 +80,14 @@ class QdrantMapping(_Strict):
     sparse: str | None = None
     tenant: str | None = None
     payload: PayloadKeys
+
+    @field_validator("url")
+    @classmethod
+    def _without_secrets(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if "@" in parts.netloc or parts.query:
+            raise ValueError("leave user, password and query out: the key goes into the variable of `api_key_env`")
+        return value
 
     @model_validator(mode="after")
     def _belongs_to_somebody(self) -> QdrantMapping:
@@ -147,6 +156,12 @@ class Mappings(_Strict):
     qdrant: tuple[QdrantMapping, ...] = ()
     sparql: tuple[SparqlMapping, ...] = ()
     tables: tuple[TableMapping, ...] = ()
+
+    @property
+    def tenants(self) -> dict[str, str]:
+        """Whose each store is, by its name; without those in which each memory says it."""
+        stores = (*self.qdrant, *self.sparql, *self.tables)
+        return {one.name: one.tenant for one in stores if one.tenant is not None}
 
     @model_validator(mode="after")
     def _names_differ(self) -> Mappings:

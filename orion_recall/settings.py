@@ -130,6 +130,9 @@ class Settings(BaseSettings):
         description="sources that must answer for /ready, as vector,rdf; empty: none; "
         "default: those of the default profile",
     )
+    look_every_s: float = Field(
+        default=10.0, ge=0, le=3600, description="seconds between looks at the sources, for `status`; 0: never"
+    )
 
     node: str = Field(
         default_factory=socket.gethostname, description="this machine, in envelopes; default: the host's name"

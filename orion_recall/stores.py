@@ -48,6 +48,7 @@ class Opened:
     """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why.
 
     One that is another record's is in `broken` too, and answers once that is put right, without a restart.
+    `tenants_of_others` names the tenant of each mapped store that belongs to one.
     """
 
     sources: Sources
@@ -55,6 +56,7 @@ class Opened:
     index: MemoryIndex | None
     graph: MemoryGraph | None
     broken: Mapping[str, str] = field(default_factory=dict[str, str])
+    tenants_of_others: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @contextlib.asynccontextmanager
@@ -106,6 +108,7 @@ async def open_sources(
             index=index,
             graph=graph,
             broken=broken,
+            tenants_of_others=stores_of_others.tenants,
         )
 
 

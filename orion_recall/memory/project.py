@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
+from collections.abc import Collection
 
 from orion_recall.errors import AnotherRecordsCopy, ModelError, RecordError, SourceError
 from orion_recall.memory.record import Record
@@ -21,6 +23,8 @@ _AT_ONCE = 200
 _LOOK_EVERY_S = 0.25
 _ASK_FOR_TURN_EVERY_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+# So that the record knows who is gone: see `record.GONE_AFTER_S`.
+_SIGN_EVERY_S = 20.0
 
 
 class Projector:
@@ -31,10 +35,12 @@ class Projector:
 
     def __init__(self, record: Record, projection: Projection, *, copy: str, turn: Turn | None = None) -> None:
         assert turn is not None or not projection.shared, "a shared copy is written in turns"
-        self._record, self._projection, self._copy, self._turn = record, projection, copy, turn
+        self.copy = copy
+        self._record, self._projection, self._turn = record, projection, turn
         self._wake = asyncio.Event()
         self._head: int | None = None
         self._mark: str | None = None
+        self._signed_at: float | None = None
         self.error: str | None = None
 
     @property
@@ -63,6 +69,7 @@ class Projector:
                     if self.error is None:
                         log.warning("the %s waits: %s", self._projection.kind, error)
                     self.error, self._mark = str(error), None
+                    await self._give_sign()
                     await self._end_turn()  # another worker may be able to
                     if isinstance(error, AnotherRecordsCopy):
                         await self._report_nothing()
@@ -140,8 +147,39 @@ class Projector:
             if not changes or (self._turn is not None and not await self._turn.is_mine()):
                 break
             await projection.apply(changes)
-            await self._record.report(self._copy, projection.kind, projection.position)
+            await self._report()
             moved = True
+        else:  # not where the turn was lost: another may have moved the position on
+            if not moved and self._sign_is_due:
+                await self._report()
         if not moved and self.error is not None:
             log.info("the %s goes on at position %d", projection.kind, projection.position)
         return projection.position
+
+    @property
+    def _sign_is_due(self) -> bool:
+        return self._signed_at is None or time.monotonic() - self._signed_at > _SIGN_EVERY_S
+
+    async def _report(self) -> None:
+        await self._record.report(self.copy, self._projection.kind, self._projection.position)
+        self._signed_at = time.monotonic()
+
+    async def _give_sign(self) -> None:
+        """Somebody keeps the copy, though it does not move now; its position may not be known."""
+        if self._sign_is_due:
+            with contextlib.suppress(RecordError):
+                await self._record.sign(self.copy, self._projection.kind)
+                self._signed_at = time.monotonic()
+
+
+async def sign_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
+    """Signs of life, until cancelled, for copies that cannot be used though their worker runs.
+
+    They do not move, so that whoever waits for them is told; only those of workers that are gone are passed over.
+    """
+    while kinds:
+        with contextlib.suppress(RecordError):
+            for kind in kinds:
+                await record.sign(copy, kind)
+        await asyncio.sleep(_SIGN_EVERY_S)
+    await asyncio.Event().wait()

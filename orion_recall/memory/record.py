@@ -25,6 +25,8 @@ Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
 
 _MARK_MS = 2000
+# Six signs of life that did not come.
+GONE_AFTER_S = 120.0
 
 # Data that Postgres refuses: values (22), constraints (23), limits such as an index row's size (54).
 _REFUSED_CLASSES = ("22", "23", "54")
@@ -53,12 +55,21 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPosition:
-    """How far a copy of index or graph has come; `updated_at` in epoch seconds."""
+    """How far a copy of index or graph has come, and its last sign of life, `updated_at` in epoch seconds.
+
+    `silent_s` is how long ago that was by Postgres's own clock.
+    """
 
     copy: str
     kind: str
     position: int
     updated_at: float
+    silent_s: float = 0.0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody seems to keep it any more: who keeps one gives a sign every twenty seconds."""
+        return self.silent_s > GONE_AFTER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +132,32 @@ class Record:
             return _mark_in(await connection.fetchval(sql.MARK))
 
     async def report(self, copy: str, kind: str, position: int) -> None:
-        """Keeps how far a copy has come; a copy that is built again reports from 0."""
+        """Keeps how far a copy has come, and that it lives; a copy that is built again reports from 0."""
         async with borrow(self._pool, "reporting a position") as connection:
             await connection.execute(sql.REPORT, copy, kind, position)
+
+    async def sign(self, copy: str, kind: str) -> None:
+        """A sign of life of a copy that has reported before; its position stays."""
+        async with borrow(self._pool, "giving a sign of life") as connection:
+            await connection.execute(sql.SIGN, copy, kind)
+
+    async def forget(self, copy: str) -> list[str]:
+        """Takes a copy that is gone out of the register; the kinds there were, none of one that lives."""
+        async with borrow(self._pool, "forgetting a copy") as connection:
+            return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, GONE_AFTER_S)]
 
     async def copies(self) -> list[CopyPosition]:
         """Every copy that has reported, by copy and kind."""
         async with borrow(self._pool, "reading positions") as connection:
             rows = await connection.fetch(sql.COPIES)
         return [
-            CopyPosition(copy=row["copy"], kind=row["kind"], position=row["position"], updated_at=row["updated_at"])
+            CopyPosition(
+                copy=row["copy"],
+                kind=row["kind"],
+                position=row["position"],
+                updated_at=row["updated_at"],
+                silent_s=row["silent_s"],
+            )
             for row in rows
         ]
 

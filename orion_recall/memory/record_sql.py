@@ -101,8 +101,16 @@ INSERT INTO projections (copy, kind, position) VALUES ($1, $2, $3)
 ON CONFLICT (copy, kind) DO UPDATE SET position = excluded.position, updated_at = now()
 """
 
+SIGN: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
+
+# Only of a copy that has been silent for so many seconds: a live one would be back at once.
+FORGET: LiteralString = """
+DELETE FROM projections WHERE copy = $1 AND updated_at < now() - make_interval(secs => $2) RETURNING kind
+"""
+
 COPIES: LiteralString = """
-SELECT copy, kind, position, extract(epoch FROM updated_at)::float8 AS updated_at
+SELECT copy, kind, position, extract(epoch FROM updated_at)::float8 AS updated_at,
+    greatest(0, extract(epoch FROM clock_timestamp() - updated_at))::float8 AS silent_s
 FROM projections ORDER BY copy, kind
 """
 

@@ -141,11 +141,11 @@ class Unavailable:
 
     def __init__(self, name: SourceName, reason: str) -> None:
         self.name: SourceName = name
-        self._reason = reason
+        self.reason = reason
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """SourceError, always."""
-        raise SourceError(self._reason)
+        raise SourceError(self.reason)
 
 
 def in_scope(memory: MemoryView, scope: Scope) -> bool:
