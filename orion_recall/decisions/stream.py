@@ -17,7 +17,7 @@ from orion_recall.settings import DECISIONS_GROUP, Settings
 log = logging.getLogger("orion_recall.decisions")
 
 DEAD_MAXLEN = 10_000
-# Of the claim time of queries, half a minute by default: a batch waits for Postgres, and is not refreshed meanwhile.
+# Of the claim time of queries: half a minute by default. A batch waits for Postgres and is not refreshed.
 CLAIM_IDLE_TIMES = 6
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 # XTRIM with ~ takes 10,000 entries at most at a time.

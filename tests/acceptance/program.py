@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from orion_recall.cli.main import main
 from tests.stand_ins.forked import forked
 
 _LONGEST_S = 90.0
@@ -90,7 +89,11 @@ class Program:
         for file in (out, err):
             file.touch()
         if not self.own_interpreter:
-            return Running(forked(main, arguments, environment=self._environment(), out=out, err=err), out, err)
+            return Running(
+                forked("orion_recall.cli.main", arguments, environment=self._environment(), out=out, err=err),
+                out,
+                err,
+            )
         with out.open("w") as stdout, err.open("w") as stderr:
             if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
                 # So a shell starts what it runs in the background, and so the command would inherit it.

@@ -1,7 +1,7 @@
-"""Processes that start at once: a server loads the program a single time, and every process is a fork of it.
+"""Processes that start at once: a server loads program and stand-ins a single time, and every process is its fork.
 
-To load the program costs a second or two of processor time, and the tests start some two hundred commands. What comes
-of a fork is a process like any other: arguments, environment, streams, signals and exit code of its own.
+To load one costs a second or two of processor time, and the tests start some two hundred. What comes of a fork is a
+process like any other: arguments, environment, streams, signals and exit code of its own.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+_START_S = 60.0
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.stand_ins.loaded"])
 
@@ -55,29 +59,43 @@ class Forked:
 
 
 def forked(
-    main: Callable[[], object], arguments: Sequence[str], *, environment: Mapping[str, str], out: Path, err: Path
+    module: str, arguments: Sequence[str], *, environment: Mapping[str, str], out: Path, err: Path
 ) -> Forked:
-    """A running process that calls `main`, a function of a module, with these arguments as its command line.
+    """A running process that calls the module's `main` with these arguments as its command line.
 
     It leads a session of its own and has nothing on standard input. If it still runs when the tests end, it is told
     to terminate.
     """
-    process = _CONTEXT.Process(target=_enter, args=(main, list(arguments), dict(environment), out, err), daemon=True)
+    process = _CONTEXT.Process(
+        target=_enter, args=(module, list(arguments), dict(environment), out, err), daemon=True
+    )
     process.start()
     return Forked(process)
 
 
-def _enter(
-    main: Callable[[], object], arguments: list[str], environment: dict[str, str], out: Path, err: Path
-) -> None:
+def forked_server(module: str, *arguments: str, **environment: str) -> tuple[Forked, str]:
+    """A running process, and the first line that it says: a server's address, once it listens."""
+    with tempfile.NamedTemporaryFile("r") as out:
+        given = os.environ | environment
+        process = forked(module, arguments, environment=given, out=Path(out.name), err=Path(os.devnull))
+        until = time.monotonic() + _START_S
+        while not (line := out.read()).endswith("\n"):
+            assert process.poll() is None, f"{module} ended before it listened"
+            assert time.monotonic() < until, f"{module} does not listen"
+            out.seek(0)
+            time.sleep(0.01)
+    return process, line.strip()
+
+
+def _enter(module: str, arguments: list[str], environment: dict[str, str], out: Path, err: Path) -> None:
     os.setsid()
     # Ignored in what a shell runs in the background, and so inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["orion-recall", *arguments]
+    sys.argv = [module, *arguments]
     sys.stdout, sys.stderr = _stream(1, out), _stream(2, err, line_buffering=True)
-    main()
+    import_module(module).main()
 
 
 def _stream(number: int, file: Path, *, line_buffering: bool = False) -> io.TextIOWrapper:
