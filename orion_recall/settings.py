@@ -62,7 +62,9 @@ class Settings(BaseSettings):
 
     concurrency: int = Field(default=10, ge=1, le=256, description="recalls at once")
     deadline_ms: int = Field(default=2000, ge=10, description="longest a recall may take")
-    claim_idle_ms: int = Field(default=5000, ge=100, description="idle time after which another worker claims")
+    claim_idle_ms: int = Field(
+        default=5000, ge=100, description="idle time after which another worker claims; of decisions six times that"
+    )
     refresh_ms: int = Field(default=1000, ge=20, description="how often a worker refreshes what it holds")
     max_deliveries: int = Field(default=5, ge=1, description="deliveries after which an entry is poison")
     max_message_bytes: int = Field(default=8_388_608, ge=1024, description="larger messages are invalid")

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
 from orion_recall.decisions.sink import BATCH_ROWS, DecisionSink
+from orion_recall.decisions.stream import DecisionStream
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import Pool, open_pool
 from orion_recall.settings import DECISIONS_GROUP, Settings
@@ -253,6 +254,19 @@ async def test_decisions_of_a_dead_sink_are_taken_over(redis: Redis, pool: Pool,
     async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
         await _until(_has_rows(pool, 1), "the one that is still there")
         await _until(_is_idle(redis, stream), "acknowledged")
+
+
+async def test_a_sink_counts_as_dead_after_six_times_the_claim_time(redis: Redis, settings: Settings) -> None:
+    name = settings.decision_stream
+    await publish(redis, name, envelope(decision()))
+    await redis.xgroup_create(name, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "dead", {name: ">"})
+    [(entry_id, _)] = await _entries(redis, name)
+    for idle_ms, found in ((5_000, 0), (7_000, 1)):
+        await redis.xclaim(name, DECISIONS_GROUP, "dead", 0, [entry_id], idle=idle_ms)
+        changed = settings.changed(claim_idle_ms=1000)
+        stream = DecisionStream(redis, redis, changed, consumer="sink-1", stop=asyncio.Event())
+        assert len(await stream.claim(10)) == found
 
 
 @pytest.mark.parametrize("disaster", ["FLUSHALL", "DEL", "XGROUP DESTROY"])
