@@ -31,6 +31,7 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReplyV1,
 )
+from orion_recall.mappings import Mappings
 from orion_recall.profile import profile_json_schema
 
 Json = dict[str, Any]
@@ -69,7 +70,8 @@ def write_contracts(folder: Path) -> list[Path]:
 
 
 def schemas() -> dict[str, Json]:
-    """The JSON Schemas (draft 2020-12) by name: the envelope, every kind's payload, and a profile.
+    """The JSON Schemas (draft 2020-12) by name: the envelope, every kind's payload, a profile and
+    the mappings of stores of others.
 
     What others send is described as it is accepted, what we send as it is sent.
     """
@@ -81,6 +83,7 @@ def schemas() -> dict[str, Json]:
         STORE_KIND: _named(_store_schema(), STORE_KIND),
         RECEIPT_KIND: _named(_schema(MemoryReceiptV1, "serialization"), RECEIPT_KIND),
         "profile": profile_json_schema(),
+        "mappings": {"$schema": DIALECT, **_schema(Mappings, "validation")},
     }
 
 

@@ -16,6 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from orion_recall.errors import InvalidMessage
+from orion_recall.text import storable
 from orion_recall.values import Outcome, SourceName, SourceStatus
 
 M = TypeVar("M", bound=BaseModel)
@@ -69,6 +70,15 @@ def _source_object(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
+def _identifier(value: object) -> object:
+    """Two names that differ only in what cannot be stored would be one name: one tenant's memories, another's."""
+    if isinstance(value, str) and ("\ufffd" in value or storable(value) != value):
+        raise ValueError(
+            "a name may hold neither NUL, nor half of a surrogate pair, nor U+FFFD, which stands for them"
+        )
+    return value
+
+
 _ZonedTime = Annotated[
     str | float,
     Field(description="ISO 8601 with a zone (2026-03-01T09:30:00Z), or epoch seconds (from 1e11 on: milliseconds)"),
@@ -79,7 +89,11 @@ _EnvelopeTime = Annotated[
 ]
 Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
 EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]
-Identifier = Annotated[str, Field(min_length=1, max_length=512)]
+Identifier = Annotated[
+    str,
+    Field(min_length=1, max_length=512, json_schema_extra={"pattern": "^[^\\u0000\\uFFFD]*$"}),
+    BeforeValidator(_identifier),
+]
 Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
 MemoryKind = Literal["world", "experience", "opinion", "observation", "procedure", "plan", "task"]
 ScopeName = Literal["session", "user", "global"]
@@ -150,7 +164,7 @@ class RecallOptionsV1(_Message):
     since: Moment | None = None
     until: Moment | None = None
     as_of: Moment | None = Field(default=None, description='"now" for this query')
-    exclude: Strings = Field(default=(), description="ids of memories to leave out")
+    exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
     include: Include | None = None
 
 
@@ -177,9 +191,11 @@ class ErrorInfo(_Message):
 class MemoryItemV1(_Message):
     """One recalled memory. The fields after `tags` are there only when the query carried `options`."""
 
-    id: str
+    id: str = Field(description="the memory's id; of a mapped store its name, a colon and the id there: notes:0")
     source: SourceName
-    source_ref: str | None
+    source_ref: str | None = Field(
+        description="where it is from: a mapped store's name; else the memory's `source`, or what it was found in"
+    )
     uri: str | None
     score: float
     ts: float | None = Field(description="epoch seconds, or null when undated")

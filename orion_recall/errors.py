@@ -9,6 +9,7 @@ OrionError
 ├── SettingsError       a broken setting: refuse to start, with what to do
 ├── SourceError         a source could not answer: record it and go on without its hits
 │   ├── TransientSourceError    worth another try inside the deadline
+│   ├── AnotherRecordsCopy      index or graph of another record: neither read nor written until that is put right
 │   └── PartialSourceError      one of several stores did not answer: its hits are missing, the others' are there
 ├── EngineError         an embedded engine could not start or is held by another process
 ├── ModelError          weights are missing or are not what they should be
@@ -109,6 +110,10 @@ class SourceError(OrionError):
 
 class TransientSourceError(SourceError):
     """A source could not answer now, and may in a moment."""
+
+
+class AnotherRecordsCopy(SourceError):
+    """What should be a copy of this record is one of another; the text says what to do."""
 
 
 class PartialSourceError(SourceError):

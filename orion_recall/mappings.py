@@ -17,16 +17,26 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from orion_recall.errors import SettingsError
+from orion_recall.settings import TIMELINE_ROLES
 
 _MAX_BYTES = 256 * 1024
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$")]
-Iri = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+$")]
+Iri = Annotated[str, Field(pattern=r'^[A-Za-z][A-Za-z0-9+.-]*:[^\s<>"{}|\\^`]+$')]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+
+
+# For the JSON Schema: what `_one_tenant` asks for.
+_OWN_TENANT: dict[str, Any] = {"required": ["tenant"], "properties": {"tenant": {"type": "string"}}}
+
+
+def _one_of(section: str) -> dict[str, Any]:
+    return {"oneOf": [_OWN_TENANT, {"properties": {section: _OWN_TENANT}}]}
 
 
 class _Strict(BaseModel):
@@ -60,6 +70,8 @@ class QdrantMapping(_Strict):
     qdrant/bm25; without one the collection has no part in the lexical arm.
     """
 
+    model_config = ConfigDict(json_schema_extra=_one_of("payload"))
+
     name: Name
     url: HttpUrl
     api_key_env: str | None = None
@@ -68,6 +80,14 @@ class QdrantMapping(_Strict):
     sparse: str | None = None
     tenant: str | None = None
     payload: PayloadKeys
+
+    @field_validator("url")
+    @classmethod
+    def _without_secrets(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if "@" in parts.netloc or parts.query:
+            raise ValueError("leave user, password and query out: the key goes into the variable of `api_key_env`")
+        return value
 
     @model_validator(mode="after")
     def _belongs_to_somebody(self) -> QdrantMapping:
@@ -107,10 +127,17 @@ class TableMapping(_Strict):
     Without `dsn_env` it lies in the service's own Postgres.
     """
 
+    model_config = ConfigDict(json_schema_extra=_one_of("columns"))
+
     name: Name
     dsn_env: str | None = None
     table: str = Field(min_length=1)
-    columns: dict[str, str]
+    columns: Annotated[
+        dict[str, str],
+        Field(
+            json_schema_extra={"propertyNames": {"enum": list(TIMELINE_ROLES)}, "required": ["id", "ts", "text"]}
+        ),
+    ]
     tenant: str | None = None
 
     @model_validator(mode="after")
@@ -130,6 +157,12 @@ class Mappings(_Strict):
     sparql: tuple[SparqlMapping, ...] = ()
     tables: tuple[TableMapping, ...] = ()
 
+    @property
+    def tenants(self) -> dict[str, str]:
+        """Whose each store is, by its name; without those in which each memory says it."""
+        stores = (*self.qdrant, *self.sparql, *self.tables)
+        return {one.name: one.tenant for one in stores if one.tenant is not None}
+
     @model_validator(mode="after")
     def _names_differ(self) -> Mappings:
         names = [one.name for one in (*self.qdrant, *self.sparql, *self.tables)]
@@ -137,6 +170,16 @@ class Mappings(_Strict):
         if twice:
             raise ValueError(f"two stores have the name {twice[0]!r}: what is cited under it must be one store")
         return self
+
+    def check_secrets(self) -> None:
+        """SettingsError for the first secret that a store names and the environment does not hold."""
+        named = [
+            *((one.name, one.api_key_env) for one in self.qdrant),
+            *((one.name, one.token_env) for one in self.sparql),
+            *((one.name, one.dsn_env) for one in self.tables),
+        ]
+        for name, variable in named:
+            _secret(name, variable)
 
 
 def load_mappings(path: Path | None) -> Mappings:

@@ -17,9 +17,10 @@ from types import MappingProxyType
 
 from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
 
-from orion_recall.errors import ProfileError
+from orion_recall.errors import ProfileError, SettingsError
 from orion_recall.profile import Profile
 from orion_recall.profile_yaml import load_profiles
+from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 
 log = logging.getLogger("orion_recall.profiles")
@@ -60,6 +61,19 @@ def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
         name: LoadedProfile(profile=profile, content_hash=profile.content_hash)
         for name, profile in profiles.items()
     }
+
+
+def profiles_with_default(settings: Settings) -> dict[str, LoadedProfile]:
+    """The profiles that the settings name; SettingsError when the default one is not among them."""
+    profiles = loaded_profiles(settings.profiles_dir)
+    if settings.default_profile not in profiles:
+        known = ", ".join(sorted(profiles))
+        where = f"ORION_PROFILES_DIR ({settings.profiles_dir})" if settings.profiles_dir else "the shipped profiles"
+        raise SettingsError(
+            f"the default profile {settings.default_profile!r} is not in {where}, only {known}: "
+            "put it there, or set ORION_DEFAULT_PROFILE to one that is"
+        )
+    return profiles
 
 
 class ProfilesInUse:

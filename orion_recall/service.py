@@ -23,13 +23,21 @@ from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
-from orion_recall.memory.project import Projector
+from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
+from orion_recall.observe.card import card_fields
+from orion_recall.observe.look import StoreLook
 from orion_recall.observe.observer import Observer, observing
 from orion_recall.postgres import Pool, close_pool, is_connection_lost, migrate, open_pool
-from orion_recall.profile_watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
+from orion_recall.profile_watch import (
+    LoadedProfile,
+    ProfilesInUse,
+    ProfileWatch,
+    profiles_with_default,
+)
+from orion_recall.profile_watch import loaded_profiles as loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.sources.source import Projection
 from orion_recall.stores import Opened, open_sources
@@ -56,12 +64,9 @@ class Service:
     ) -> None:
         self.settings, self.opened = settings, opened
         self.observer = observer or Observer(settings)
-        profiles = loaded_profiles(settings.profiles_dir)
-        if settings.default_profile not in profiles:
-            known = ", ".join(sorted(profiles))
-            raise SettingsError(f"ORION_DEFAULT_PROFILE: {settings.default_profile!r} is not one of {known}")
-        self.profiles_in_use = ProfilesInUse(profiles)
+        self.profiles_in_use = ProfilesInUse(profiles_with_default(settings))
         self._presence = Presence(redis, settings.worker_key(settings.instance), self._card)
+        self._look = StoreLook(self, changed=self._presence.wake)
         self._profile_watch = ProfileWatch(
             self.profiles_in_use,
             settings.profiles_dir,
@@ -143,7 +148,7 @@ class Service:
         await self._wait_for_bus()
         queries = asyncio.create_task(self._queries.run())
         beside = asyncio.create_task(self._beside())
-        keeping = [asyncio.create_task(part.run()) for part in (self._profile_watch, self._presence)]
+        keeping = [asyncio.create_task(part.run()) for part in (self._profile_watch, self._presence, self._look)]
         self.is_taking = not self._stopping
         if ready is not None:
             ready.set()
@@ -178,7 +183,8 @@ class Service:
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
         endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
-        tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
+        signing = sign_for_broken(record, self._own_copy, self.opened.broken)
+        tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors(), signing)]
         stores = asyncio.create_task(self._store_server(record).run())
         try:
             done, _ = await asyncio.wait([stores, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -189,8 +195,13 @@ class Service:
         for task in done:
             task.result()
 
+    @property
+    def _own_copy(self) -> str:
+        """The name of copies that lie in this worker's own folder."""
+        return f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+
     def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
-        copy = part.copy or f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+        copy = part.copy or self._own_copy
         turn = Turn(dsn, kind=part.kind, copy=copy) if part.shared else None
         return Projector(record, part, copy=copy, turn=turn)
 
@@ -271,7 +282,7 @@ class Service:
         }
         if state.error is not None and state.refused_at is not None:
             card |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
-        return card
+        return card | card_fields(self._look.stores, self._look.copies)
 
     def _note_use(self, tenant: str, ids: Any) -> None:
         if self._accesses is not None:

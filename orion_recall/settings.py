@@ -24,7 +24,7 @@ RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
 BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
-_COLUMNS = (
+TIMELINE_ROLES = (
     "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri",
     "tags", "search",
 )  # fmt: skip
@@ -62,7 +62,9 @@ class Settings(BaseSettings):
 
     concurrency: int = Field(default=10, ge=1, le=256, description="recalls at once")
     deadline_ms: int = Field(default=2000, ge=10, description="longest a recall may take")
-    claim_idle_ms: int = Field(default=5000, ge=100, description="idle time after which another worker claims")
+    claim_idle_ms: int = Field(
+        default=5000, ge=100, description="idle time after which another worker claims; of decisions six times that"
+    )
     refresh_ms: int = Field(default=1000, ge=20, description="how often a worker refreshes what it holds")
     max_deliveries: int = Field(default=5, ge=1, description="deliveries after which an entry is poison")
     max_message_bytes: int = Field(default=8_388_608, ge=1024, description="larger messages are invalid")
@@ -122,11 +124,16 @@ class Settings(BaseSettings):
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
     health_port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
-        default=None, description="port of /live, /ready and /metrics; 0 takes a free one; default: no port"
+        default=None, description="port of /live, /ready and /metrics; 0 takes a free one"
     )
     health_host: str = Field(default="127.0.0.1", min_length=1, description="address that port listens on")
     ready_sources: Annotated[tuple[SourceName, ...] | None, NoDecode] = Field(
-        default=None, description="sources that must answer for /ready; default: the default profile's"
+        default=None,
+        description="sources that must answer for /ready, as vector,rdf; empty: none; "
+        "default: those of the default profile",
+    )
+    look_every_s: float = Field(
+        default=10.0, ge=0, le=3600, description="seconds between looks at the sources, for `status`; 0: never"
     )
 
     node: str = Field(
@@ -215,8 +222,8 @@ class Settings(BaseSettings):
         pairs = [part.partition("=") for part in value.split(",") if part.strip()]
         columns = {role.strip(): column.strip() for role, _, column in pairs}
         for role in columns:
-            if role not in _COLUMNS:
-                raise ValueError(f"{role!r} is not a role; roles are {', '.join(_COLUMNS)}")
+            if role not in TIMELINE_ROLES:
+                raise ValueError(f"{role!r} is not a role; roles are {', '.join(TIMELINE_ROLES)}")
         return columns
 
     @classmethod

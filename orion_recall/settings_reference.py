@@ -57,10 +57,16 @@ def as_markdown(rows: Iterable[SettingRow]) -> str:
         "|---|---|---|",
     ]
     for row in rows:
-        default = f"`{row.default}`" if row.default else "none"
-        meaning = f"{row.meaning} **secret**" if row.is_secret else row.meaning
+        default, meaning = cells(row)
+        meaning = f"{meaning} **secret**" if row.is_secret else meaning
         lines.append(f"| `{row.variable}` | {default} | {meaning.replace('|', chr(92) + '|')} |")
     return "\n".join(lines) + "\n"
+
+
+def cells(row: SettingRow) -> tuple[str, str]:
+    """The default and the meaning as a table has them: a default that is said in words stands with the others."""
+    meaning, _, in_words = row.meaning.partition("; default: ")
+    return f"`{row.default}`" if row.default else in_words or "none", meaning
 
 
 def _written(field: FieldInfo) -> str:

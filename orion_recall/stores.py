@@ -13,9 +13,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.errors import AnotherRecordsCopy, RecordError, SettingsError, SourceError, TransientSourceError
 from orion_recall.mapped_stores import open_mapped
 from orion_recall.mappings import load_mappings
+from orion_recall.memory.record import mark_at
 from orion_recall.models.chosen import open_embedder, open_reranker
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -30,7 +31,7 @@ from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
 from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.several import SeveralStores
-from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
+from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
@@ -39,16 +40,23 @@ from orion_recall.values import SourceName
 log = logging.getLogger("orion_recall.service")
 P = TypeVar("P", bound=Projection)
 
+_MARK_S = 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why."""
+    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why.
+
+    One that is another record's is in `broken` too, and answers once that is put right, without a restart.
+    `tenants_of_others` names the tenant of each mapped store that belongs to one.
+    """
 
     sources: Sources
     embedder: Embedder
     index: MemoryIndex | None
     graph: MemoryGraph | None
     broken: Mapping[str, str] = field(default_factory=dict[str, str])
+    tenants_of_others: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @contextlib.asynccontextmanager
@@ -66,8 +74,9 @@ async def open_sources(
         reranker = await stack.enter_async_context(open_reranker(settings))
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
-        index = await _usable(_index(settings, embedder, sparse), broken, stack)
-        graph = await _usable(_graph(settings), broken, stack)
+        mark = await mark_of(settings)
+        index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
+        graph = await _usable(graph_of(settings), mark, broken, stack)
         arms: dict[SourceName, dict[str, Source]] = {
             "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
             "lexical": {"": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"])},
@@ -99,17 +108,34 @@ async def open_sources(
             index=index,
             graph=graph,
             broken=broken,
+            tenants_of_others=stores_of_others.tenants,
         )
 
 
-def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:
+def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:
+    """The index of the settings, not opened."""
     if settings.qdrant_url is not None:
         server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
-        return QdrantIndex(server, settings.qdrant_collection, embedder, sparse)
+        return QdrantIndex(
+            server, settings.qdrant_collection, embedder, sparse, has_record=settings.dsn is not None
+        )
     return EdgeIndex(settings.data_dir / "index", embedder, sparse)
 
 
-def _graph(settings: Settings) -> MemoryGraph:
+async def mark_of(settings: Settings) -> str | None:
+    """The mark of the record; None while Postgres is away or empty: who keeps the copies tells them later."""
+    if settings.dsn is None:
+        return None
+    try:
+        async with asyncio.timeout(_MARK_S):
+            return await mark_at(settings.dsn)
+    except (RecordError, TimeoutError) as error:
+        log.info("whose record this is will be asked again: %s", error or "Postgres did not answer in time")
+        return None
+
+
+def graph_of(settings: Settings) -> MemoryGraph:
+    """The graph of the settings, not opened."""
     if settings.sparql_url is None:
         for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
             if getattr(settings, name) is not None:
@@ -122,15 +148,20 @@ def _graph(settings: Settings) -> MemoryGraph:
         password=settings.sparql_password,
         token=settings.sparql_token,
     )
-    return SparqlGraph(SparqlClient(server))
+    return SparqlGraph(SparqlClient(server), has_record=settings.dsn is not None)
 
 
-async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
+async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
     """The part until the stack ends, open or to open by itself; None when it is broken, with why in `broken`."""
+    if mark is not None and isinstance(part, MarkedCopy):
+        part.expect(mark)
     try:
         await part.open()
     except TransientSourceError as error:
         log.warning("the %s is not there yet: %s", part.kind, error)
+    except AnotherRecordsCopy as error:
+        broken[part.kind] = str(error)
+        log.error("the %s is refused: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
     except SourceError as error:
         await part.close()
         broken[part.kind] = str(error)

@@ -25,7 +25,7 @@ ALTER SCHEMA public OWNER TO orion_owner;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO orion_worker, orion_analyst;
 
--- A worker holds eleven connections at most: this is for sixteen of them.
+-- A worker holds sixteen connections at most: this is for eleven of them.
 ALTER ROLE orion_worker CONNECTION LIMIT 180;
 ALTER ROLE orion_analyst CONNECTION LIMIT 10;
 ALTER ROLE orion_analyst SET default_transaction_read_only = on;

@@ -11,11 +11,24 @@
 --       4 reply  5 reply length  6 reply life in seconds  7 channel
 --       8 decision or ""  9 decisions kept at most
 --      10 dead-letter reason or ""  11 correlation id  12 "1": the dead letter holds the entry's fields, "0": not
+--      13 the group that persists decisions
 -- Returns 1 committed, 0 fenced (somebody has answered), -1 the reply address cannot be written to,
 --        -2 a stream of our own has another type.
 local function writable(key)
   local kind = redis.call('TYPE', key).ok
   return kind == 'none' or kind == 'stream'
+end
+
+-- How many entries of the stream the group has been given; 0 without the group, or where the server does not know.
+local function read_by(group, key)
+  local groups = redis.pcall('XINFO', 'GROUPS', key)
+  if groups.err then return 0 end
+  for _, told in ipairs(groups) do
+    local fields = {}
+    for i = 1, #told, 2 do fields[told[i]] = told[i + 1] end
+    if fields.name == group and fields.lag then return math.max(0, redis.call('XLEN', key) - fields.lag) end
+  end
+  return 0
 end
 
 local mode, decision, reason = ARGV[3], ARGV[8], ARGV[10]
@@ -56,9 +69,10 @@ if decision ~= '' then
   redis.call('XADD', KEYS[3], '*', 'envelope', decision)
   local over = redis.call('XLEN', KEYS[3]) - ARGV[9]
   if over > 0 then
-    -- Beyond the cap the oldest go, and how many went is counted beside the stream.
-    local trimmed = redis.call('XTRIM', KEYS[3], 'MAXLEN', '~', ARGV[9])
-    if trimmed > 0 then redis.pcall('INCRBY', KEYS[3] .. ':trimmed', trimmed) end
+    -- Beyond the cap the oldest go, and how many of them no sink had read is counted beside the stream.
+    local read = read_by(ARGV[13], KEYS[3])
+    local lost = redis.call('XTRIM', KEYS[3], 'MAXLEN', '~', ARGV[9]) - read
+    if lost > 0 then redis.pcall('INCRBY', KEYS[3] .. ':trimmed', lost) end
   end
 end
 

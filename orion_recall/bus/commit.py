@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.settings import DECISIONS_GROUP
 
 log = logging.getLogger("orion_recall.bus")
 
@@ -187,4 +188,5 @@ class Committer:
             commit.dead_reason,
             commit.correlation_id.encode("utf-8", "replace"),
             int(commit.keep_message),
+            DECISIONS_GROUP,
         )

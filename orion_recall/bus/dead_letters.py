@@ -9,8 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from pydantic import BaseModel
 from redis.asyncio import Redis
+from redis.exceptions import WatchError
 
+from orion_recall.bus.consume import Entry
+from orion_recall.bus.envelope import decode
+from orion_recall.contracts import read_message
 from orion_recall.errors import InvalidMessage
 
 _ORIGINAL = b"field:"
@@ -58,21 +63,44 @@ class DeadLetters:
             first = f"({rows[-1][0].decode()}"
         return None
 
-    async def requeue(self, letter: DeadLetter) -> str:
+    async def requeue(self, letter: DeadLetter) -> str | None:
         """Put the entry back at the end of its stream, in one transaction; its new entry id.
 
-        InvalidMessage for a letter whose message was not kept: there is nothing to put back.
+        None when the letter has gone: somebody else has put it back. InvalidMessage for a letter whose message was
+        not kept: there is nothing to put back.
         """
         if letter.withheld:
             raise InvalidMessage(
                 f"the dead letter {letter.id} holds no message: its worker keeps no query text (ORION_QUERY_TEXT)"
             )
         fields: dict[Any, Any] = dict(letter.fields) or {b"envelope": b""}
+        # Watched, since XDEL in a transaction cannot keep the XADD before it from happening.
         async with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.xadd(self._stream, fields)
-            pipeline.xdel(self._dead_stream, letter.id)
-            added, _ = await pipeline.execute()
-        return cast("bytes", added).decode()
+            while True:
+                await pipeline.watch(self._dead_stream)
+                if not await pipeline.xrange(self._dead_stream, min=letter.id, max=letter.id):
+                    return None
+                pipeline.multi()
+                pipeline.xadd(self._stream, fields)
+                pipeline.xdel(self._dead_stream, letter.id)
+                try:
+                    added, _ = await pipeline.execute()
+                except WatchError:  # another letter came or went meanwhile
+                    continue
+                return cast("bytes", added).decode()
+
+    @staticmethod
+    def problem(letter: DeadLetter, *, kind: str, payload: type[BaseModel], max_bytes: int) -> str | None:
+        """Why the letter's message would die again, None when it can be read; `payload` is the kind's model."""
+        entry = Entry(id=letter.entry_id or letter.id, fields=letter.fields)
+        received = decode(entry, kind=kind, max_bytes=max_bytes)
+        try:
+            if received.error is not None:
+                raise received.error
+            read_message(payload, received.payload, "payload")
+        except InvalidMessage as error:
+            return str(error)
+        return None
 
 
 def _letter(letter_id: bytes, fields: Mapping[bytes, bytes]) -> DeadLetter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +15,18 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.cli.output import notes
 from orion_recall.decisions.log import ANALYST_ROLE
 from orion_recall.engines.addresses import read_addresses
+from orion_recall.engines.lock import held_by
 from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.postgres import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
+
+# The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
+_LONGEST_START_S = 60.0
+_CALLED_JUST_NOW_S = 3.0
+_LOOK_EVERY_S = 0.1
 
 DataFolder = Annotated[
     Path | None,
@@ -48,12 +56,39 @@ def find(data: Path | None) -> Settings:
     return settings.changed(**changes)
 
 
+def find_started(data: Path | None) -> Settings:
+    """`find`, after waiting for an `up` that is starting on the data folder.
+
+    One that was called just before this command takes a moment until it holds the folder: without any there is an
+    answer after three seconds.
+    """
+    settings = find(data)
+    began, told = time.monotonic(), False
+    while settings.bus_url is None:
+        starting = held_by(settings.data_dir)
+        if time.monotonic() - began > (_LONGEST_START_S if starting else _CALLED_JUST_NOW_S):
+            break
+        if starting and not told:
+            told = True
+            notes().print(f"waiting for `orion-recall up` (process {starting}), which is starting", markup=False)
+        time.sleep(_LOOK_EVERY_S)
+        settings = find(data)
+    return settings
+
+
 def bus_of(settings: Settings) -> str:
     """The bus's address, secrets included; SettingsError when there is none."""
     url = settings.bus_url
     if url is None:
+        starting = held_by(settings.data_dir)
+        if starting:
+            raise SettingsError(
+                f"no bus yet: process {starting} is starting its engines on {settings.data_dir}; try again in a "
+                f"few seconds, or set ORION_REDIS_URL"
+            )
         raise SettingsError(
-            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}), or set ORION_REDIS_URL"
+            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}; one that was just started takes a "
+            f"few seconds), or set ORION_REDIS_URL"
         )
     return url
 

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from orion_recall.bus.client import RecallClient
-from orion_recall.cli.addresses import DataFolder, bus_of, find
+from orion_recall.cli.addresses import DataFolder, bus_of, find_started
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import BundleStats, RecallReplyV1
@@ -41,10 +41,11 @@ def ask(
     """Ask what is remembered, over the bus.
 
     Prints the bundle as a prompt would see it, and what every source found. With --json: the whole reply.
+    Where an `up` is starting on the data folder, it is waited for.
 
     Example: `orion-recall ask "What is wrong with the crane?" --profile deep.graph.v1 --since P7D --k 5`
     """
-    settings = find(data)
+    settings = find_started(data)
     options: dict[str, Any] = {
         "tenant": tenant,
         "scope": scope,

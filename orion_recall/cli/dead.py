@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -14,6 +13,8 @@ from rich.text import Text
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.cli.addresses import DataFolder, find, open_bus
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.contracts import QUERY_KIND, STORE_KIND, MemoryStoreV1, RecallQueryV1
+from orion_recall.settings import Settings
 
 T = TypeVar("T")
 Stores = Annotated[bool, typer.Option("--stores", help="Store messages instead of queries.")]
@@ -43,7 +44,7 @@ def list_letters(
 
     Example: `orion-recall dead list --stores`
     """
-    letters = _with_letters(data, stores, lambda dead: dead.latest(limit))
+    letters = _with_letters(find(data), stores, lambda dead: dead.latest(limit))
     if as_json:
         print_json({"letters": [_as_json(letter) for letter in letters]})
     elif letters:
@@ -64,7 +65,7 @@ def show_letter(
 
     Example: `orion-recall dead show 1795302643570-0`
     """
-    letter = _with_letters(data, stores, lambda dead: dead.get(letter_id))
+    letter = _with_letters(find(data), stores, lambda dead: dead.get(letter_id))
     if letter is None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -90,12 +91,17 @@ def requeue_letters(
 ) -> int:
     """Put messages back at the end of their stream, to be served again.
 
+    One that cannot be read is put back all the same (another version may read it), with a warning.
+
     Example: `orion-recall dead requeue --all`
     """
     if (letter_id is None) != every:
         raise typer.BadParameter("give either an ID or --all")
 
-    async def requeue(dead: DeadLetters) -> list[dict[str, str]]:
+    settings = find(data)
+    kind, payload = (STORE_KIND, MemoryStoreV1) if stores else (QUERY_KIND, RecallQueryV1)
+
+    async def requeue(dead: DeadLetters) -> list[dict[str, str | None]]:
         letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await dead.get(letter_id)]
         found = [one for one in letters if one is not None]
         if letter_id is None:  # one by its id says why it cannot be put back
@@ -103,9 +109,19 @@ def requeue_letters(
             if withheld:
                 notes().print(f"{len(withheld)} stay: their messages were not kept (ORION_QUERY_TEXT)")
             found = [one for one in found if not one.withheld]
-        return [{"id": one.id, "entry_id": await dead.requeue(one)} for one in found]
+        put_back: list[dict[str, str | None]] = []
+        for one in found:
+            entry_id = await dead.requeue(one)
+            if entry_id is None:  # somebody else was faster
+                continue
+            problem = dead.problem(one, kind=kind, payload=payload, max_bytes=settings.max_message_bytes)
+            if problem is not None:
+                why = f"{one.id} cannot be read, and will most likely be a dead letter again: {problem}"
+                notes().print(Text(visible(why)), soft_wrap=True)
+            put_back.append({"id": one.id, "entry_id": entry_id, "problem": problem})
+        return put_back
 
-    moved = _with_letters(data, stores, requeue)
+    moved = _with_letters(settings, stores, requeue)
     if not moved and letter_id is not None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -116,8 +132,7 @@ def requeue_letters(
     return 0
 
 
-def _with_letters(data: Path | None, stores: bool, work: Callable[[DeadLetters], Awaitable[T]]) -> T:
-    settings = find(data)
+def _with_letters(settings: Settings, stores: bool, work: Callable[[DeadLetters], Awaitable[T]]) -> T:
     stream = settings.store_stream if stores else settings.query_stream
     dead_stream = settings.store_dead_stream if stores else settings.dead_stream
 

@@ -130,9 +130,13 @@ def run_sql(
     out = console()
     if _fits(result, out.width):
         out.print(table(result.columns, result.rows))
+    elif not result.rows:
+        out.print(table(("column",), [(name,) for name in result.columns]))
     else:
         for number, row in enumerate(result.rows, 1):
             out.print(table((f"row {number}", ""), list(zip(result.columns, row, strict=True))))
+    if not result.rows:
+        notes().print("there is no row")
     if result.truncated:
         notes().print(f"only the first {limit} rows are shown (--limit)")
 

@@ -175,11 +175,12 @@ async def _import(client: RecallClient, engines: EmbeddedEngines, now: datetime)
     imported = await import_file(client, file, batch_size=20)
     pool = await open_pool(engines.postgres_dsn, name="demo", max_size=1)
     try:
-        behind = await wait_for_copies(Record(pool), imported.position or 0)
+        waited = await wait_for_copies(Record(pool), imported.position or 0)
     finally:
         await pool.close()
-    if behind:
-        raise OrionError(f"the {behind[0].kind} does not catch up: at {behind[0].position} of {imported.position}")
+    if not waited.caught_up:
+        what = " and ".join((*(one.kind for one in waited.behind), *waited.missing))
+        raise OrionError(f"the {what} of the sample does not catch up with position {imported.position}")
     return imported.summary
 
 

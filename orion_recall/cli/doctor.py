@@ -1,4 +1,4 @@
-"""`orion-recall doctor`: every mapped store, looked at as it is now, with one sample item of each."""
+"""`orion-recall doctor`: every store on a server, looked at as it is now; of those of others one sample item."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from orion_recall.mapped_stores import collection_of, graph_client, timeline_of
 from orion_recall.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.mapped_qdrant import text_of, value_at
 from orion_recall.sources.mapped_sparql import MappedGraphSource
+from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex
+from orion_recall.stores import graph_of, index_of, mark_of
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _TIMEOUT_S = 10.0
@@ -45,15 +48,18 @@ class Finding:
 
 @app.command()
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
-    """Check the stores of others: every mapping against the live store, with a sample item.
+    """Check the servers of index and graph, and the stores of others, with a sample item of these.
 
-    Reads the file that ORION_MAPPINGS names. Exit code 1 when a store cannot be used as it is mapped.
+    Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
+    ORION_MAPPINGS names, whether every mapping fits. Exit code 1 when one cannot be used.
 
     Example: `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
     """
     settings = find(data)
-    if settings.mappings is None:
-        raise SettingsError("ORION_MAPPINGS is not set: there are no stores of others to look at")
+    if settings.mappings is None and settings.qdrant_url is None and settings.sparql_url is None:
+        raise SettingsError(
+            "ORION_MAPPINGS, ORION_QDRANT_URL and ORION_SPARQL_URL are not set: there are no servers to look at"
+        )
     findings = asyncio.run(_look(load_mappings(settings.mappings), settings))
     ok = all(finding.ok for finding in findings)
     if as_json:
@@ -66,8 +72,11 @@ def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
 
 async def _look(mappings: Mappings, settings: Settings) -> list[Finding]:
     async with contextlib.AsyncExitStack() as stack:
-        embedder = await stack.enter_async_context(open_embedder(settings)) if mappings.qdrant else None
+        embeds = bool(mappings.qdrant) or settings.qdrant_url is not None
+        embedder = await stack.enter_async_context(open_embedder(settings)) if embeds else None
         looks: list[tuple[str, str, Awaitable[Finding]]] = [
+            *([("its own index", "qdrant", _own_index(settings, embedder))] if settings.qdrant_url else []),
+            *([("its own graph", "sparql", _own_graph(settings))] if settings.sparql_url else []),
             *((one.name, "qdrant", _qdrant(one, embedder)) for one in mappings.qdrant),
             *((one.name, "sparql", _sparql(one)) for one in mappings.sparql),
             *((one.name, "table", _table(one, settings)) for one in mappings.tables),
@@ -83,6 +92,33 @@ async def _in_time(name: str, kind: str, look: Awaitable[Finding]) -> Finding:
         return Finding(store=name, kind=kind, problems=[str(error)])
     except TimeoutError:
         return Finding(store=name, kind=kind, problems=[f"no answer within {_TIMEOUT_S:.0f} s"])
+
+
+async def _own_index(settings: Settings, embedder: Embedder | None) -> Finding:
+    assert embedder is not None
+    return await _own(index_of(settings, embedder, SparseEncoder()), settings, "qdrant", ["vector", "lexical"])
+
+
+async def _own_graph(settings: Settings) -> Finding:
+    return await _own(graph_of(settings), settings, "sparql", ["rdf"])
+
+
+async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, arms: Sequence[str]) -> Finding:
+    """SourceError when it is another record's, or nobody can tell."""
+    try:
+        mark = await mark_of(settings)
+        if isinstance(part, MarkedCopy):
+            if mark is not None:
+                part.expect(mark)
+            await part.open()
+            await part.check()
+        else:
+            await part.open()
+    finally:
+        await part.close()
+    whose = "of the record" if settings.dsn is not None else "whose it is was not asked, without Postgres"
+    remark = f"at position {part.position}, {whose}"
+    return Finding(store=f"its own {part.kind}", kind=kind, arms=arms, remarks=[remark])
 
 
 async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:

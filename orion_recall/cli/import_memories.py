@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Generator, Sequence
+import shlex
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,18 +16,19 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from orion_recall.bus.client import RecallClient
-from orion_recall.cli.addresses import DataFolder, bus_of, find, open_postgres
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
+from orion_recall.cli.addresses import DataFolder, bus_of, find_started, open_postgres
+from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
 from orion_recall.errors import RecordError
 from orion_recall.memory.import_file import ImportPosition, ImportSummary
 from orion_recall.memory.import_mapping import ImportMapping, read_mapping
 from orion_recall.memory.import_progress import ImportProgress
-from orion_recall.memory.importer import Imported, import_file, wait_for_copies
+from orion_recall.memory.importer import Imported, Waited, import_file, wait_for_copies
 from orion_recall.memory.record import CopyPosition, Record
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _SHOWN_PROBLEMS = 20
+_COPIES_BEHIND = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class _Outcome:
 
     imported: Imported
     copies: str
-    behind: Sequence[CopyPosition] = ()
+    waited: Waited | None = None
 
 
 @app.command("import")
@@ -55,11 +57,13 @@ def import_memories(
 
     Each line is one memory: id and text, and whatever is known of kind, speaker, session_id, occurred_at, tags,
     entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was; running
-    it again changes nothing. Exit code 1 when a line was rejected or its id holds other content.
+    it again changes nothing. Exit code 1 when a line was rejected or its id holds other content; else 3 when all is
+    stored and index or graph does not move, so that it cannot be found there yet: nothing is lost, and nothing is
+    to be imported again.
 
     Example: `orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """
-    settings = find(data)
+    settings = find_started(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
     progress = _progress(settings, file, mapping, restart=restart)
     outcome = asyncio.run(_import(settings, file, mapping, progress, wait=wait))
@@ -67,8 +71,12 @@ def import_memories(
         print_json(_as_json(outcome))
     else:
         _show(outcome)
+    for remark in _on_copies(outcome):
+        notes().print(Text(visible(remark)), soft_wrap=True)
     summary = outcome.imported.summary
-    return 1 if summary.rejected or summary.conflict else 0
+    if summary.rejected or summary.conflict:
+        return 1
+    return _COPIES_BEHIND if outcome.copies == "behind" else 0
 
 
 def _progress(settings: Settings, file: Path, mapping: ImportMapping, *, restart: bool) -> ImportProgress:
@@ -117,11 +125,11 @@ async def _caught_up(settings: Settings, imported: Imported, bars: Progress, pos
 
     try:
         async with open_postgres(settings) as pool:
-            behind = await wait_for_copies(Record(pool), position, advanced=moved)
+            waited = await wait_for_copies(Record(pool), position, advanced=moved)
     except RecordError as error:
         notes().print(Text(f"everything is stored; whether index and graph have it cannot be seen: {error}"))
         return _Outcome(imported=imported, copies="unknown")
-    return _Outcome(imported=imported, copies="behind" if behind else "caught_up", behind=behind)
+    return _Outcome(imported=imported, copies="caught_up" if waited.caught_up else "behind", waited=waited)
 
 
 @contextlib.contextmanager
@@ -133,7 +141,7 @@ def _bars() -> Generator[Progress]:
 
 
 def _as_json(outcome: _Outcome) -> dict[str, object]:
-    summary = outcome.imported.summary
+    summary, waited = outcome.imported.summary, outcome.waited
     return {
         "file": summary.file,
         "read": summary.read,
@@ -145,8 +153,45 @@ def _as_json(outcome: _Outcome) -> dict[str, object]:
         "went_on_after_line": outcome.imported.began.line,
         "position": outcome.imported.position,
         "copies": outcome.copies,
-        "behind": [{"copy": copy.copy, "kind": copy.kind, "position": copy.position} for copy in outcome.behind],
+        "behind": [_as_found(copy, waited.position) for copy in waited.behind] if waited else [],
+        "gone": [_as_found(copy, waited.position) for copy in waited.gone] if waited else [],
+        "missing": list(waited.missing) if waited else [],
+        "advice": list(_on_copies(outcome)),
     }
+
+
+def _as_found(copy: CopyPosition, position: int) -> dict[str, object]:
+    return {
+        "copy": copy.copy,
+        "kind": copy.kind,
+        "position": copy.position,
+        "behind": position - copy.position,
+        "silent_s": round(copy.silent_s, 1),
+    }
+
+
+def _on_copies(outcome: _Outcome) -> Iterator[str]:
+    """What is to be said of copies that do not have it, and what to do."""
+    if (waited := outcome.waited) is None:
+        return
+    for copy in waited.behind:
+        yield (
+            f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and does not move: at "
+            f"{copy.position} of {waited.position}"
+        )
+    for kind in waited.missing:
+        yield f"no worker keeps a copy of the {kind}: it may be broken, or has not been opened yet"
+    if not waited.caught_up:
+        yield (
+            "all is stored in the record and nothing is lost: the copies go on by themselves once their workers "
+            "can. `orion-recall status` says what is in the way"
+        )
+    for copy in waited.gone:
+        yield (
+            f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and not waited for: no "
+            f"sign of it for {duration(copy.silent_s)}. If its worker is gone for good: "
+            f"`orion-recall status --forget {shlex.quote(copy.copy)}`"
+        )
 
 
 def _show(outcome: _Outcome) -> None:
@@ -159,9 +204,5 @@ def _show(outcome: _Outcome) -> None:
         remarks.append(f"the lines up to {began.line} were counted by the run before")
     if outcome.copies == "unknown":
         remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
-    remarks += [
-        f"the {copy.kind} of {copy.copy} does not move: at {copy.position} of {outcome.imported.position}"
-        for copy in outcome.behind
-    ]
     for remark in remarks:
         notes().print(Text(visible(remark)), soft_wrap=True)

@@ -1,6 +1,7 @@
 """The program `orion-recall`: finds the command, loads it alone, and turns errors into one line and an exit code.
 
-Exit codes: 0 done, 1 it failed or was not found, 2 wrong usage or settings, 130 interrupted.
+Exit codes: 0 done, 1 it failed or was not found, 2 wrong usage or settings, 3 stored but not to be found yet
+(`import` alone), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ COMMANDS = {
     "decisions": "Look into the decision log.",
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
-    "doctor": "Check the stores of others: every mapping against the live store, with a sample item.",
+    "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
     "memory": "Build copies of the record anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",

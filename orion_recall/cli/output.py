@@ -74,6 +74,22 @@ def visible(value: object) -> str:
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
+def duration(seconds: float) -> str:
+    """About how long, in the unit that one would say: 3 s, 5 min, 2 h, 9 days."""
+    for unit, size in (("days", 2 * 86_400), ("h", 2 * 3600), ("min", 120)):
+        if seconds >= size:
+            return f"{seconds // (size // 2):.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def say(what: str, value: str, error: str | None = None) -> None:
+    """One line of a report, with what is wrong in red."""
+    line = Text(f"{what:12} {visible(value)}")
+    if error:
+        line.append(f"  {visible(error)}", style="red")
+    console().print(line, soft_wrap=True)
+
+
 def table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
     """A plain table; numbers stand to the right."""
     made = Table(

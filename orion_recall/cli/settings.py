@@ -22,7 +22,7 @@ def settings(
 ) -> int:
     """List every setting, which of them are set, and names that nothing reads.
 
-    Values are not shown: an address may hold a password. Exit code 1 when what is set cannot be used.
+    Values are not shown: an address may hold a password. Exit code 2 when what is set cannot be used.
 
     Example: `orion-recall settings --json | jq -r '.settings[] | select(.is_set) | .variable'`
     """
@@ -54,7 +54,7 @@ def settings(
             notes().print(f"nothing reads {name}")
         if error is not None:
             notes().print(f"these settings cannot be used: {error}", markup=False)
-    return 0 if error is None else 1
+    return 0 if error is None else 2
 
 
 def _error() -> str | None:

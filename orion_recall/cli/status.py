@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+import shlex
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, cast
 
 import typer
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
-from rich.text import Text
 
 from orion_recall.bus.connect import group_is_gone, without_secrets
-from orion_recall.bus.presence import read_cards
 from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
-from orion_recall.cli.output import JsonFlag, console, print_json, table, visible
-from orion_recall.errors import BusUnavailable, ProfileError, RecordError
-from orion_recall.memory.record import Record
+from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, say, table
+from orion_recall.cli.status_workers import problems_of, read_workers, show_worker
+from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
+from orion_recall.memory.record import GONE_AFTER_S, Record
 from orion_recall.postgres import borrow
 from orion_recall.profile_yaml import load_profiles
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
@@ -30,16 +31,28 @@ _SILENT_MS = 60_000
 
 
 @app.command()
-def status(data: DataFolder = None, as_json: JsonFlag = False) -> int:
+def status(
+    forget: Annotated[
+        str | None, typer.Option(metavar="COPY", help="First take a copy that is gone out of the register.")
+    ] = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
     """See how bus, record, copies and sink are doing.
 
-    Exit code 1 when the bus, a configured Postgres or the profiles cannot be used, no worker takes queries, or one
-    has refused an edit of its profiles and goes on with the last good ones.
+    Every worker says which stores it can use: of a failing or a broken one, why. Exit code 1, with `problems` in
+    --json, when the bus, a configured Postgres or the profiles cannot be used, no worker takes queries, one cannot
+    use a store that its recalls require (ORION_READY_SOURCES, else what the default profile searches), or one has
+    refused an edit of its profiles and goes on with the last good ones. Copies that are gone are listed, and no
+    problem.
 
-    Example: `orion-recall status --json | jq .bus.queries.waiting`
+    Example: `orion-recall status --json | jq .problems`
     """
     settings = find(data)
     bus_of(settings)
+    if forget is not None:
+        kinds = asyncio.run(_forget(settings, forget))
+        notes().print(f"forgotten: {' and '.join(kinds)} of {forget}", markup=False)
     found = asyncio.run(_look(settings))
     if as_json:
         print_json(found)
@@ -51,14 +64,44 @@ def status(data: DataFolder = None, as_json: JsonFlag = False) -> int:
 async def _look(settings: Settings) -> Found:
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
     profiles = _profiles(settings)
-    ok = bus["reachable"] and bus["queries"]["consumers"] and profiles["error"] is None
-    ok = ok and not any(worker["profiles_error"] for worker in bus["workers"])
+    problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres, profiles)]
     return {
-        "ok": bool(ok and postgres["reachable"] is not False),
+        "ok": not problems,
+        "problems": problems,
         "bus": bus,
         "postgres": postgres,
         "profiles": profiles,
     }
+
+
+def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[str, str]]:
+    """What is wrong, and why."""
+    if not bus["reachable"]:
+        yield "the bus cannot be used", bus["error"]
+    elif not bus["queries"]["consumers"]:
+        yield "no worker takes queries", "none has given a sign of life for a minute"
+    for worker in bus["workers"]:
+        yield from problems_of(worker)
+    if postgres["reachable"] is False:
+        yield "Postgres cannot be used", postgres["error"]
+    if profiles["error"] is not None:
+        yield "the profiles cannot be used", profiles["error"]
+
+
+async def _forget(settings: Settings, copy: str) -> list[str]:
+    """What was forgotten of the copy; OrionError when nothing was, with why."""
+    async with open_postgres(settings) as pool:
+        record = Record(pool)
+        kinds = await record.forget(copy)
+        held = {one.copy: one for one in await record.copies()}
+    if kinds:
+        return kinds
+    if copy in held:
+        raise OrionError(
+            f"{copy} gave a sign of life {duration(held[copy].silent_s)} ago and would be back at once: stop its "
+            f"worker, and forget it {duration(GONE_AFTER_S)} later"
+        )
+    raise OrionError(f"there is no copy {copy!r}; there are {', '.join(held) or 'none'}")
 
 
 async def _bus(settings: Settings) -> Found:
@@ -87,28 +130,10 @@ async def _bus(settings: Settings) -> Found:
                 "dead": {name: int(await redis.xlen(stream)) for name, stream in dead.items()},
                 "decisions_trimmed": int(trimmed or 0),
             }
-            found["workers"] = await _workers(redis, settings, found["queries"]["consumers"])
+            found["workers"] = await read_workers(redis, settings, found["queries"]["consumers"])
     except BusUnavailable as error:
         found["error"] = str(error)
     return found
-
-
-async def _workers(redis: Redis, settings: Settings, consumers: Sequence[str]) -> list[Found]:
-    """What the workers that take queries say of themselves; those that say nothing are left out."""
-    cards = await read_cards(redis, [settings.worker_key(name) for name in consumers])
-    return [
-        {
-            "instance": name,
-            "node": card.get("node"),
-            "profiles": [one for one in card.get("profiles", "").split(",") if one],
-            "profiles_version": card.get("profiles_version"),
-            "profiles_loaded_at": card.get("profiles_loaded_at"),
-            "profiles_refused_at": card.get("profiles_refused_at"),
-            "profiles_error": card.get("profiles_error"),
-        }
-        for name, card in zip(consumers, cards, strict=True)
-        if card is not None
-    ]
 
 
 _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [], "silent_consumers": []}
@@ -150,7 +175,15 @@ async def _postgres(settings: Settings) -> Found:
                 )
                 decisions = await connection.fetchval("SELECT count(*) FROM recall_decisions")
             copies = [
-                {"copy": one.copy, "kind": one.kind, "position": one.position, "behind": head - one.position}
+                {
+                    "copy": one.copy,
+                    "kind": one.kind,
+                    "position": one.position,
+                    "behind": max(0, head - one.position),
+                    "last_sign_at": datetime.fromtimestamp(one.updated_at, UTC),
+                    "silent_s": round(one.silent_s, 1),
+                    "gone": one.is_gone,
+                }
                 for one in await record.copies()
             ]
     except RecordError as error:
@@ -178,7 +211,7 @@ def _profiles(settings: Settings) -> Found:
 
 def _show(found: Found) -> None:
     bus, postgres, profiles = found["bus"], found["postgres"], found["profiles"]
-    _say("bus", bus["url"], bus["error"])
+    say("bus", bus["url"], bus["error"])
     if bus["reachable"]:
         rows = [
             (
@@ -193,28 +226,22 @@ def _show(found: Found) -> None:
         ]
         console().print(table(("  stream", "waiting", "in hand", "dead", "taken by", "silent for a minute"), rows))
         for worker in bus["workers"]:
-            refused = worker["profiles_error"]
-            since = f"profiles {worker['profiles_version']} since {worker['profiles_loaded_at']}"
-            error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
-            _say("  worker", f"{worker['instance']}: {since}", error)
-        _say("  trimmed", f"{bus['decisions_trimmed']} decisions were dropped before they were written")
-    _say("Postgres", postgres["dsn"] or "-", postgres["error"])
+            show_worker(worker)
+        say("  trimmed", f"{bus['decisions_trimmed']} decisions were dropped before a sink had read them")
+    say("Postgres", postgres["dsn"] or "-", postgres["error"])
     if postgres["reachable"]:
         tenants = ", ".join(f"{count:,} of {name}" for name, count in postgres["memories"].items())
-        _say("  memories", tenants or "none")
-        _say("  decisions", f"{postgres['decisions']:,}")
-        _say("  outbox", f"at {postgres['outbox']}")
+        say("  memories", tenants or "none")
+        say("  decisions", f"{postgres['decisions']:,}")
+        say("  outbox", f"at {postgres['outbox']}")
         for copy in postgres["copies"]:
             behind = f"{copy['behind']} behind" if copy["behind"] else "up to date"
-            _say(f"  {copy['kind']}", f"{behind} at {copy['position']}: {copy['copy']}")
-    _say("profiles", f"{', '.join(profiles['names'])} (default {profiles['default']})", profiles["error"])
-
-
-def _say(what: str, value: str, error: str | None = None) -> None:
-    line = Text(f"{what:12} {visible(value)}")
-    if error:
-        line.append(f"  {visible(error)}", style="red")
-    console().print(line, soft_wrap=True)
+            sign = f"last sign of life {duration(copy['silent_s'])} ago"
+            forget = f"gone? `orion-recall status --forget {shlex.quote(copy['copy'])}`" if copy["gone"] else None
+            say(f"  {copy['kind']}", f"{behind} at {copy['position']}: {copy['copy']}, {sign}", forget)
+    say("profiles", f"{', '.join(profiles['names'])} (default {profiles['default']})", profiles["error"])
+    for problem in found["problems"]:
+        say("problem", "", problem["what"])
 
 
 def _text(value: bytes | str) -> str:

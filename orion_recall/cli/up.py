@@ -18,7 +18,8 @@ from orion_recall.cli.serving import serve, stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import migrate
-from orion_recall.service import Service, loaded_profiles
+from orion_recall.preflight import check_settings
+from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 
@@ -49,7 +50,7 @@ def up(
 
 
 async def _run(settings: Settings, *, as_json: bool) -> None:
-    loaded_profiles(settings.profiles_dir)  # a broken one is refused before anything starts
+    await check_settings(settings)
     own_bus, own_postgres = settings.redis_url is None, settings.postgres_dsn is None
     with stop_signals() as signals:
         async with EmbeddedEngines.start(settings.data_dir, valkey=own_bus, postgres=own_postgres) as engines:

@@ -11,6 +11,7 @@ from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, print_json
 from orion_recall.cli.serving import serve, stop_signals
+from orion_recall.preflight import check_settings
 from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
@@ -37,6 +38,7 @@ def worker(as_json: JsonFlag = False) -> None:
 
 
 async def _run(settings: Settings, *, as_json: bool) -> None:
+    await check_settings(settings)
     with stop_signals() as signals:
         async with Service.start(settings) as service:
             await serve(service, signals, lambda: _announce(service, as_json=as_json))

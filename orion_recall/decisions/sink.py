@@ -76,6 +76,7 @@ class DecisionSink:
             redis, blocking or redis, settings, consumer=consumer or settings.instance, stop=self._stop
         )
         self._next_chores = 0.0
+        self._claim_every_s = settings.claim_idle_ms / 1000
         self._away = False
         self._lag: int | None = None
 
@@ -106,7 +107,7 @@ class DecisionSink:
                 if len(entries) < BATCH_ROWS:
                     await asyncio.sleep(max(0.0, began + _REST_S - time.monotonic()))
         except asyncio.CancelledError:
-            # A read that was cut off may have been answered: nobody else would look at that for half a minute.
+            # A read that was cut off may have been answered: nobody else would look at that for a while.
             self._stop.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_S):
@@ -129,7 +130,7 @@ class DecisionSink:
         self._lag = await self._stream.lag()
         claimed = await self._stream.claim(BATCH_ROWS)
         if not claimed:  # else there may be more: look again next time
-            self._next_chores = time.monotonic() + CHORES_EVERY_S
+            self._next_chores = time.monotonic() + min(CHORES_EVERY_S, self._claim_every_s)
         return claimed
 
     async def _finish(self, entries: Sequence[Entry]) -> None:
@@ -156,7 +157,7 @@ class DecisionSink:
             elif entry.fields:
                 await self._set_aside(entry.id, b"", "the entry has no field envelope")
             else:  # pending here, but trimmed from the stream
-                await self._stream.acknowledge([entry.id])
+                await self._stream.count_lost(entry.id)
         for batch in batches(rows):
             if not await self._write(batch):
                 return

@@ -17,7 +17,8 @@ from orion_recall.settings import DECISIONS_GROUP, Settings
 log = logging.getLogger("orion_recall.decisions")
 
 DEAD_MAXLEN = 10_000
-CLAIM_IDLE_MS = 30_000
+# Of the claim time of queries: half a minute by default. A batch waits for Postgres and is not refreshed.
+CLAIM_IDLE_TIMES = 6
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 # XTRIM with ~ takes 10,000 entries at most at a time.
 _TRIM_ROUNDS = 200
@@ -33,6 +34,7 @@ class DecisionStream:
         self.dead_name = f"{settings.decision_stream}:dead"
         self._redis, self._stop = redis, stop
         self._keep_ms = settings.decisions_keep_s * 1000
+        self._claim_idle_ms = settings.claim_idle_ms * CLAIM_IDLE_TIMES
         self._reader = GroupReader(redis, blocking, stream=self.name, group=DECISIONS_GROUP, consumer=consumer)
 
     @property
@@ -45,8 +47,8 @@ class DecisionStream:
         return await self._reader.read(count)
 
     async def claim(self, count: int) -> list[Entry]:
-        """Decisions whose sink has been silent for half a minute."""
-        return await self._reader.claim(count, CLAIM_IDLE_MS)
+        """Decisions whose sink has been silent for six times the claim time of queries."""
+        return await self._reader.claim(count, self._claim_idle_ms)
 
     async def own_pending(self, after: str, count: int) -> list[Entry]:
         """What a consumer of this name held when it was killed, from the id `after` on.
@@ -80,6 +82,11 @@ class DecisionStream:
             f"setting {entry_id} aside",
             lambda: self._redis.xadd(self.dead_name, letter, maxlen=DEAD_MAXLEN, approximate=True),
         )
+        await self.acknowledge([entry_id])
+
+    async def count_lost(self, entry_id: str) -> None:
+        """Count an entry that was trimmed away while it was pending, and acknowledge it."""
+        await self._insist(f"counting {entry_id}", lambda: self._redis.incrby(f"{self.name}:trimmed", 1))
         await self.acknowledge([entry_id])
 
     async def lag(self) -> int | None:

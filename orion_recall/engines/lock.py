@@ -84,6 +84,26 @@ class FolderLock:
         self.release()
 
 
+def held_by(folder: Path) -> int | None:
+    """The pid of the process that holds the folder now, None when nobody does. The lock is left to others."""
+    pid = holder(folder)
+    if pid is None or (Path("/proc/self").exists() and not Path(f"/proc/{pid}").exists()):
+        return None  # not asked of the lock itself: that would take it for a moment, from one who wants it
+    try:
+        fd = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return pid
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return None
+
+
 def write_holder(fd: int, pid: int) -> None:
     """Puts the pid into the lock file behind the descriptor."""
     os.ftruncate(fd, 0)

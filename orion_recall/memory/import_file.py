@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +96,21 @@ class ImportSummary:
         self.problems.extend(problems[: max(0, _KEPT_PROBLEMS - len(self.problems))])
 
 
+def file_status(path: Path) -> os.stat_result:
+    """What the system says of the file. ImportFileError when there is none, or it is not one of bytes on a disk.
+
+    An import goes on where it was stopped, which a pipe or a device cannot.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise ImportFileError(f"{path}: {error.strerror or type(error).__name__}") from error
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe, a socket or a device"
+        raise ImportFileError(f"{path}: is {what}; give a file, one JSON object a line")
+    return found
+
+
 def read_batches(
     path: Path, mapping: ImportMapping, *, start: ImportPosition | None = None, batch_size: int = 200
 ) -> Iterator[ImportBatch]:
@@ -102,6 +119,7 @@ def read_batches(
     A bad line becomes a problem of its batch, and the others go on. ImportFileError: the file cannot be
     read, or holds a naive time while no zone was given.
     """
+    file_status(path)
     try:
         with path.open("rb") as file:
             yield from _read(file, path, mapping, start or ImportPosition(), batch_size)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from orion_recall.errors import ImportFileError
-from orion_recall.memory.import_file import ImportPosition
+from orion_recall.memory.import_file import ImportPosition, file_status
 from orion_recall.memory.import_mapping import ImportMapping
 
 
@@ -30,10 +30,7 @@ class ImportProgress:
     @classmethod
     def open(cls, state_dir: Path, source: Path, mapping: ImportMapping, target: str) -> ImportProgress:
         """The progress of an import to `target`, the address of the bus (kept as a hash only)."""
-        try:
-            stat = source.stat()
-        except OSError as error:
-            raise ImportFileError(f"{source}: {error.strerror or type(error).__name__}") from error
+        stat = file_status(source)
         identity = [str(source.resolve()), stat.st_size, stat.st_mtime_ns, asdict(mapping), target]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         state_file = state_dir / f"{key}.json"

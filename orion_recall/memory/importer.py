@@ -18,7 +18,7 @@ from orion_recall.memory.import_progress import ImportProgress
 from orion_recall.memory.record import CopyPosition
 
 IN_FLIGHT = 4
-# A copy that is behind and has not moved for so long is not waited for: it may be one of a worker that is gone.
+# A copy that is behind and has not moved for so long is not waited for any longer.
 STALLED_S = 15.0
 _LOOK_EVERY_S = 0.1
 _KINDS = frozenset(("index", "graph"))
@@ -47,6 +47,24 @@ class Imported:
     summary: ImportSummary
     position: int | None
     began: ImportPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """How a wait for the copies ended: which of those that somebody keeps are `behind` the position.
+
+    `gone` are copies behind it that give no sign of life, and `missing` the kinds of which nobody keeps any.
+    """
+
+    position: int
+    behind: tuple[CopyPosition, ...] = ()
+    gone: tuple[CopyPosition, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything is where recalls look for it."""
+        return not self.behind and not self.missing
 
 
 async def import_file(
@@ -136,23 +154,29 @@ async def wait_for_copies(
     *,
     stalled_s: float = STALLED_S,
     advanced: Callable[[Sequence[CopyPosition]], None] | None = None,
-) -> list[CopyPosition]:
-    """Waits until every registered copy, one of the index and one of the graph at least, is at `position`.
+) -> Waited:
+    """Waits until every copy that somebody keeps, one of the index and one of the graph at least, is at `position`.
 
-    Gives those that are still behind when nothing has moved for `stalled_s`; normally none. RecordError:
-    Postgres is away.
+    Copies that are gone are not waited for. Ends when all is there, or nothing has moved for `stalled_s`.
+    RecordError: Postgres is away.
     """
-    last: list[CopyPosition] = []
+    last: dict[tuple[str, str], int] = {}
     moved_at = time.monotonic()
     while True:
         copies = await record.copies()
+        kept = [copy for copy in copies if not copy.is_gone]
         if advanced is not None:
-            advanced(copies)
-        behind = [copy for copy in copies if copy.position < position]
-        if not behind and {copy.kind for copy in copies} >= _KINDS:
-            return []
-        if copies != last:
-            last, moved_at = copies, time.monotonic()
-        elif time.monotonic() - moved_at > stalled_s:
-            return behind
+            advanced(kept)
+        waited = Waited(
+            position=position,
+            behind=tuple(copy for copy in kept if copy.position < position),
+            gone=tuple(copy for copy in copies if copy.is_gone and copy.position < position),
+            missing=tuple(sorted(_KINDS - {copy.kind for copy in kept})),
+        )
+        # Not by the last sign of life: one that lives and cannot move gives those, too.
+        now_at = {(copy.copy, copy.kind): copy.position for copy in kept}
+        if now_at != last:
+            last, moved_at = now_at, time.monotonic()
+        if waited.caught_up or time.monotonic() - moved_at > stalled_s:
+            return waited
         await asyncio.sleep(_LOOK_EVERY_S)

@@ -7,12 +7,15 @@ several workers share only one of them writes at a time; the others wait for the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import time
+from collections.abc import Collection
 
-from orion_recall.errors import ModelError, RecordError, SourceError
+from orion_recall.errors import AnotherRecordsCopy, ModelError, RecordError, SourceError
 from orion_recall.memory.record import Record
 from orion_recall.memory.turns import Turn
-from orion_recall.sources.source import Projection
+from orion_recall.sources.source import MarkedCopy, Projection
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -20,6 +23,8 @@ _AT_ONCE = 200
 _LOOK_EVERY_S = 0.25
 _ASK_FOR_TURN_EVERY_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+# So that the record knows who is gone: see `record.GONE_AFTER_S`.
+_SIGN_EVERY_S = 20.0
 
 
 class Projector:
@@ -30,9 +35,12 @@ class Projector:
 
     def __init__(self, record: Record, projection: Projection, *, copy: str, turn: Turn | None = None) -> None:
         assert turn is not None or not projection.shared, "a shared copy is written in turns"
-        self._record, self._projection, self._copy, self._turn = record, projection, copy, turn
+        self.copy = copy
+        self._record, self._projection, self._turn = record, projection, turn
         self._wake = asyncio.Event()
         self._head: int | None = None
+        self._mark: str | None = None
+        self._signed_at: float | None = None
         self.error: str | None = None
 
     @property
@@ -60,8 +68,11 @@ class Projector:
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
                         log.warning("the %s waits: %s", self._projection.kind, error)
-                    self.error = str(error)
+                    self.error, self._mark = str(error), None
+                    await self._give_sign()
                     await self._end_turn()  # another worker may be able to
+                    if isinstance(error, AnotherRecordsCopy):
+                        await self._report_nothing()
                     await asyncio.sleep(pause_s)
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                     continue
@@ -79,12 +90,40 @@ class Projector:
         if self._turn is None:
             await self.catch_up()
             return _LOOK_EVERY_S
-        if not await self._turn.is_mine():
-            return _ASK_FOR_TURN_EVERY_S
-        # Others may have written to it, and its server may have lost what was there: the position is read again.
+        await self._expect()
+        is_mine = await self._turn.is_mine()
+        # Others may have written to it, its server may have lost what was there, or be gone: it is looked at again.
         await self._projection.open()
+        if not is_mine:
+            await self._refuse_or_adopt()  # a writer of an earlier version would not
+            return _ASK_FOR_TURN_EVERY_S
         await self.catch_up()
         return _LOOK_EVERY_S
+
+    async def _expect(self) -> None:
+        """Tell the copy whose it must be; read once, and again after a failure."""
+        if self._mark is None and isinstance(self._projection, MarkedCopy):
+            self._mark = await self._record.mark()
+            self._projection.expect(self._mark)
+
+    async def _refuse_or_adopt(self) -> None:
+        """Refuse another's. A copy without a mark is of this record if it holds what that tells at its position."""
+        projection = self._projection
+        if not isinstance(projection, MarkedCopy):
+            return
+        if projection.record is not None:
+            await projection.check()
+            return
+        position = projection.position
+        told = await self._record.changes(position - 1, 1) if position else []
+        if position and (not told or told[0].position != position):
+            return  # ahead of this record
+        await projection.adopt(told[0].memory if told else None)
+
+    async def _report_nothing(self) -> None:
+        """What is another record's is at no position of this one: whoever waits for it is told."""
+        with contextlib.suppress(RecordError):
+            await self._record.report(self._copy, self._projection.kind, 0)
 
     async def _end_turn(self) -> None:
         if self._turn is not None:
@@ -93,6 +132,8 @@ class Projector:
     async def catch_up(self) -> int:
         """Apply everything in the outbox after the copy's position; the new position."""
         projection = self._projection
+        await self._expect()
+        await self._refuse_or_adopt()
         self._head = head = await self._record.head()
         if head < projection.position:
             # The record was put back to an earlier state, or this copy belongs to another one.
@@ -106,8 +147,39 @@ class Projector:
             if not changes or (self._turn is not None and not await self._turn.is_mine()):
                 break
             await projection.apply(changes)
-            await self._record.report(self._copy, projection.kind, projection.position)
+            await self._report()
             moved = True
+        else:  # not where the turn was lost: another may have moved the position on
+            if not moved and self._sign_is_due:
+                await self._report()
         if not moved and self.error is not None:
             log.info("the %s goes on at position %d", projection.kind, projection.position)
         return projection.position
+
+    @property
+    def _sign_is_due(self) -> bool:
+        return self._signed_at is None or time.monotonic() - self._signed_at > _SIGN_EVERY_S
+
+    async def _report(self) -> None:
+        await self._record.report(self.copy, self._projection.kind, self._projection.position)
+        self._signed_at = time.monotonic()
+
+    async def _give_sign(self) -> None:
+        """Somebody keeps the copy, though it does not move now; its position may not be known."""
+        if self._sign_is_due:
+            with contextlib.suppress(RecordError):
+                await self._record.sign(self.copy, self._projection.kind)
+                self._signed_at = time.monotonic()
+
+
+async def sign_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
+    """Signs of life, until cancelled, for copies that cannot be used though their worker runs.
+
+    They do not move, so that whoever waits for them is told; only those of workers that are gone are passed over.
+    """
+    while kinds:
+        with contextlib.suppress(RecordError):
+            for kind in kinds:
+                await record.sign(copy, kind)
+        await asyncio.sleep(_SIGN_EVERY_S)
+    await asyncio.Event().wait()

@@ -6,13 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orion_recall.errors import RecordError
 from orion_recall.memory import record_sql as sql
 from orion_recall.memory.journey import supersede
-from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
+from orion_recall.postgres import (
+    POSTGRES_ERRORS,
+    Connection,
+    Pool,
+    borrow,
+    close_connection,
+    is_refusal,
+    open_connection,
+    reason,
+    translate,
+)
 from orion_recall.values import Change, Memory
 
 Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
+
+_MARK_MS = 2000
+# Six signs of life that did not come.
+GONE_AFTER_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +53,21 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPosition:
-    """How far a copy of index or graph has come; `updated_at` in epoch seconds."""
+    """How far a copy of index or graph has come, and its last sign of life, `updated_at` in epoch seconds.
+
+    `silent_s` is how long ago that was by Postgres's own clock.
+    """
 
     copy: str
     kind: str
     position: int
     updated_at: float
+    silent_s: float = 0.0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody seems to keep it any more: who keeps one gives a sign every twenty seconds."""
+        return self.silent_s > GONE_AFTER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +124,41 @@ class Record:
         async with borrow(self._pool, "reading the outbox") as connection:
             return int(await connection.fetchval(sql.HEAD))
 
+    async def mark(self) -> str:
+        """What tells this record from every other: when it was made, UTC. Its copies keep it with what they hold.
+
+        A database that was copied or restored has the mark of the one it was made from.
+        """
+        async with borrow(self._pool, "reading the record's mark") as connection:
+            return _mark_in(await connection.fetchval(sql.MARK))
+
     async def report(self, copy: str, kind: str, position: int) -> None:
-        """Keeps how far a copy has come; a copy that is built again reports from 0."""
+        """Keeps how far a copy has come, and that it lives; a copy that is built again reports from 0."""
         async with borrow(self._pool, "reporting a position") as connection:
             await connection.execute(sql.REPORT, copy, kind, position)
+
+    async def sign(self, copy: str, kind: str) -> None:
+        """A sign of life of a copy that has reported before; its position stays."""
+        async with borrow(self._pool, "giving a sign of life") as connection:
+            await connection.execute(sql.SIGN, copy, kind)
+
+    async def forget(self, copy: str) -> list[str]:
+        """Takes a copy that is gone out of the register; the kinds there were, none of one that lives."""
+        async with borrow(self._pool, "forgetting a copy") as connection:
+            return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, GONE_AFTER_S)]
 
     async def copies(self) -> list[CopyPosition]:
         """Every copy that has reported, by copy and kind."""
         async with borrow(self._pool, "reading positions") as connection:
             rows = await connection.fetch(sql.COPIES)
         return [
-            CopyPosition(copy=row["copy"], kind=row["kind"], position=row["position"], updated_at=row["updated_at"])
+            CopyPosition(
+                copy=row["copy"],
+                kind=row["kind"],
+                position=row["position"],
+                updated_at=row["updated_at"],
+                silent_s=row["silent_s"],
+            )
             for row in rows
         ]
 
@@ -124,6 +172,22 @@ class Record:
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(sql.GET, tenant, list(ids))
         return {row["id"]: sql.to_memory(row) for row in rows}
+
+
+async def mark_at(dsn: str) -> str:
+    """The mark of the record at an address, over a connection of its own; RecordError as `Record.mark`."""
+    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_MARK_MS)
+    try:
+        with translate("reading the record's mark"):
+            return _mark_in(await connection.fetchval(sql.MARK))
+    finally:
+        await close_connection(connection)
+
+
+def _mark_in(value: str | None) -> str:
+    if value is None:
+        raise RecordError("reading the record's mark: the schema of the record is not there yet")
+    return value
 
 
 async def _insert(

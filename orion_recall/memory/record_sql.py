@@ -96,13 +96,27 @@ ORDER BY o.position
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
+# When the record was made, to the microsecond: it goes along with a backup, and no other record has the same.
+MARK: LiteralString = """
+SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
+"""
+
 REPORT: LiteralString = """
 INSERT INTO projections (copy, kind, position) VALUES ($1, $2, $3)
 ON CONFLICT (copy, kind) DO UPDATE SET position = excluded.position, updated_at = now()
 """
 
+SIGN: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
+
+# Only of a copy that has been silent for so many seconds: a live one would be back at once.
+FORGET: LiteralString = """
+DELETE FROM projections WHERE copy = $1 AND updated_at < now() - make_interval(secs => $2) RETURNING kind
+"""
+
 COPIES: LiteralString = """
-SELECT copy, kind, position, extract(epoch FROM updated_at)::float8 AS updated_at
+SELECT copy, kind, position, extract(epoch FROM updated_at)::float8 AS updated_at,
+    greatest(0, extract(epoch FROM clock_timestamp() - updated_at))::float8 AS silent_s
 FROM projections ORDER BY copy, kind
 """
 

@@ -1,8 +1,9 @@
-"""The embedded index built anew by another model, beside the one that answers, and put in its place.
+"""The index built anew by another model, beside the one that answers.
 
-It is built from the record, in a place of its own under its own lock: a running worker is not touched. A run
-that was stopped goes on where it was. Complete, it takes the index's place at once when no worker has the folder,
-else when a worker configured with its model opens the folder.
+The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
+touched. A run that was stopped goes on where it was. Complete, it takes the index's place at once when no worker
+has the folder, else when a worker configured with its model opens the folder. On a server it is a collection of its
+own, which workers are given together with the model.
 """
 
 from __future__ import annotations
@@ -13,25 +14,34 @@ from pathlib import Path
 from typing import Literal
 
 from orion_recall.engines.lock import FolderLock
+from orion_recall.errors import EngineError
 from orion_recall.memory.record import Record
+from orion_recall.memory.turns import Turn
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.edge_card import CARD, misfit_of, read_card
 from orion_recall.sources.edge_places import build_place, live_place, mark_complete, swap
 from orion_recall.sources.index_card import IndexCard
+from orion_recall.sources.qdrant import QdrantIndex
+from orion_recall.sources.record_mark import refuse_another
+from orion_recall.sources.source import Projection
 
 _AT_ONCE = 200
+_ADVICE = (
+    "set ORION_DATA_DIR (--data) to this record's folder, or delete the index's folder, and it will be rebuilt"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedded:
     """What became of it: `already` the index's model, `swapped`, or `waiting` for a worker to take it.
 
+    Of a collection on a server: `already` full, or `built`.
     `position` is how far it has come in the outbox; what was stored since, the worker adds.
     """
 
-    state: Literal["already", "swapped", "waiting"]
+    state: Literal["already", "swapped", "waiting", "built"]
     model: str
     dimension: int
     position: int
@@ -47,19 +57,24 @@ async def reembed(
 ) -> Reembedded:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
 
-    Raises RecordError (Postgres is away) and ModelError (so is the model), after which another run goes on, and
-    EngineError when another run is at it.
+    Raises AnotherRecordsCopy (nothing is built), RecordError (Postgres is away) and ModelError (so is the model),
+    after which another run goes on, and EngineError when another run is at it.
     """
     mine = IndexCard.of(embedder)
+    mark = await record.mark()
     live = live_place(folder)
     if (live / CARD).exists():
         card = read_card(live, folder)
+        refuse_another(f"the index in {folder}", card.record or None, mark, advice=_ADVICE)
         if misfit_of(folder, card, mine) is None:
             return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
     place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256)
     build = EdgeIndex(place, embedder, sparse)
-    await build.open()
+    build.expect(mark)
     try:
+        await build.open()
+        if build.position == 0:
+            await build.adopt(None)
         await _catch_up(record, build, advanced)
         await build.optimise()
         position = build.position
@@ -70,11 +85,43 @@ async def reembed(
     return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
 
 
-async def _catch_up(record: Record, build: EdgeIndex, advanced: Callable[[int, int], None]) -> None:
+async def reembed_on_server(
+    record: Record,
+    index: QdrantIndex,
+    dsn: str,
+    *,
+    advanced: Callable[[int, int], None] = lambda position, head: None,
+) -> Reembedded:
+    """Fills the collection of `index`, which is made when it is absent, from the record at `dsn`.
+
+    A collection of another model is a SourceError before anything is written: the new one needs a name of its own.
+    EngineError when a worker or another run fills it already; else as `reembed`, and another run goes on.
+    """
+    turn = Turn(dsn, kind=index.kind, copy=index.copy)
+    index.expect(await record.mark())
+    try:
+        await index.open()
+        mine = IndexCard.of(index.embedder)
+        if index.position and await record.head() == index.position:
+            state = "already"
+        else:
+            await _catch_up(record, index, advanced, turn)
+            state = "built"
+        return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=index.position)
+    finally:
+        await turn.end()
+
+
+async def _catch_up(
+    record: Record, build: Projection, advanced: Callable[[int, int], None], turn: Turn | None = None
+) -> None:
     """Applies the outbox from where the build is to its head, and what came meanwhile."""
     while (head := await record.head()) > build.position:
         advanced(build.position, head)
-        await build.apply(await record.changes(build.position, _AT_ONCE))
+        changes = await record.changes(build.position, _AT_ONCE)
+        if turn is not None and not await turn.is_mine():
+            raise EngineError(f"a worker or another run fills {build.copy} already: wait for it, or end it first")
+        await build.apply(changes)
     advanced(build.position, head)
 
 

@@ -9,6 +9,8 @@ GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id
     deleted_at) ON memories TO orion_worker;
 GRANT UPDATE (before) ON memory_history TO orion_worker;
 GRANT SELECT, INSERT, UPDATE ON projections, memory_access TO orion_worker;
+-- A copy that is gone is forgotten: what a live one says of itself comes again with its next sign of life.
+GRANT DELETE ON projections TO orion_worker;
 GRANT SELECT ON collapse_mirror TO orion_worker;
 GRANT USAGE ON SEQUENCE memories_seq_seq, outbox_position_seq, memory_history_id_seq, recall_feedback_id_seq
     TO orion_worker;

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator
+from importlib.util import find_spec
 
-from orion_recall.errors import SettingsError
+from orion_recall.errors import ModelError, SettingsError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.reranker import CrossEncoderReranker, Reranker
 from orion_recall.models.tei import TeiEmbedder, TeiReranker
 from orion_recall.models.tei_server import TeiServer
-from orion_recall.models.transformers import TransformersEmbedder
+from orion_recall.models.transformers import NO_LIBRARY, TransformersEmbedder
+from orion_recall.models.weights import find_weights
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.models")
@@ -44,6 +47,25 @@ async def open_reranker(settings: Settings) -> AsyncGenerator[Reranker | None]:
         yield reranker
     finally:
         await reranker.close()
+
+
+async def check_models(settings: Settings) -> None:
+    """SettingsError for a choice that cannot be loaded, as far as can be seen without loading it.
+
+    ModelError when the default weights are not on this machine.
+    """
+    for made in (_embedder(settings), _reranker(settings)):
+        if made is not None:
+            await made.close()
+    if "transformers" in (settings.embedder, settings.reranker) and find_spec("sentence_transformers") is None:
+        raise SettingsError(NO_LIBRARY)
+    if settings.embedder == "onnx":
+        try:
+            await asyncio.to_thread(find_weights, path=settings.model_path)
+        except ModelError as error:
+            if settings.model_path is None:
+                raise
+            raise SettingsError(f"ORION_MODEL_PATH: {error}") from error
 
 
 def _warn_of_what_nobody_reads(settings: Settings) -> None:

@@ -25,6 +25,7 @@ from orion_recall.text import storable
 _CHARS_A_TOKEN = 8
 # Some tokenizers say that they have no limit by a number of thirty digits.
 _MOST_CHARS = 100_000
+NO_LIBRARY = 'models of sentence-transformers need the library: pip install "orion-recall[transformers]"'
 
 
 def library() -> Any:
@@ -32,9 +33,7 @@ def library() -> Any:
     try:
         return importlib.import_module("sentence_transformers")
     except ImportError as error:
-        raise ModelError(
-            f'models of sentence-transformers need the library ({error}): pip install "orion-recall[transformers]"'
-        ) from error
+        raise ModelError(f"{NO_LIBRARY} ({error})") from error
 
 
 def model_id(name: str) -> str:

@@ -72,13 +72,10 @@ class HttpPort:
             await asyncio.to_thread(self._thread.join, _STOP_S)
 
     async def _serve(self) -> None:
-        host, port = self.address
         try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listener = socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
-        except (OSError, UnicodeError) as error:
-            why = f"ORION_HEALTH_PORT: cannot listen on {host} port {port}: {error}"
-            self._started.set_exception(SettingsError(why))
+            listener = listening_socket(*self.address)
+        except SettingsError as error:
+            self._started.set_exception(error)
             return
         loop = self._loop = asyncio.get_running_loop()
         with listener:
@@ -162,6 +159,15 @@ class HttpPort:
                 return True, _error(HTTPStatus.METHOD_NOT_ALLOWED, "GET and HEAD only", Allow="GET, HEAD")
             case _:
                 return True, _error(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there; SettingsError when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
+    except (OSError, UnicodeError) as error:
+        raise SettingsError(f"ORION_HEALTH_PORT: cannot listen on {host} port {port}: {error}") from error
 
 
 def _error(status: HTTPStatus, why: str, **headers: str) -> Answer:

@@ -14,16 +14,14 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
-from orion_recall.errors import ModelError, SourceError
+from orion_recall.errors import ModelError
+from orion_recall.observe.look import answers, required_sources
 from orion_recall.observe.readings import Running
 from orion_recall.settings import RECALL_GROUP
-from orion_recall.sources.source import Source
-from orion_recall.text import text_hash
-from orion_recall.values import Question, Scope, SearchRequest, SourceName
+from orion_recall.values import SourceName
 
 _FRESH_S = 1.0
 _CHECK_S = 1.5
-_PROBE = "is anybody there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,22 +71,10 @@ class Readiness:
             await asyncio.gather(self._looking, return_exceptions=True)
 
     async def _look(self, running: Running, redis: Redis) -> Found:
-        arms = running.opened.sources.arms
-        names = _required(running)
-        bus, *sources = await asyncio.gather(
-            _bus(running, redis), *(_source(arms.get(name), running) for name in names)
-        )
+        names = required_sources(running)
+        bus, *sources = await asyncio.gather(_bus(running, redis), *(_source(name, running) for name in names))
         self._looked_at = time.monotonic()
         return Found(checks={"model": _model(running), "bus": bus, **dict(zip(names, sources, strict=True))})
-
-
-def _required(running: Running) -> tuple[SourceName, ...]:
-    """The sources that must answer: those of the settings, else what the default profile searches here."""
-    given = running.settings.ready_sources
-    if given is not None:
-        return given
-    searched = running.profiles[running.settings.default_profile].profile.sources_on
-    return tuple(name for name in searched if name in running.opened.sources.arms)
 
 
 def _model(running: Running) -> str | None:
@@ -118,25 +104,11 @@ async def _bus(running: Running, redis: Redis) -> str | None:
     return None if running.is_taking else "no queries are taken: starting or stopping"
 
 
-async def _source(source: Source | None, running: Running) -> str | None:
+async def _source(name: SourceName, running: Running) -> str | None:
+    source = running.opened.sources.arms.get(name)
     if source is None:
         return "not configured"
     # A table that belongs to one tenant refuses every other one.
     tenant = running.settings.timeline_tenant or running.settings.default_tenant
-    question = Question(
-        text=_PROBE,
-        dense_text=_PROBE,
-        keyword_text=_PROBE,
-        terms=frozenset(_PROBE.split()),
-        now=time.time(),
-        text_hash=text_hash(_PROBE),
-    )
-    request = SearchRequest(question=question, scope=Scope(tenant=tenant), limit=1, window_minutes=1)
-    try:
-        async with asyncio.timeout(_CHECK_S):
-            await source.search(request)
-    except TimeoutError:
-        return f"no answer within {_CHECK_S:g} s"
-    except (SourceError, ModelError) as error:
-        return str(error)
-    return None
+    graph = running.opened.graph if name == "rdf" else None
+    return await answers(source, tenant, graph=graph, within_s=_CHECK_S)

@@ -11,8 +11,14 @@ _LONGEST_REFERENCE = 80
 
 
 def head(scored: ScoredCandidate) -> str:
-    """`- [2026-03-01 vector mem-17]`. Text cannot imitate it: brackets in memory text are shown round."""
-    reference = one_line(scored.memory.id)[:_LONGEST_REFERENCE]
+    """`- [2026-03-01 vector mem-17]`, `notes:17` for a memory of the mapped store `notes`.
+
+    Text cannot imitate it: brackets in memory text are shown round. Of a very long id both ends are shown.
+    """
+    reference = one_line(scored.memory.id)
+    if len(reference) > _LONGEST_REFERENCE:
+        half = _LONGEST_REFERENCE // 2
+        reference = f"{reference[: half - 1]}…{reference[-half:]}"
     return f"- [{_day(scored.memory.ts)} {scored.candidate.best_source} {reference}]"
 
 

@@ -38,12 +38,15 @@ from orion_recall.sources.points import (
     keys_of,
     memory_view,
 )
-from orion_recall.values import Change, MemoryView, Scope
+from orion_recall.sources.record_mark import refuse_another, refuse_without
+from orion_recall.text import memory_key
+from orion_recall.values import Change, Memory, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
 
 _OPTIMISE_AFTER = 5000
 _SHARD = "shard"
+_ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 
 
 class EdgeIndex:
@@ -67,13 +70,15 @@ class EdgeIndex:
         self._shard: qe.EdgeShard | None = None
         # None until the embedder knows its model: a server may be away when this is opened.
         self._card: IndexCard | None = None
+        self._expected: str | None = None
         self._is_the_embedders = False
 
     async def open(self) -> None:
         """Lock the folder, then load the shard or make it. While the embedder does not know its model, a shard that
         is there is loaded, and checked when it does; one that is not is made with the first memories.
 
-        Raises EngineError when another process has the folder, SourceError when the shard cannot be used.
+        Raises EngineError when another process has the folder, SourceError when the shard cannot be used; after
+        AnotherRecordsCopy it is open, and refuses to be read.
         """
         # The lock comes first: a second load, even a failed one, breaks the owner's next flush.
         self._lock = FolderLock.acquire(
@@ -86,6 +91,7 @@ class EdgeIndex:
         except (SourceError, EngineError):
             await self.close()
             raise
+        await self.check()
 
     async def close(self) -> None:
         """Flush what was written and let the folder go."""
@@ -106,6 +112,29 @@ class EdgeIndex:
     def position(self) -> int:
         """How far this copy has come in the outbox."""
         return self._card.position if self._card is not None else 0
+
+    @property
+    def record(self) -> str | None:
+        """The mark of the record that the index is of."""
+        return (self._card.record or None) if self._card is not None else None
+
+    def expect(self, record: str) -> None:
+        """The mark of the record that the index must be of."""
+        self._expected = record
+
+    async def check(self) -> None:
+        """AnotherRecordsCopy when it is another record's."""
+        self._refuse_another_record()
+
+    async def adopt(self, newest: Memory | None) -> None:
+        """Mark an index without a mark: the folder was this process's own before there were marks, or is new."""
+        card, expected = self._card, self._expected
+        if expected is None or card is None:
+            return
+        if newest is not None:
+            held = await self.fetch([memory_key(newest.tenant, newest.id)])
+            refuse_without(f"the index in {self.folder}", newest, held, advice=_ADVICE)
+        await self._writer.run(lambda: self._write_card(replace(card, record=expected)))
 
     @property
     def count(self) -> int:
@@ -311,7 +340,11 @@ class EdgeIndex:
         write_card(self._place, card)
         self._card = card
 
+    def _refuse_another_record(self) -> None:
+        refuse_another(f"the index in {self.folder}", self.record, self._expected, advice=_ADVICE)
+
     def _open_shard(self) -> qe.EdgeShard:
+        self._refuse_another_record()
         if self._shard is not None:
             return self._shard
         if self._lock is not None:

@@ -14,7 +14,8 @@ FORMAT = 3
 class IndexCard:
     """The embedding model that made an index, and the outbox position that it holds.
 
-    `made` tells an index on a server from another one that was made in its place.
+    `made` tells an index on a server from another one that was made in its place; `record` is the mark of the
+    record that it is of, "" while it has none.
     """
 
     format: int
@@ -23,6 +24,7 @@ class IndexCard:
     weights_sha256: str
     position: int
     made: str = ""
+    record: str = ""
 
     @classmethod
     def of(cls, embedder: Embedder) -> IndexCard:

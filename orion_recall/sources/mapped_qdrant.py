@@ -11,8 +11,9 @@ from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.mappings import PayloadKeys, QdrantMapping
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.mapped_ids import cited_id, mapped_key
 from orion_recall.sources.qdrant_server import QdrantServer
-from orion_recall.text import number_of, storable, text_hash
+from orion_recall.text import storable, text_hash
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
 if TYPE_CHECKING:
@@ -56,10 +57,9 @@ class MappedCollection:
                 with_payload=sorted({key.split(".")[0] for key in _mapped(keys)}),
             )
         )
-        mark = f"mapped\x1f{self.mapping.name}\x1f{request.scope.tenant}"
         return [
             Hit(
-                number_of(mark, str(point.id)),
+                mapped_key(self.mapping.name, request.scope.tenant, str(point.id)),
                 point.score,
                 partial(_memory, str(point.id), point.payload or {}, keys, self.mapping.name),
             )
@@ -195,7 +195,7 @@ def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store:
     text = text_of(payload, keys.text) or ""
     tags = value_at(payload, keys.tags) if keys.tags else None
     return MemoryView(
-        id=point_id,
+        id=cited_id(store, point_id),
         text=text,
         text_hash=text_hash(text),
         kind=text_of(payload, keys.kind),

@@ -9,9 +9,10 @@ from rdflib import Literal, URIRef
 
 from orion_recall.errors import SourceError
 from orion_recall.mappings import SparqlMapping
+from orion_recall.sources.mapped_ids import cited_id, mapped_key
 from orion_recall.sources.mapped_qdrant import time_of
 from orion_recall.sources.source import GraphStore
-from orion_recall.text import STOP_WORDS, number_of, storable, text_hash, words
+from orion_recall.text import STOP_WORDS, storable, text_hash, words
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
 _LONGEST_LABEL = 4
@@ -47,9 +48,12 @@ class MappedGraphSource:
             if score > found.get(row["thing"], (0.0, row))[0]:
                 found[row["thing"]] = score, row
         best = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))[: request.limit]
-        mark = f"mapped\x1f{self.mapping.name}\x1f{scope.tenant}"
         return [
-            Hit(number_of(mark, thing), round(score, 6), partial(_memory, row, self.mapping.name))
+            Hit(
+                mapped_key(self.mapping.name, scope.tenant, thing),
+                round(score, 6),
+                partial(_memory, row, self.mapping.name),
+            )
             for thing, (score, row) in best
         ]
 
@@ -105,7 +109,7 @@ def _inside(mapping: SparqlMapping, pattern: str) -> str:
 def _memory(row: Mapping[str, str], store: str) -> MemoryView:
     text = storable(row["text"])
     return MemoryView(
-        id=row["thing"],
+        id=cited_id(store, row["thing"]),
         text=text,
         text_hash=text_hash(text),
         title=storable(row["label"]) if row["hop"] == "0" else None,

@@ -1,8 +1,8 @@
 """The index on a Qdrant server or cluster: the same points as the embedded one, in one collection for all workers.
 
-A point without a tenant, which no search can see, is the collection's card: the embedding model that made it and
-the outbox position it holds. A collection that is absent is made; one that was lost is made again and filled, since
-its position is 0; one that is not ours is refused and left as it is.
+A point without a tenant, which no search can see, is the collection's card: the embedding model that made it, the
+outbox position it holds, and the record that it is of. A collection that is absent is made; one that was lost is
+made again and filled, since its position is 0; one that is not ours is refused and left as it is.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from orion_recall.sources.points import (
 )
 from orion_recall.sources.qdrant_points import QdrantWords, scored
 from orion_recall.sources.qdrant_server import CollectionLost, QdrantServer
-from orion_recall.text import number_of
-from orion_recall.values import Change, MemoryView, Scope
+from orion_recall.sources.record_mark import refuse_another, refuse_without
+from orion_recall.text import memory_key, number_of
+from orion_recall.values import Change, Memory, MemoryView, Scope
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
@@ -45,6 +46,10 @@ _AT_ONCE = 50
 _PAGE = 1000
 _SPEAKERS_KNOWN_S = 5.0
 _MOST_TENANTS = 10_000
+_ADVICE = (
+    "give ORION_QDRANT_COLLECTION another name, or delete the collection if nobody else uses it, and one will be "
+    "made and filled from this record"
+)
 
 
 @dataclass(slots=True)
@@ -54,13 +59,26 @@ class _Speakers:
 
 
 class QdrantIndex:
-    """One collection. Nothing is sent before `open` or the first search."""
+    """One collection. Nothing is sent before `open` or the first search.
+
+    `has_record`: there is a record, whose mark `expect` will tell; until then only an empty collection is read.
+    """
 
     kind = "index"
     shared = True
 
-    def __init__(self, server: QdrantServer, collection: str, embedder: Embedder, sparse: SparseEncoder) -> None:
+    def __init__(
+        self,
+        server: QdrantServer,
+        collection: str,
+        embedder: Embedder,
+        sparse: SparseEncoder,
+        *,
+        has_record: bool = False,
+    ) -> None:
         self._server, self.collection = server, collection
+        self._has_record = has_record
+        self._expected: str | None = None
         self.embedder, self.sparse = embedder, sparse
         self._client, self._words = server.client, QdrantWords()
         # Empty until the collection has been seen: the server, or the one that embeds, may be away at the start.
@@ -101,6 +119,40 @@ class QdrantIndex:
     def position(self) -> int:
         """How far the collection had come in the outbox when it was last opened or written."""
         return self._card.position
+
+    @property
+    def record(self) -> str | None:
+        """The mark of the record that the collection is of, as last seen."""
+        return self._card.record or None
+
+    def expect(self, record: str) -> None:
+        """The mark of the record that the collection must be of."""
+        if record != self._expected:
+            self._expected, self._is_open = record, False
+
+    async def adopt(self, newest: Memory | None) -> None:
+        """Mark a collection that was made before there were marks, or before this record's was known."""
+        await self._opened()
+        if self._expected is None or self._card.record:
+            return
+        if newest is not None:
+            key = memory_key(newest.tenant, newest.id)
+            found: list[qm.Record] = await self._asked(
+                self._client.retrieve(self.collection, [key], with_payload=True)
+            )
+            held = {cast("int", one.id): memory_view(one.payload or {}) for one in found}
+            refuse_without(self._what, newest, held, advice=_ADVICE)
+        await self._write_card(replace(self._card, record=self._expected))
+
+    async def check(self) -> None:
+        """SourceError when it is another record's, or holds something and it is not known whose."""
+        await self._opened()
+        if not self._has_record or not (self._card.position or self._card.record):
+            return
+        if self._expected is None or not self._card.record:
+            self._is_open = False
+            why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
+            raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
@@ -161,7 +213,7 @@ class QdrantIndex:
         """
         if not changes:
             return
-        await self._opened()
+        await self.check()
         before = self._card
         held = await self._held_of(keys_of(changes))
         await self._carry_out(await index_step(changes, held, self.embedder, self.sparse))
@@ -253,15 +305,15 @@ class QdrantIndex:
             raise
 
     async def _query(self, requests: Sequence[qm.QueryRequest]) -> list[qm.QueryResponse]:
-        await self._opened()
+        await self.check()
         return await self._asked(self._client.query_batch_points(self.collection, requests))
 
     async def _records(self, keys: Sequence[int]) -> list[qm.Record]:
-        await self._opened()
+        await self.check()
         return await self._asked(self._client.retrieve(self.collection, list(keys), with_payload=True))
 
     async def _speaking(self, tenant: str) -> frozenset[str]:
-        await self._opened()
+        await self.check()
         facet: qm.FacetResponse = await self._asked(
             self._client.facet(
                 self.collection,
@@ -296,7 +348,7 @@ class QdrantIndex:
                     client.create_payload_index(name, field, field_schema=schema), self._server.patience.write
                 )
         if card is None:
-            card = replace(IndexCard.of(self.embedder), made=uuid4().hex)
+            card = replace(IndexCard.of(self.embedder), made=uuid4().hex, record=self._expected or "")
             await self._write_card(card)
         return card
 
@@ -330,6 +382,7 @@ class QdrantIndex:
             raise self._not_ours("holds a card that cannot be read:") from error
         if (misfit := card.misfit(IndexCard.of(self.embedder))) is not None:
             raise self._not_ours(misfit)
+        refuse_another(self._what, card.record or None, self._expected, advice=_ADVICE)
         return card
 
     async def _write_card(self, card: IndexCard) -> None:
@@ -339,6 +392,10 @@ class QdrantIndex:
     async def _write(self, points: Sequence[IndexPoint]) -> None:
         call = self._client.upsert(self.collection, self._words.points(points), wait=True)
         await self._asked(call, self._server.patience.write)
+
+    @property
+    def _what(self) -> str:
+        return f"the collection {self.collection} at {self._server.address}"
 
     def _not_ours(self, reason: str) -> SourceError:
         return SourceError(

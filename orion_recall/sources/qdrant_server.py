@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
@@ -98,7 +98,7 @@ class QdrantServer:
         began = time.monotonic()
         try:
             answer = await self._told(call, self.patience.read if timeout_s is None else timeout_s)
-        except CollectionLost:
+        except (CollectionLost, AnotherRecordsCopy):  # the server is well
             raise
         except SourceError:
             self._alone_until = time.monotonic() + _LEFT_ALONE_S

@@ -31,13 +31,15 @@ from orion_recall.graph.vocabulary import (
 )
 from orion_recall.sources.engine_threads import EngineThreads
 from orion_recall.sources.graph_memories import Row, memories, memories_query
-from orion_recall.sources.source import EntityFinder, GraphStore
-from orion_recall.text import content_words, words
-from orion_recall.values import Change, Hit, MemoryView, SearchRequest, SourceName
+from orion_recall.sources.record_mark import refuse_another, refuse_without
+from orion_recall.sources.source import EntityFinder, OwnGraph
+from orion_recall.text import content_words, memory_key, words
+from orion_recall.values import Change, Hit, Memory, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
 
 _LONGEST_NAME = 3
+_ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -55,9 +57,14 @@ class RdfGraph:
         self._dataset: Dataset | None = None
         self._store: pyoxigraph.Store | None = None
         self._position = 0
+        self._record: str | None = None
+        self._expected: str | None = None
 
     async def open(self) -> None:
-        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken."""
+        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken.
+
+        AnotherRecordsCopy when it is another record's: then it is open, and refuses to be read.
+        """
         self._lock = FolderLock.acquire(
             self.folder, what="the graph", hint="give each worker its own ORION_DATA_DIR"
         )
@@ -66,6 +73,7 @@ class RdfGraph:
         except SourceError:
             await self.close()
             raise
+        await self.check()
 
     async def close(self) -> None:
         """Let the folder go."""
@@ -82,13 +90,38 @@ class RdfGraph:
         """How far this copy has come in the outbox."""
         return self._position
 
+    @property
+    def record(self) -> str | None:
+        """The mark of the record that the graph is of."""
+        return self._record
+
+    def expect(self, record: str) -> None:
+        """The mark of the record that the graph must be of."""
+        self._expected = record
+
+    async def adopt(self, newest: Memory | None) -> None:
+        """Mark a graph without a mark: the folder was this process's own before there were marks, or is new."""
+        expected = self._expected
+        if expected is None:
+            return
+        if newest is not None:
+            held = await self.fetch([memory_key(newest.tenant, newest.id)])
+            refuse_without(self._what, newest, held, advice=_ADVICE)
+        await self._threads.run(lambda: self._mark(expected))
+
+    async def check(self) -> None:
+        """AnotherRecordsCopy when it is another record's."""
+        refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
+
     async def apply(self, changes: Sequence[Change]) -> None:
         """Put changes into the graph, in order, and move the position. Again is harmless."""
+        await self.check()
         if changes:
             await self._threads.run(lambda: self._write(changes))
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+        await self.check()
         return await self._threads.run(lambda: self._select(query))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
@@ -106,6 +139,17 @@ class RdfGraph:
         self._dataset, self._store = Dataset(store=OxigraphStore(store=store)), store
         found = self._open().value(PROJECTION, ORION.position)
         self._position = int(str(found)) if found is not None else 0
+        mark = self._open().value(PROJECTION, ORION.record)
+        self._record = str(mark) if mark is not None else None
+
+    @property
+    def _what(self) -> str:
+        return f"the graph in {self.folder}"
+
+    def _mark(self, record: str) -> None:
+        dataset = self._open()
+        Graph(dataset.store, DATASET_DEFAULT_GRAPH_ID).set((PROJECTION, ORION.record, Literal(record)))
+        self._record = record
 
     def _open(self) -> Dataset:
         if self._dataset is None:
@@ -155,7 +199,7 @@ class RdfSource:
 
     name: SourceName = "rdf"
 
-    def __init__(self, graph: GraphStore, entities: EntityFinder | None) -> None:
+    def __init__(self, graph: OwnGraph, entities: EntityFinder | None) -> None:
         self._graph, self._entities = graph, entities
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
@@ -163,6 +207,7 @@ class RdfSource:
         scope = request.scope
         seeds = await self._seeds(request)
         if not seeds:
+            await self._graph.check()  # nothing is asked of it, and a dead server is no empty one
             return []
         query = neighbourhood_query(
             tenant_graph(scope.tenant),

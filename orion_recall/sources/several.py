@@ -25,7 +25,7 @@ class SeveralStores:
     def __init__(self, name: SourceName, stores: Mapping[str, Source]) -> None:
         self.name: SourceName = name
         self.stores = stores
-        self._breakers = {store: Breaker() for store in stores}
+        self.breakers = {store: Breaker() for store in stores}
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """The best of all stores, best first.
@@ -36,10 +36,10 @@ class SeveralStores:
         silent: dict[str, str] = {}
         tasks: dict[str, asyncio.Task[Sequence[Hit]]] = {}
         for name, store in self.stores.items():
-            if self._breakers[name].lets_through(time.monotonic()):
+            if self.breakers[name].lets_through(time.monotonic()):
                 tasks[name] = asyncio.create_task(_asked(store, request))
             else:
-                silent[name] = f"left alone after: {self._breakers[name].last_error}"
+                silent[name] = f"left alone after: {self.breakers[name].last_error}"
         try:
             if tasks:
                 await asyncio.wait(tasks.values(), timeout=request.timeout_s * _SHARE_OF_TIME)
@@ -52,7 +52,7 @@ class SeveralStores:
                 silent[name] = error
             else:
                 hits.extend(task.result())
-            self._breakers[name].record(error, time.monotonic())
+            self.breakers[name].record(error, time.monotonic())
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         if not silent:
             return hits[: request.limit]

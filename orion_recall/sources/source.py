@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
-from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName
 
 
 class Source(Protocol):
@@ -86,6 +86,31 @@ class Projection(Protocol):
         ...
 
 
+@runtime_checkable
+class MarkedCopy(Protocol):
+    """A copy that keeps the mark of the record that it is of, and is refused to every other record."""
+
+    @property
+    def record(self) -> str | None:
+        """The mark as the copy tells it; None when it has none: it is new, or older than marks."""
+        ...
+
+    def expect(self, record: str) -> None:
+        """The mark of the record that this must be a copy of. From now on another's is AnotherRecordsCopy."""
+        ...
+
+    async def check(self) -> None:
+        """AnotherRecordsCopy when it is another's."""
+        ...
+
+    async def adopt(self, newest: Memory | None) -> None:
+        """Mark a copy that has no mark, when it holds what the record tells at its position: `newest`, None at 0.
+
+        AnotherRecordsCopy when it does not.
+        """
+        ...
+
+
 class VectorIndex(Protocol):
     """What the vector and lexical arms search: (key, score) pairs, best first; keys are `text.memory_key`."""
 
@@ -110,7 +135,15 @@ class GraphStore(Protocol):
         ...
 
 
-class MemoryGraph(Projection, MemoryReader, GraphStore, Protocol):
+class OwnGraph(GraphStore, Protocol):
+    """What the service's own graph arm asks."""
+
+    async def check(self) -> None:
+        """SourceError when the graph is known not to answer, or may not; nothing is asked of one that is well."""
+        ...
+
+
+class MemoryGraph(Projection, MemoryReader, OwnGraph, Protocol):
     """The graph, wherever it is."""
 
 
@@ -119,11 +152,11 @@ class Unavailable:
 
     def __init__(self, name: SourceName, reason: str) -> None:
         self.name: SourceName = name
-        self._reason = reason
+        self.reason = reason
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """SourceError, always."""
-        raise SourceError(self._reason)
+        raise SourceError(self.reason)
 
 
 def in_scope(memory: MemoryView, scope: Scope) -> bool:

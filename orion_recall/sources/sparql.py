@@ -3,6 +3,9 @@
 The server may be away, at the start too: then a search is a SourceError, and one after its return finds it. Nobody
 but the server knows how far the graph has come. So the position is read there after every write, and after every
 failure: a server that came back empty or from a backup is filled from where it is.
+
+Beside the position is the mark of the record that the graph is of. What is another record's, or may be, is neither
+read nor written.
 """
 
 from __future__ import annotations
@@ -11,25 +14,37 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.updates import POSITION_QUERY, updates
+from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
+from orion_recall.graph.updates import CARD_QUERY, adoption, updates
 from orion_recall.sources.graph_memories import Row, memories, memories_query
+from orion_recall.sources.record_mark import refuse_another, refuse_without
 from orion_recall.sources.sparql_client import SparqlClient
-from orion_recall.values import Change, MemoryView
+from orion_recall.text import memory_key
+from orion_recall.values import Change, Memory, MemoryView
 
 log = logging.getLogger("orion_recall.sources")
 
 _LOOK_S = 2.0
+_ADVICE = (
+    "give this one a data set of its own in ORION_SPARQL_URL, or empty that one if nobody else uses it, and it "
+    "will be filled from this record"
+)
 
 
 class SparqlGraph:
-    """The graph's client, and where the graph was when it was last looked at."""
+    """The graph's client, and what the graph said of itself when it was last looked at.
+
+    `has_record`: there is a record, whose mark `expect` will tell; until then nothing is read but an empty graph.
+    """
 
     kind = "graph"
     shared = True
 
-    def __init__(self, client: SparqlClient) -> None:
+    def __init__(self, client: SparqlClient, *, has_record: bool = False) -> None:
         self._client = client
+        self._has_record = has_record
+        self._expected: str | None = None
+        self._record: str | None = None
         self._position = 0
         self._uncertain = True
 
@@ -43,14 +58,45 @@ class SparqlGraph:
         """How far the graph has come in the outbox, as last seen; 0 while the server has never answered."""
         return self._position
 
+    @property
+    def record(self) -> str | None:
+        """The mark of the record that the graph is of, as last seen."""
+        return self._record
+
+    def expect(self, record: str) -> None:
+        """The mark of the record that the graph must be of."""
+        if record != self._expected:
+            self._expected, self._uncertain = record, True
+
+    async def adopt(self, newest: Memory | None) -> None:
+        """Mark a graph that was filled before there were marks; an empty one is marked with its first memories."""
+        if newest is None or self._expected is None:
+            return
+        try:
+            key = memory_key(newest.tenant, newest.id)
+            held = memories(await self._client.select(memories_query([key])))
+            refuse_without(self._what, newest, held, advice=_ADVICE)
+            await self._client.update(adoption(self._position, self._expected))
+            await self._look()
+        except BaseException:
+            self._uncertain = True
+            raise
+
+    async def check(self) -> None:
+        """SourceError when the graph did not answer last time and does not now, or may not be read."""
+        if self._uncertain:
+            await self._look()
+        self._refuse_unknown()
+
     async def open(self) -> None:
         """See where the graph is; again when another may have moved it.
 
-        TransientSourceError whatever keeps the server from telling: it may change there, without a word to us.
+        AnotherRecordsCopy when it is another record's. TransientSourceError whatever else keeps the server from
+        telling: it may change there, without a word to us.
         """
         try:
             await self._look(timeout_s=_LOOK_S)
-        except TransientSourceError:
+        except (TransientSourceError, AnotherRecordsCopy):
             raise
         except SourceError as error:
             raise TransientSourceError(str(error)) from error
@@ -66,9 +112,10 @@ class SparqlGraph:
         """
         if not changes:
             return
+        self._refuse_unknown()
         before = self._position
         try:
-            requests = updates(changes, before)
+            requests = updates(changes, before, self._expected)
             # Writing a few hundred memories as text takes long enough to be felt: in a thread.
             while (request := await asyncio.to_thread(next, requests, None)) is not None:
                 await self._client.update(request)
@@ -84,33 +131,51 @@ class SparqlGraph:
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+        await self.check()
         try:
-            rows = await self._client.select(query)
+            return await self._client.select(query)
         except BaseException:
             self._uncertain = True
             raise
-        if self._uncertain:
-            await self._look()
-        return rows
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
+    @property
+    def _what(self) -> str:
+        return f"the graph at {self._client.address}"
+
+    def _refuse_unknown(self) -> None:
+        """SourceError when the graph is another record's, or holds something and it is not known whose."""
+        refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
+        if not self._has_record or not (self._position or self._record):
+            return
+        if self._expected is None or self._record is None:
+            self._uncertain = True
+            why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
+            raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
+
     async def _look(self, *, timeout_s: float | None = None) -> None:
-        """Read the position from the server."""
-        rows = await self._client.select(POSITION_QUERY, timeout_s=timeout_s)
+        """Read position and mark from the server; AnotherRecordsCopy when they are another record's."""
+        self._uncertain = True
+        rows = await self._client.select(CARD_QUERY, timeout_s=timeout_s)
         try:
             # More than one would be somebody's mistake: writing again from the lowest mends it.
-            position = min((int(row["position"]) for row in rows), default=0)
+            position = min((int(row["position"]) for row in rows if "record" not in row), default=0)
         except (KeyError, ValueError) as error:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} holds a position that is no number: its graph was "
                 "not written by orion-recall"
             ) from error
+        marks = sorted({row["record"] for row in rows if "record" in row})
+        # Of several marks one at least is another's.
+        self._record = next((mark for mark in marks if mark != self._expected), marks[0] if marks else None)
         if position < self._position:
             log.warning(
                 "the graph at %s is at position %d and was at %d: it is written again from there",
                 self._client.address, position, self._position,
             )  # fmt: skip
-        self._position, self._uncertain = position, False
+        self._position = position
+        refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
+        self._uncertain = False

@@ -26,6 +26,7 @@ from orion_recall.postgres import (
     quote_qualified,
     translate,
 )
+from orion_recall.sources.mapped_ids import cited_id, mapped_key
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
@@ -43,8 +44,8 @@ _CLOSE_TIMEOUT_S = 1.0
 class TimelineTable:
     """A table or view, and which of its columns plays which role; a role that is absent is not there.
 
-    `tenant` is for a table that has no tenant column: the one tenant it belongs to. `cited_as` is the reference of
-    what is found in it, by default its name.
+    `tenant` is for a table that has no tenant column: the one tenant it belongs to. `cited_as` is the name of a
+    mapped store: its rows are memories of their own, cited under it. Without it its ids are those of own memories.
     """
 
     name: str = "collapse_mirror"
@@ -238,15 +239,17 @@ def _moment(seconds: float) -> datetime:
 
 def _hit(row: Record, tenant: str, table: TimelineTable) -> Hit:
     # Most rows are in the index too, or are not ranked: the memory is made of those that are asked for.
-    key = memory_key(tenant, str(row["id"]))
+    own_id = str(row["id"])
+    key = mapped_key(table.cited_as, tenant, own_id) if table.cited_as else memory_key(tenant, own_id)
     return Hit(key=key, score=row["score"], read=partial(_memory, row, table))
 
 
 def _memory(row: Record, table: TimelineTable) -> MemoryView:
     text = str(row["text"])
     moment: datetime | None = row["ts"]
+    own_id = str(row["id"])
     return MemoryView(
-        id=str(row["id"]),
+        id=cited_id(table.cited_as, own_id) if table.cited_as else own_id,
         text=text,
         text_hash=text_hash(text),
         kind=_text(row, "kind"),

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -24,10 +23,11 @@ from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import Connection
+from tests.acceptance.program import Program, Running
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
-CLAIM_IDLE_MS = 1500
+CLAIM_IDLE_MS = 1000
 # `make test-servers`: index and graph are separate processes by URL, as bus and Postgres always are here.
 WITH_SERVERS = os.environ.get("ORION_TEST_SERVERS") == "1"
 
@@ -52,40 +52,35 @@ _SERVERS: dict[Path, Servers] = {}
 class WorkerProcess:
     """One `orion-recall worker`."""
 
-    process: asyncio.subprocess.Process
+    running: Running
     data_dir: Path
     ready: dict[str, Any]
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the process."""
-        self.process.send_signal(number)
+        self.running.signal(number)
+
+    async def ended(self) -> int:
+        """The exit code, once it has ended."""
+        return await asyncio.to_thread(self.running.process.wait, 30)
 
     async def stop(self) -> int:
         """SIGTERM, and the exit code; a worker that does not end is killed."""
-        if self.process.returncode is None:
-            self.send(signal.SIGCONT)
-            self.send(signal.SIGTERM)
+        self.send(signal.SIGCONT)
+        self.send(signal.SIGTERM)
         try:
-            async with asyncio.timeout(30):
-                return await self.process.wait()
+            return await self.ended()
         except TimeoutError:
-            self.process.kill()
-            await self.process.wait()
+            self.send(signal.SIGKILL)
+            await self.ended()
             raise
 
 
 async def start_worker(engines: EmbeddedEngines, data_dir: Path, **environment: str) -> WorkerProcess:
     """A worker that has said it is ready."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "orion_recall",
-        "worker",
-        "--json",
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=os.environ
-        | {
+    program = Program(
+        data_dir.parent,
+        {
             "ORION_REDIS_URL": engines.redis_url,
             "ORION_POSTGRES_DSN": engines.postgres_dsn,
             "ORION_DATA_DIR": str(data_dir),
@@ -95,10 +90,8 @@ async def start_worker(engines: EmbeddedEngines, data_dir: Path, **environment: 
         | (_SERVERS[engines.data_dir].settings if WITH_SERVERS else {})
         | environment,
     )
-    assert process.stdout is not None
-    async with asyncio.timeout(60):
-        line = await process.stdout.readline()
-    return WorkerProcess(process=process, data_dir=data_dir, ready=json.loads(line))
+    running = program.start("worker", "--json")
+    return WorkerProcess(running, data_dir, await asyncio.to_thread(running.ready))
 
 
 async def wait_until(predicate: Callable[[], Awaitable[bool]], *, what: str, timeout_s: float = 40.0) -> None:

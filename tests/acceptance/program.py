@@ -1,4 +1,7 @@
-"""The program `orion-recall` as a person at a terminal has it: a command line, two streams, an exit code."""
+"""The program `orion-recall` as a person at a terminal has it: a command line, two streams, an exit code.
+
+Every command is a process. That the program also loads by itself is seen where a test says `from_scratch`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from tests.stand_ins.forked import forked
 
 _LONGEST_S = 90.0
 
@@ -31,12 +36,24 @@ class Finished:
         return json.loads(self.out)
 
 
+class Child(Protocol):
+    """What is used of a process, whether it was forked or is a `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: signal.Signals, /) -> None: ...
+    def kill(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The program with a data folder and a home of its own; nothing of the caller's settings reaches it."""
 
     folder: Path
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    own_interpreter: bool = False
 
     @property
     def data(self) -> Path:
@@ -45,35 +62,47 @@ class Program:
 
     def with_settings(self, **settings: str) -> Program:
         """The same program with these variables set."""
-        return Program(self.folder, {**self.settings, **settings})
+        return replace(self, settings={**self.settings, **settings})
+
+    def from_scratch(self) -> Program:
+        """The same program, each command with an interpreter of its own that loads it: slow."""
+        return replace(self, own_interpreter=True)
 
     def run(self, *arguments: str) -> Finished:
         """Runs a command to its end."""
-        done = subprocess.run(
-            self._line(arguments), env=self._environment(), capture_output=True, text=True, timeout=_LONGEST_S
-        )
-        return Finished(done.returncode, done.stdout, done.stderr)
+        with self.started(*arguments) as running:
+            return running.end()
 
     @contextmanager
     def started(self, *arguments: str) -> Generator[Running]:
         """A command that runs while the block does; what still runs at its end is killed."""
+        running = self.start(*arguments)
+        try:
+            yield running
+        finally:
+            running.process.kill()
+            running.process.wait()
+
+    def start(self, *arguments: str) -> Running:
+        """A command that runs. Who starts it ends it."""
         out, err = self.folder / f"out-{time.monotonic_ns()}", self.folder / f"err-{time.monotonic_ns()}"
+        for file in (out, err):
+            file.touch()
+        if not self.own_interpreter:
+            return Running(
+                forked("orion_recall.cli.main", arguments, environment=self._environment(), out=out, err=err),
+                out,
+                err,
+            )
         with out.open("w") as stdout, err.open("w") as stderr:
             if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
                 # So a shell starts what it runs in the background, and so the command would inherit it.
                 signal.signal(signal.SIGINT, signal.default_int_handler)
+            line = [sys.executable, "-m", "orion_recall", *arguments]
             process = subprocess.Popen(
-                self._line(arguments), env=self._environment(), stdout=stdout, stderr=stderr, start_new_session=True
+                line, env=self._environment(), stdout=stdout, stderr=stderr, start_new_session=True
             )
-        running = Running(process, out, err)
-        try:
-            yield running
-        finally:
-            process.kill()
-            process.wait()
-
-    def _line(self, arguments: tuple[str, ...]) -> list[str]:
-        return [sys.executable, "-m", "orion_recall", *arguments]
+        return Running(process, out, err)
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORION_", "XDG_"))}
@@ -85,7 +114,7 @@ class Program:
 class Running:
     """A command that is running."""
 
-    process: subprocess.Popen[bytes]
+    process: Child
     out_file: Path
     err_file: Path
 

@@ -49,7 +49,7 @@ async def test_a_worker_that_is_killed_and_started_again_answers_every_query_onc
 
         await wait_until(some_answered, what="the first twenty replies")
         first.send(signal.SIGKILL)
-        await first.process.wait()
+        await first.ended()
         again = await start_worker(engines, folder / "a")
         await asking
         await assert_once_each(executor, engines)
@@ -77,7 +77,7 @@ async def test_of_two_workers_one_is_killed_and_one_sleeps_past_the_claim_time(
         await wait_until(both_hold_some, what="both workers to hold an entry")
         sleeper.send(signal.SIGSTOP)
         doomed.send(signal.SIGKILL)
-        await doomed.process.wait()
+        await doomed.ended()
         await asking
 
         async def everything_answered() -> bool:

@@ -140,6 +140,14 @@ def test_decisions_are_listed_shown_and_asked_for_by_sql(up: Up) -> None:
     assert "outcome" in up.program.run("decisions", "sql", sql).out
 
 
+@pytest.mark.parametrize("names", ["outcome, tokens", "*"])
+def test_sql_that_gives_no_row_shows_its_columns(up: Up, names: str) -> None:
+    nothing = up.program.run("decisions", "sql", f"SELECT {names} FROM recall_decisions LIMIT 0")
+    assert nothing.code == 0
+    assert {"outcome", "tokens"} <= set(nothing.out.split())
+    assert "there is no row" in nothing.err
+
+
 def test_sql_that_writes_or_is_wrong_is_refused(up: Up) -> None:
     writes = up.program.run("decisions", "sql", "DELETE FROM recall_decisions", "--json")
     assert writes.code == 1
@@ -170,6 +178,8 @@ async def test_a_dead_letter_is_listed_shown_and_put_back(up: Up) -> None:
     assert corr_id in shown.out
     put_back = up.program.run("dead", "requeue", letter["id"], "--json")
     assert put_back.json["requeued"][0]["id"] == letter["id"]
+    assert "payload.fragment" in put_back.json["requeued"][0]["problem"]
+    assert f"{letter['id']} cannot be read, and will most likely be a dead letter again: payload" in put_back.err
     again = _letter(up, corr_id, other_than=letter["id"])
     assert again["entry_id"] == put_back.json["requeued"][0]["entry_id"]
     assert up.program.run("dead", "list", "--stores", "--json").json == {"letters": []}

@@ -16,6 +16,9 @@ pytestmark = pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_says_where_it_is_and_ends_cleanly_on_a_signal(program: Program, number: signal.Signals) -> None:
     with program.started("up", "--json") as running:
+        running.wait_until(lambda: (program.data / ".lock").exists(), "its folder")
+        early = program.run("ask", "is anybody there?", "--timeout", "60")
+        assert early.code == 0, early.err
         ready = running.ready()
         assert ready["bus_url"].startswith("unix://")
         assert ready["postgres_dsn"].startswith("postgresql://")

@@ -86,7 +86,10 @@ async def test_they_are_checked_searched_cited_and_one_that_dies_costs_its_own_h
                 assert cited["notes"]["uri"] == "port:0"
                 assert "squeaks" in cited["notes"]["snippet"]
                 assert "Gdansk" in " ".join(item["snippet"] for item in bundle["items"])
-                assert cited["tickets"]["id"] in ("T-41", "T-42")
+                assert cited["notes"]["id"] == "notes:0"
+                assert cited["tickets"]["id"] in ("tickets:T-41", "tickets:T-42")
+                for item in bundle["items"]:
+                    assert f"{item['source']} {item['id']}]" in bundle["rendered"]
                 assert all(item["score_parts"] and item["ranks"] for item in bundle["items"])
                 assert bundle["stats"]["outcome"] == "ok"
                 qdrant.kill()

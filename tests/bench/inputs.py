@@ -22,7 +22,7 @@ from orion_recall.recall.understand import Understanding, understand
 from orion_recall.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.sources.rdf import RdfSource, Row
-from orion_recall.sources.source import GraphStore
+from orion_recall.sources.source import OwnGraph
 from orion_recall.sources.timeline import TimelineTable, timeline_query
 from orion_recall.stores import Opened, open_sources
 from orion_recall.values import MemoryView, Scope, SearchRequest, SourceName, SourceReport
@@ -63,13 +63,16 @@ class Inputs:
 class _Listener:
     """Stands before the graph and keeps the last query that it is sent."""
 
-    def __init__(self, graph: GraphStore) -> None:
+    def __init__(self, graph: OwnGraph) -> None:
         self._graph = graph
         self.heard: str | None = None
 
     async def select(self, query: str) -> Sequence[Row]:
         self.heard = query
         return await self._graph.select(query)
+
+    async def check(self) -> None:
+        await self._graph.check()
 
 
 async def take_inputs(

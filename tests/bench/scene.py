@@ -167,11 +167,11 @@ async def _import(engines: EmbeddedEngines, told: Corpus, worker_pid: int, say: 
     say(f"{len(told.memories):,} memories are stored; index and graph follow")
     pool = await open_pool(engines.postgres_dsn, name="bench", max_size=1)
     try:
-        behind = await wait_for_copies(Record(pool), position, stalled_s=_STALLED_S)
+        waited = await wait_for_copies(Record(pool), position, stalled_s=_STALLED_S)
     finally:
         await pool.close()
-    if behind:
-        raise RuntimeError(f"index and graph do not move: {behind}")
+    if not waited.caught_up:
+        raise RuntimeError(f"index and graph do not move: {waited}")
     return Imported(
         memories=len(told.memories),
         seconds=time.perf_counter() - began,

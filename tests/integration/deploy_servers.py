@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.engines.postgres_binaries import find_binaries
 from orion_recall.engines.valkey import find_binary
 from orion_recall.postgres import Connection
+from tests.stand_ins.forked import forked
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PREFIX = "mesh:"
@@ -149,11 +149,11 @@ def role_passwords() -> dict[str, str]:
 async def run_program(environment: Mapping[str, str], *arguments: str) -> tuple[int, str, str]:
     """`orion-recall` with nothing set but this: exit code, output, errors."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ORION_")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "orion_recall", *arguments,
-        env=kept | dict(environment),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    async with asyncio.timeout(60):
-        out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        process = forked("orion_recall.cli.main", arguments, environment=kept | dict(environment), out=out, err=err)
+        try:
+            code = await asyncio.to_thread(process.wait, 60)
+        finally:
+            process.kill()
+        return code, out.read_text("utf-8"), err.read_text("utf-8")

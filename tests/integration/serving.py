@@ -64,6 +64,7 @@ def quick_settings(redis_url: str, **changes: object) -> Settings:
             "refresh_ms": 50,
             "claim_idle_ms": 300,
             "reply_ttl_s": 60,
+            "look_every_s": 0,
             "deadline_ms": 60_000,
             "profiles_dir": Path(__file__).parent / "profiles",
             "default_profile": "patient.v1",

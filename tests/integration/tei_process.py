@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 
-_TOP = Path(__file__).parents[2]
+from tests.stand_ins.forked import forked_server
+
 _NORMAL = {"failure": None, "times": 0, "model": "all-MiniLM-L6-v2", "max_chars": 0}
 
 
@@ -36,16 +35,9 @@ class Tei:
 @asynccontextmanager
 async def tei_process(*arguments: str) -> AsyncGenerator[Tei]:
     """A stand-in that listens; killed at the end of the block."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.stand_ins.tei", *arguments, cwd=_TOP, stdout=asyncio.subprocess.PIPE
-    )
+    process, url = await asyncio.to_thread(forked_server, "tests.stand_ins.tei", *arguments)
     try:
-        assert process.stdout is not None
-        async with asyncio.timeout(60):
-            line = await process.stdout.readline()
-        yield Tei(line.decode().strip())
+        yield Tei(url)
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        process._transport.close()  # pyright: ignore
+        process.kill()
+        await asyncio.to_thread(process.wait)

@@ -14,6 +14,7 @@ from redis.exceptions import ResponseError
 from orion_recall.bus.commit import Commit, Committer, Limits, ReplyAddress, commit_when_possible
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.settings import DECISIONS_GROUP
 
 GROUP = "orion-recall"
 
@@ -232,6 +233,26 @@ async def test_decisions_are_kept_up_to_the_cap_and_what_is_trimmed_is_counted(i
     assert kept == decisions[-len(kept) :]
     trimmed = await command(intake.redis, "GET", f"{intake.decisions}:trimmed")
     assert int(trimmed) == 350 - len(kept)
+
+
+@pytest.mark.parametrize("read", [0, 1, 140, 349])
+async def test_decisions_that_a_sink_has_read_are_not_counted_as_lost(intake: Intake, read: int) -> None:
+    """Some are read, and then the sink is away: what goes beyond the cap unread is counted, exactly."""
+    ids = await intake.take(700)
+    committer = intake.committer(decisions_cap=350)
+    await intake.redis.xgroup_create(intake.decisions, DECISIONS_GROUP, id="0", mkstream=True)
+    committed = 0
+    for target in (349, 700):
+        await asyncio.gather(
+            *(committer.commit(intake.commit(one, decision=b"{}")) for one in ids[committed:target])
+        )
+        committed = target
+        if target == 349 and read:
+            await intake.redis.xreadgroup(DECISIONS_GROUP, "sink", {intake.decisions: ">"}, count=read, noack=True)
+    gone = 700 - len(await rows(intake.redis, intake.decisions))
+    assert gone >= 200
+    trimmed = await command(intake.redis, "GET", f"{intake.decisions}:trimmed")
+    assert int(trimmed or 0) == max(0, gone - read)
 
 
 async def test_own_reply_streams_are_trimmed_and_the_shared_one_forgets_what_is_old(intake: Intake) -> None:

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
 from orion_recall.decisions.sink import BATCH_ROWS, DecisionSink
+from orion_recall.decisions.stream import DecisionStream
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import Pool, open_pool
 from orion_recall.settings import DECISIONS_GROUP, Settings
@@ -255,6 +256,19 @@ async def test_decisions_of_a_dead_sink_are_taken_over(redis: Redis, pool: Pool,
         await _until(_is_idle(redis, stream), "acknowledged")
 
 
+async def test_a_sink_counts_as_dead_after_six_times_the_claim_time(redis: Redis, settings: Settings) -> None:
+    name = settings.decision_stream
+    await publish(redis, name, envelope(decision()))
+    await redis.xgroup_create(name, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "dead", {name: ">"})
+    [(entry_id, _)] = await _entries(redis, name)
+    for idle_ms, found in ((5_000, 0), (7_000, 1)):
+        await redis.xclaim(name, DECISIONS_GROUP, "dead", 0, [entry_id], idle=idle_ms)
+        changed = settings.changed(claim_idle_ms=1000)
+        stream = DecisionStream(redis, redis, changed, consumer="sink-1", stop=asyncio.Event())
+        assert len(await stream.claim(10)) == found
+
+
 @pytest.mark.parametrize("disaster", ["FLUSHALL", "DEL", "XGROUP DESTROY"])
 async def test_a_vanished_stream_or_group_heals(
     redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink, disaster: str
@@ -304,6 +318,20 @@ async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowled
         await _until(trimmed, "something is trimmed")
     oldest = (await _entries(redis, stream))[0][0].decode()
     assert ids.index(oldest) in range(1, 501)
+
+
+async def test_what_was_trimmed_while_it_was_pending_is_counted_as_lost(
+    redis: Redis, pool: Pool, settings: Settings
+) -> None:
+    stream = settings.decision_stream
+    await publish(redis, stream, *(envelope(decision()) for _ in range(3)))
+    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "sink-1", {stream: ">"})  # and then its process was killed
+    await redis.xtrim(stream, maxlen=1, approximate=False)
+    async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
+        await _until(_has_rows(pool, 1), "what is left")
+        await _until(_is_idle(redis, stream), "everything acknowledged")
+    assert await redis.get(f"{stream}:trimmed") == b"2"
 
 
 async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(

@@ -52,6 +52,8 @@ ALLOWED = {
     ],
     "operator": [
         f"XINFO GROUPS {QUERY}",
+        f"WATCH {QUERY}:dead",
+        "UNWATCH",
         f"XLEN {STORE}:dead",
         f"HGETALL {QUERY}:worker:me",
         f"GET {DECISION}:trimmed",

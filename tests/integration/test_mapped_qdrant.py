@@ -88,7 +88,7 @@ async def test_both_arms_find_and_cite_what_strangers_wrote(
     for arm in (MappedVectorSource(collection, embedder), MappedLexicalSource(collection, SparseEncoder())):
         hits = await arm.search(ask("what happened to the crane?"))
         memory = told(hits[0])
-        assert (memory.id, memory.text, memory.title) == ("0", "The harbour crane lost its gearbox.", "Crane")
+        assert (memory.id, memory.text, memory.title) == ("notes:0", "The harbour crane lost its gearbox.", "Crane")
         assert (memory.tags, memory.uri, memory.speaker) == (
             ("harbour", "repair"),
             "https://notes.example/1",
@@ -103,9 +103,9 @@ async def test_scopes_are_kept_and_what_is_not_mapped_is_refused(
     collection: MappedCollection, embedder: OnnxEmbedder
 ) -> None:
     arm = MappedVectorSource(collection, embedder)
-    assert [told(hit).id for hit in await arm.search(ask("bread and the crane", tags=("kitchen",)))] == ["1"]
-    assert [told(hit).id for hit in await arm.search(ask("bread and the crane", since=1772500000.0))] == ["1"]
-    assert [told(hit).id for hit in await arm.search(ask("crane", tenant="other"))] == ["2"]
+    assert [told(hit).id for hit in await arm.search(ask("bread and the crane", tags=("kitchen",)))] == ["notes:1"]
+    assert [told(hit).id for hit in await arm.search(ask("bread and the crane", since=1772500000.0))] == ["notes:1"]
+    assert [told(hit).id for hit in await arm.search(ask("crane", tenant="other"))] == ["notes:2"]
     with pytest.raises(SourceError, match="no payload key for session"):
         await arm.search(ask("crane", session_id="s1"))
 

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tei_process import tei_process
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
+from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import EngineError, ModelError, RecordError
 from orion_recall.memory.compose import compose
 from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.reembed import Reembedded, reembed
+from orion_recall.memory.turns import Turn
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres import open_pool
+from orion_recall.postgres import migrate, open_pool
 from orion_recall.recall.pipeline import recall
 from orion_recall.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.stores import Opened, open_sources
+from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 TEXTS = [f"The crane of pier {number} was oiled." for number in range(220)]
 
@@ -49,6 +54,14 @@ async def record(database: str) -> AsyncGenerator[Record]:
 def data_dir() -> Any:
     with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def empty_folder() -> Any:
+    """Not there yet: a folder that the engines make is one that Postgres can come to."""
+    folder = Path(f"/tmp/orion-test-{uuid4().hex[:12]}")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def project(record: Record, opened: Opened) -> None:
@@ -151,6 +164,70 @@ async def test_the_command_says_what_became_of_it(
     monkeypatch.setenv("ORION_TEI_URL", "http://127.0.0.1:9")
     assert await asyncio.to_thread(run, ["memory", "reembed"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
+
+
+async def test_a_folder_that_up_has_left_brings_its_own_record(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = empty_folder
+    async with EmbeddedEngines.start(folder, valkey=False) as engines:
+        await migrate(engines.postgres_dsn)
+        pool = await open_pool(engines.postgres_dsn, name="test", min_size=0, max_size=2)
+        await Record(pool).store([compose(MemoryV1(id="m1", text=TEXTS[0]), "default")])
+        await pool.close()
+    monkeypatch.delenv("ORION_POSTGRES_DSN", raising=False)
+    monkeypatch.delenv("ORION_REDIS_URL", raising=False)
+    assert await asyncio.to_thread(run, ["memory", "reembed", "--json", "--data", str(folder)]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert (done["state"], done["position"]) == ("swapped", 1)
+    async with EmbeddedEngines.start(folder, valkey=False) as engines:
+        assert set(engines.pids) == {"postgres"}, "what the command had started, it has stopped"
+    assert await asyncio.to_thread(run, ["memory", "reembed", "--data", str(folder / "none")]) == 2
+    assert "no Postgres" in capsys.readouterr().err
+
+
+async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
+    data_dir: Path, database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = await open_pool(database, name="test", min_size=0, max_size=1)
+    texts = [compose(MemoryV1(id=f"m{number}", text=text), "default") for number, text in enumerate(TEXTS[:9])]
+    head = (await Record(pool).store(texts)).position
+    await pool.close()
+
+    async def command(**environment: str) -> tuple[int, dict[str, Any], str]:
+        for name, value in environment.items():
+            monkeypatch.setenv(f"ORION_{name.upper()}", value)
+        code = await asyncio.to_thread(run, ["memory", "reembed", "--json"])
+        told = capsys.readouterr()
+        return code, json.loads(told.out) if code == 0 else {}, told.err
+
+    with qdrant_stand_in() as server:
+        async with tei_process() as tei:
+            await tei.behave(model="another/model")
+            old = Settings.read(data_dir=data_dir, qdrant_url=server.url, postgres_dsn=database)
+            new = old.changed(embedder="tei", tei_url=tei.url, qdrant_collection="second")
+            first = await command(postgres_dsn=database, qdrant_url=server.url, data_dir=str(data_dir))
+            assert (first[1]["state"], first[1]["position"]) == ("built", head)
+            async with open_sources(old) as working:
+                before = await answer(working)
+                code, _, why = await command(embedder="tei", tei_url=tei.url)
+                assert code == 1
+                assert "give ORION_QDRANT_COLLECTION another name" in why
+                turn = Turn(database, kind="index", copy=f"{server.url}/second")
+                assert await turn.is_mine()
+                code, _, why = await command(qdrant_collection="second")
+                assert (code, "fills " in why) == (2, True)
+                await turn.end()
+                code, done, _ = await command()
+                assert (code, done["state"], done["model"], done["position"]) == (0, "built", "another/model", head)
+                assert await answer(working) == before
+                assert before[0] == "ok"
+            async with open_sources(new) as working:
+                assert working.broken == {}
+                outcome, failed, ids = await answer(working)
+                assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
+            assert (await command())[1]["state"] == "already"
+    assert not (data_dir / "index" / "builds").exists()
 
 
 async def test_a_run_that_was_stopped_goes_on_and_until_then_nothing_has_changed(

@@ -226,3 +226,31 @@ async def test_a_shared_copy_is_never_written_without_turns(pool: Pool) -> None:
     copy: Any = SharedCopy("worker", Server())
     with pytest.raises(AssertionError, match="written in turns"):
         Projector(Record(pool), copy, copy=COPY)
+
+
+async def test_a_copy_gives_signs_of_life_though_nothing_is_stored_or_its_server_is_away(
+    pool: Pool, database: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orion_recall.memory.project._SIGN_EVERY_S", 0.0)
+    record, server = Record(pool), Server()
+
+    async def lives() -> bool:
+        return [copy.is_gone for copy in await record.copies()] == [False]
+
+    async with projecting(pool, database, "worker", server) as projector:
+        await until(lives, "it is registered")
+        assert await record.forget(COPY) == [], "it lives"
+        server.away = {"worker"}
+
+        async def waits() -> bool:
+            return projector.error == "away"
+
+        await until(waits, "its server is missed")
+        await connection.execute("UPDATE projections SET position = 5, updated_at = now() - interval '1 hour'")
+        await until(lives, "a sign of life while the server is away")
+        (copy,) = await record.copies()
+        assert copy.position == 5, "whoever cannot see the copy does not say where it is"
+    await connection.execute("UPDATE projections SET updated_at = now() - interval '1 hour'")
+    assert not await lives()
+    assert await record.forget(COPY) == ["index"]
+    assert await record.copies() == []

@@ -16,6 +16,7 @@ from serving import caught_up
 from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.postgres import migrate
 from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.qdrant import QdrantIndex
@@ -189,3 +190,20 @@ def _reached(service: Service, position: int | None) -> Any:
         return index.position >= (position or 0)
 
     return reached
+
+
+async def test_a_collection_of_another_record_is_refused(
+    engines: EmbeddedEngines, database: str, empty_database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
+) -> None:
+    settings = settings_for(engines, database, qdrant, tmp_path / "one", prefix)
+    async with running(settings) as service, RecallClient.connect(engines.redis_url, prefix=prefix) as client:
+        receipt = await client.store(MEMORIES)
+        await caught_up(service, receipt.position or 0)
+    await migrate(empty_database)
+    other = settings_for(engines, empty_database, qdrant, tmp_path / "two", prefix)
+    async with connect(engines.redis_url) as redis, running(other) as service:
+        assert "belongs to another record" in service.opened.broken["index"]
+        decision = await asked(Executor(redis, prefix))
+        assert (decision["outcome"], decision["selected_ids"]) == ("degraded", [])
+        assert "give ORION_QDRANT_COLLECTION another name" in decision["sources"]["vector"]["error"]
+        assert {statuses(decision)[name] for name in ("vector", "lexical")} == {"failed"}

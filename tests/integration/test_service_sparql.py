@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import tempfile
@@ -19,12 +20,22 @@ from executor import until
 from serving import caught_up
 
 from orion_recall.bus.client import RecallClient
+from orion_recall.cli.main import run
+from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import AnotherRecordsCopy
 from orion_recall.graph.updates import POSITION_QUERY
+from orion_recall.graph.vocabulary import ORION, PROJECTION
+from orion_recall.memory.compose import compose
+from orion_recall.memory.record import Record, mark_at
+from orion_recall.postgres import open_pool
 from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.source import MemoryGraph
+from orion_recall.sources.sparql import SparqlGraph
+from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.text import memory_key
+from orion_recall.values import Change
 from tests.stand_ins.oxigraph import Oxigraph
 
 WORK = {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana"}
@@ -196,6 +207,80 @@ async def test_two_workers_share_one_graph_and_one_goes_on_alone(
         receipt = await client.store([{"id": "m-more", "text": "Ana sings.", "speaker": "Ana"}])
         await until(there, "the one that is left goes on")
         await until(lambda: _holds(graph, "m-more"), "what it stored is in the graph")
+
+
+async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
+    settings: Settings,
+    sparql_server: Oxigraph,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    theirs = SparqlGraph(SparqlClient(SparqlServer(url=sparql_server.url)))
+    theirs.expect("2020-01-01T00:00:00.000000Z")
+    await theirs.open()
+    secret = compose(
+        MemoryV1.model_validate({"id": "secret", "text": "Ana works for them.", "speaker": "Ana"}), "default"
+    )
+    await theirs.apply([Change(position=1, memory=secret)])
+    monkeypatch.setenv("ORION_POSTGRES_DSN", settings.dsn or "")
+    monkeypatch.setenv("ORION_SPARQL_URL", sparql_server.url)
+    async with served(settings.changed(health_port=0)) as (service, client):
+        assert "belongs to another record (the one made at 2020-01-01" in service.opened.broken["graph"]
+        receipt = await client.store([WORK])
+        assert receipt.stored == 1
+
+        async def refused() -> bool:
+            reply = await client.recall("Where does Ana work?", options={})
+            graph = (reply.bundle.stats.sources or {})["rdf"]
+            assert [item.id for item in reply.bundle.items if item.id != "m-work"] == []
+            assert (reply.bundle.stats.outcome, graph.status, graph.count) == ("degraded", "failed", 0)
+            assert "belongs to another record" in (graph.error or "")
+            return [item.id for item in reply.bundle.items] == ["m-work"]
+
+        await until(refused, "the index has it, and the graph is refused")
+        found = await service.observer.readiness.look()
+        assert "belongs to another record" in (found.checks["rdf"] or "")
+        assert set(await theirs.fetch([memory_key("default", "secret"), memory_key("default", "m-work")])) == {
+            memory_key("default", "secret")
+        }
+        assert await asyncio.to_thread(run, ["doctor", "--json"]) == 1
+        (graph,) = json.loads(capsys.readouterr().out)["stores"]
+        assert "give this one a data set of its own in ORION_SPARQL_URL" in graph["problems"][0]
+
+        copies = await _copies(settings)
+        assert copies["graph"] == 0, "an import that waits is told which copy does not move"
+
+        await sparql_server.update("DROP ALL")
+        await recovered(client, 1)
+        assert await asyncio.to_thread(run, ["doctor", "--json"]) == 0
+        (graph,) = json.loads(capsys.readouterr().out)["stores"]
+        assert graph["remarks"] == [f"at position {receipt.position}, of the record"]
+        with pytest.raises(AnotherRecordsCopy):
+            await theirs.open()
+    await theirs.close()
+
+
+async def test_a_server_that_was_filled_before_there_were_marks_is_adopted(
+    settings: Settings, sparql_server: Oxigraph
+) -> None:
+    async with served(settings) as (service, client):
+        receipt = await client.store([WORK, CRANE])
+        await caught_up(service, receipt.position or 0)
+    await sparql_server.update(f"DELETE WHERE {{ {PROJECTION.n3()} {ORION.record.n3()} ?mark }}")
+    async with served(settings) as (service, client):
+        assert service.opened.broken == {}
+        await recovered(client, 2)
+        graph = service.opened.graph
+        assert isinstance(graph, SparqlGraph)
+        assert graph.record == await mark_at(settings.dsn or "")
+
+
+async def _copies(settings: Settings) -> dict[str, int]:
+    pool = await open_pool(settings.dsn or "", name="test", min_size=0, max_size=1)
+    try:
+        return {copy.kind: copy.position for copy in await Record(pool).copies()}
+    finally:
+        await pool.close()
 
 
 async def _holds(graph: MemoryGraph, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -194,6 +195,15 @@ async def test_a_foreign_table_is_searched_through_a_column_map(empty_database: 
     first = found[0].read()
     assert (first.text, first.speaker, first.tags, first.ts) == ("the crane fell", "Bo", ("harbour",), NOW - 1200)
     assert (first.session_id, first.kind, first.source_ref) == (None, None, "Shop_Floor.event_log")
+
+
+async def test_a_row_of_a_mapped_store_is_not_the_own_memory_of_that_id(empty_database: str) -> None:
+    await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
+    found = await hits(empty_database, ask("crane"), replace(foreign(), cited_as="floor"))
+    memories = [hit.read() for hit in found if hit.read]
+    assert [(memory.id, memory.source_ref) for memory in memories] == [("floor:1", "floor"), ("floor:2", "floor")]
+    own = {memory_key("acme", name) for name in ("1", "2", "floor:1", "floor:2")}
+    assert own.isdisjoint(hit.key for hit in found)
 
 
 async def test_a_column_of_ready_search_vectors_is_used(empty_database: str) -> None:

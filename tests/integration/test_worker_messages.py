@@ -229,11 +229,21 @@ async def test_an_address_whose_stream_has_used_up_its_ids_is_refused_on_the_sha
 async def test_text_that_no_store_can_hold_is_answered_and_its_correlation_id_comes_back_as_it_was(
     text: str, executor: Executor, service_database: Connection
 ) -> None:
-    payload = {"fragment": f"Where does {text} work?", "session_id": text, "verb": text}
+    payload = {"fragment": f"Where does {text} work?", "intent": text, "verb": text}
     ended = await settled(executor, service_database, await executor.ask(payload, correlation_id=text))
     assert ended.own[0]["correlation_id"] == text
     assert ended.decision["corr_id"] == text.translate({0: "\ufffd", 0xD800: "\ufffd", 0xDFFF: "\ufffd"})
     assert ended.decision["outcome"] == "ok"
+
+
+async def test_names_that_would_become_one_name_are_refused(
+    executor: Executor, service_database: Connection
+) -> None:
+    for name in ("acme\x00", "acme\ud800", "acme\ufffd"):
+        payload = {"fragment": "Where does Ana work?", "options": {"tenant": name}}
+        ended = await settled(executor, service_database, await executor.ask(payload))
+        assert ended.decision["outcome"] == "invalid"
+        assert "payload.options.tenant: a name may hold neither NUL" in ended.decision["error"]
 
 
 async def test_a_fragment_of_a_megabyte_is_answered(executor: Executor, service_database: Connection) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 
-_ROOT = Path(__file__).parents[2]
+from tests.stand_ins.forked import Forked, forked_server
 
 
 @dataclass(slots=True)
@@ -20,27 +16,19 @@ class QdrantStandIn:
 
     key: str | None = None
     url: str = ""
-    _process: subprocess.Popen[str] | None = field(default=None, repr=False)
+    _process: Forked | None = field(default=None, repr=False)
 
     def start(self) -> None:
         """Running, and answering at `url`."""
-        environment = os.environ | {"PYTHONPATH": str(_ROOT)}
-        if self.key is not None:
-            environment["QDRANT__SERVICE__API_KEY"] = self.key
+        key = {} if self.key is None else {"QDRANT__SERVICE__API_KEY": self.key}
         port = self.url.rpartition(":")[2] or "0"
-        command = [sys.executable, "-m", "tests.stand_ins.qdrant_rest", port]
-        self._process = subprocess.Popen(
-            command, cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()
-        assert self.url, "the Qdrant stand-in did not start"
+        self._process, self.url = forked_server("tests.stand_ins.qdrant_rest", port, **key)
 
     def kill(self) -> None:
         """Gone at once, with everything in it."""
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
             self._process = None
 
     def freeze(self) -> None:

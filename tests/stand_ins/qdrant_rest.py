@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     stand = Stand()
-    key = os.environ.get("QDRANT__SERVICE__API_KEY")
+    key: str | None = None
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -162,6 +162,7 @@ def main() -> None:
     """Serve until killed."""
     warnings.simplefilter("ignore")  # the local mode warns of what it leaves out
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    _Handler.key = os.environ.get("QDRANT__SERVICE__API_KEY")
     with ThreadingHTTPServer(("127.0.0.1", port), _Handler) as server:
         print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
         server.serve_forever()

@@ -104,8 +104,10 @@ async def sentinel_setup(folder: Path, *, down_after_ms: int = 500) -> AsyncGene
     folders = [folder / name for name in ("first", "second", "s1", "s2", "s3")]
     for one in folders:
         one.mkdir()
-    first = RedisServer(folders[0])
-    second = RedisServer(folders[1], options={"replicaof": f"127.0.0.1 {first.port}"})
+    # A master waits five seconds for more replicas before it sends the first its data. There is one.
+    at_once = {"repl-diskless-sync-delay": "0"}
+    first = RedisServer(folders[0], options=at_once)
+    second = RedisServer(folders[1], options=at_once | {"replicaof": f"127.0.0.1 {first.port}"})
     sentinels = tuple(RedisServer(one) for one in folders[2:])
     lines = (
         f"sentinel monitor mesh 127.0.0.1 {first.port} 2\n"

@@ -29,6 +29,7 @@ from orion_recall.contracts import (
     count_unknown,
     read_message,
 )
+from orion_recall.mappings import Mappings
 from orion_recall.recall.reply import reply_json
 from orion_recall.shipped import shipped_folder
 
@@ -222,6 +223,8 @@ def test_an_envelopes_time_may_be_text_or_a_number(at: object):
         (QUERY_KIND, {"fragment": "a", "options": {"scope": "world"}}),
         (QUERY_KIND, {"fragment": "a", "options": {"kinds": ["gossip"]}}),
         (QUERY_KIND, {"fragment": "a", "options": {"since": True}}),
+        (QUERY_KIND, {"fragment": "a", "options": {"tenant": "acme\x00"}}),
+        (QUERY_KIND, {"fragment": "a", "session_id": "acme\ufffd"}),
         (STORE_KIND, {"memories": []}),
         (STORE_KIND, {}),
     ],
@@ -241,6 +244,54 @@ def test_the_store_schema_describes_its_memories(memory: dict[str, Any]):
 def test_fields_that_are_not_known_are_no_error():
     check("envelope", {"payload": {}, "hop": 3})
     check(QUERY_KIND, {"fragment": "a", "mood": "blue", "options": {"sparkle": True}})
+
+
+MAPPED: dict[str, dict[str, Any]] = {
+    "qdrant": {"name": "n", "url": "http://q", "collection": "c", "tenant": "t", "payload": {"text": "b"}},
+    "sparql": {"name": "n", "url": "http://g", "tenant": "t", "text": "urn:says"},
+    "tables": {"name": "n", "table": "a.b", "tenant": "t", "columns": {"id": "i", "ts": "t", "text": "x"}},
+}
+
+
+@pytest.mark.parametrize("kind", list(MAPPED))
+@pytest.mark.parametrize(
+    ("change", "good"),
+    [
+        ({}, True),
+        ({"tenant": None}, False),
+        ({"name": "a:b"}, False),
+        ({"colection": "c"}, False),
+        ({"url": "q:6333", "table": ""}, False),
+        (
+            {
+                "tenant": None,
+                "payload": {"text": "b", "tenant": "whose"},
+                "columns": MAPPED["tables"]["columns"] | {"tenant": "w"},
+            },
+            None,
+        ),
+    ],
+)
+def test_the_schema_of_the_mappings_takes_what_the_file_may_say(
+    kind: str, change: dict[str, Any], good: bool | None
+):
+    known = MAPPED[kind]
+    store = known | {key: value for key, value in change.items() if key in known or key == "colection"}
+    expected = kind != "sparql" if good is None else good
+    assert is_valid("mappings", {kind: [store]}) == expected
+    if expected:
+        assert len(getattr(Mappings.model_validate({kind: [store]}), kind)) == 1
+    else:
+        with pytest.raises(ValueError, match=kind):
+            Mappings.model_validate({kind: [store]})
+
+
+def test_the_readmes_mappings_are_valid_by_their_schema_and_their_model():
+    (text,) = re.findall(
+        r"```yaml\n((?:#.*\n)?qdrant:.*?)```", (CONTRACTS.parent / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    check("mappings", yaml.safe_load(text))
+    assert len(Mappings.model_validate(yaml.safe_load(text)).tables) == 1
 
 
 def test_every_reference_of_the_asyncapi_document_resolves():

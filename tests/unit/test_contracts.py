@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -193,6 +194,24 @@ def test_a_store_message_leaves_its_memories_to_be_judged_alone():
     for memories in refused:
         with pytest.raises(InvalidMessage, match=r"payload\.memories"):
             read_message(MemoryStoreV1, {"memories": memories}, "payload")
+
+
+@pytest.mark.parametrize("name", ["acme\x00", "\ud800acme", "ac\udfffme", "acme\ufffd"])
+def test_names_that_would_be_one_name_once_they_are_stored_are_refused(name: str):
+    for model, data, where in (
+        (MemoryV1, {"id": name, "text": "a"}, "id"),
+        (MemoryV1, {"id": "a", "text": "a", "tenant": name}, "tenant"),
+        (RecallQueryV1, {"fragment": "a", "session_id": name}, "session_id"),
+        (RecallQueryV1, {"fragment": "a", "options": {"tenant": name}}, "options.tenant"),
+        (RecallQueryV1, {"fragment": "a", "options": {"user": name}}, "options.user"),
+    ):
+        with pytest.raises(InvalidMessage, match=f"^{re.escape(where)}: a name may hold neither NUL"):
+            read_message(model, data, "")
+
+
+def test_any_other_name_is_a_name():
+    for name in ("Åse \U0001f600", "a/b:c@d", " ", "\x1f", "\ufffc"):
+        assert read_message(MemoryV1, {"id": name, "text": "a", "tenant": name}, "").id == name
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)

@@ -85,3 +85,17 @@ def test_a_file_that_is_not_there_or_is_none(tmp_path: Path) -> None:
         load_mappings(written(tmp_path, "# " + "x" * 300_000))
     with pytest.raises(SettingsError, match=":1: "):
         load_mappings(written(tmp_path, "- a list\n"))
+
+
+def test_whose_a_store_is_goes_by_its_name(tmp_path: Path) -> None:
+    text = WHOLE.replace("tenant: default\n    payload: {", "payload: {tenant: whose, ")
+    assert load_mappings(written(tmp_path, text)).tenants == {"wiki": "default", "tickets": "default"}
+
+
+def test_an_address_with_a_password_is_refused_without_it(tmp_path: Path) -> None:
+    for url in ("http://me:hunter2@qdrant:6333", "http://qdrant:6333?api_key=hunter2"):
+        with pytest.raises(
+            SettingsError, match=r"mappings.yaml:4: `qdrant.0.url`: leave user.*api_key_env"
+        ) as refused:
+            load_mappings(written(tmp_path, WHOLE.replace("http://qdrant:6333", url)))
+        assert "hunter2" not in str(refused.value)

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib.resources import files
 from pathlib import Path
 
-from orion_recall.settings import Settings
+from orion_recall.settings_reference import cells, setting_rows
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
 
 def test_every_setting_is_in_the_configuration_table_and_none_that_is_not_there() -> None:
-    listed = set(re.findall(r"^\| `ORION_([A-Z_]+)` \|", README, re.MULTILINE))
-    assert listed == {name.upper() for name in Settings.model_fields}
+    section = README.partition("\n## Configuration\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(ORION_[A-Z_]+)` \| (.*) \| (.*) \|$", section, re.MULTILINE)
+    listed = {variable: (default, meaning) for variable, default, meaning in rows}
+    assert len(listed) == len(rows)
+    assert listed == {row.variable: cells(row) for row in setting_rows()}
+
+
+def test_every_column_of_the_decision_log_is_in_its_table_with_its_type() -> None:
+    schema = files("orion_recall.decisions").joinpath("schema")
+    sql = "\n".join(file.read_text("utf-8") for file in sorted(schema.iterdir(), key=lambda file: file.name))
+    assert "ADD COLUMN" not in sql, "read it here, too"
+    (body,) = re.findall(r"CREATE TABLE recall_decisions \(\n(.*?)\n\);", sql, re.DOTALL)
+    created = re.findall(r"^    ([a-z_]+) +(double precision|[a-z]+)", body, re.MULTILINE)
+    assert len(created) > 30
+    table = README.partition("| column of `recall_decisions` |")[2].partition("\n\n")[0]
+    told = re.findall(r"^\| (`.+`) \| ([a-z ]+) \| (.+) \|$", table, re.MULTILINE)
+    listed = [(name, kind) for names, kind, _ in told for name in re.findall(r"`([a-z_]+)`", names)]
+    assert sorted(listed) == sorted(created)
 
 
 def test_every_python_example_parses() -> None:

@@ -36,5 +36,10 @@ def test_nothing_stays_nothing() -> None:
     "text", ["yesterday", "2026-03-01T09:30:00", "P", "PX", "P99999999999D", "", "30", "3y", "-3d", "99999999w"]
 )
 def test_anything_else_names_the_option(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"^--since: "):
+    with pytest.raises(SettingsError, match=r"^--since: .* write how long ago \(5m, 12h, 30d, 2w"):
         moment("--since", text, now=NOW)
+
+
+def test_a_time_without_its_zone_is_told_what_it_lacks() -> None:
+    with pytest.raises(SettingsError, match=r"no time \(the time has no zone: append Z"):
+        moment("--since", "2026-03-01T09:30:00", now=NOW)

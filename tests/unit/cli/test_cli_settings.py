@@ -38,7 +38,7 @@ def test_what_cannot_be_used_is_told_and_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ORION_DEADLINE_MS", "soon")
-    assert run(["settings", "--json"]) == 1
+    assert run(["settings", "--json"]) == 2
     assert "ORION_DEADLINE_MS" in json.loads(capsys.readouterr().out)["error"]
-    assert run(["settings"]) == 1
+    assert run(["settings"]) == 2
     assert "these settings cannot be used: ORION_DEADLINE_MS" in capsys.readouterr().err

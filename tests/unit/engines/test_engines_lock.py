@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
+from orion_recall.engines.lock import LOCK_NAME, FolderLock, held_by, holder
 from orion_recall.errors import EngineError
 
 _HOLD = """
@@ -116,3 +116,15 @@ def test_a_folder_that_cannot_be_made_is_an_engine_error(tmp_path: Path) -> None
 def test_a_lock_file_without_a_pid_has_no_known_holder(tmp_path: Path, text: str) -> None:
     (tmp_path / LOCK_NAME).write_text(text)
     assert holder(tmp_path) is None
+
+
+def test_who_holds_a_folder_is_seen_without_touching_the_lock(tmp_path: Path) -> None:
+    assert held_by(tmp_path) is None
+    assert not (tmp_path / LOCK_NAME).exists()
+    with held_elsewhere(tmp_path) as process:
+        assert held_by(tmp_path) == process.pid
+    assert holder(tmp_path) == process.pid
+    assert held_by(tmp_path) is None, "it has ended"
+    with FolderLock.acquire(tmp_path, "the index folder", ""):
+        assert held_by(tmp_path) == os.getpid()
+    assert held_by(tmp_path) is None, "it lives and has let go"

@@ -82,10 +82,10 @@ def test_a_hostile_text_of_a_hundred_thousand_characters_takes_linear_time(piece
 
     def seconds(size: int) -> float:
         text = piece * (size // len(piece))
-        began = time.process_time()
+        began = time.thread_time()  # of this thread: engines of other tests may have theirs in this process
         extract(text, "Ana", names)
-        return time.process_time() - began
+        return time.thread_time() - began
 
     # A quadratic rule would make the long text a hundred times as dear as the short one.
     short = min(seconds(10_000) for _ in range(3))
-    assert seconds(100_000) < 35 * max(short, 0.005)
+    assert min(seconds(100_000) for _ in range(2)) < 35 * max(short, 0.005)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from orion_recall.errors import ImportFileError
 from orion_recall.memory import import_file
 from orion_recall.memory.import_file import ImportSummary, read_batches
 from orion_recall.memory.import_mapping import ImportMapping, read_mapping
+from orion_recall.memory.import_progress import ImportProgress
 
 PLAIN = ImportMapping()
 
@@ -24,6 +26,28 @@ def write(path: Path, *lines: str | bytes) -> Path:
 
 def good(name: str) -> str:
     return json.dumps({"id": name, "text": f"text of {name}"})
+
+
+@pytest.mark.parametrize("kind", ["a folder", "a pipe, a socket or a device"])
+def test_what_is_no_file_is_said_at_once(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "memories"
+    if kind == "a folder":
+        place.mkdir()
+    else:
+        os.mkfifo(place)  # opening it would wait for a writer for ever
+    with pytest.raises(ImportFileError, match=f"memories: is {kind}; give a file"):
+        list(read_batches(place, PLAIN))
+    with pytest.raises(ImportFileError, match=f"is {kind}"):
+        ImportProgress.open(tmp_path, place, PLAIN, "bus")
+    with pytest.raises(ImportFileError, match="/dev/null: is a pipe, a socket or a device"):
+        list(read_batches(Path("/dev/null"), PLAIN))
+
+
+def test_an_id_that_cannot_be_stored_as_it_is_is_a_problem_and_text_is_cleaned(tmp_path: Path) -> None:
+    file = write(tmp_path, json.dumps({"id": "a\x00", "text": "x"}), json.dumps({"id": "b", "text": "x\x00"}))
+    (batch,) = read_batches(file, PLAIN)
+    assert batch.memories == ({"id": "b", "text": "x\ufffd"},)
+    assert "id: a name may hold neither NUL" in batch.problems[0].reason
 
 
 def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, MemoryVerdictV1
 from orion_recall.errors import ClientError, ImportFileError, ReplyTimeout
 from orion_recall.memory.import_mapping import ImportMapping
 from orion_recall.memory.import_progress import ImportProgress
-from orion_recall.memory.importer import IN_FLIGHT, import_file, wait_for_copies
+from orion_recall.memory.importer import IN_FLIGHT, Waited, import_file, wait_for_copies
 from orion_recall.memory.record import CopyPosition
 
 
@@ -141,7 +141,7 @@ async def test_a_file_that_is_not_there_is_an_import_error(tmp_path: Path) -> No
 
 
 class Copies:
-    """Copies that move with every look."""
+    """Copies that move with every look; those whose name ends in "gone" have been silent for a day."""
 
     def __init__(self, *looks: Mapping[str, int]) -> None:
         self.looks = list(looks)
@@ -151,21 +151,39 @@ class Copies:
         look = self.looks[min(self.count, len(self.looks) - 1)]
         self.count += 1
         return [
-            CopyPosition(copy=name, kind=name.partition("-")[0], position=position, updated_at=0.0)
+            CopyPosition(
+                copy=name,
+                kind=name.partition("-")[0],
+                position=position,
+                updated_at=float(self.count),
+                silent_s=86_400.0 if name.endswith("gone") else 1.0,
+            )
             for name, position in look.items()
         ]
 
 
 async def test_the_wait_ends_when_every_copy_is_there() -> None:
     copies = Copies({}, {"index-a": 5}, {"index-a": 9, "graph-a": 3}, {"index-a": 9, "graph-a": 9})
-    assert await wait_for_copies(copies, 9) == []
+    assert await wait_for_copies(copies, 9) == Waited(position=9)
     assert copies.count == 4
 
 
-async def test_a_copy_that_does_not_move_is_named_and_not_waited_for() -> None:
-    copies = Copies({"index-a": 9, "graph-a": 9, "index-gone": 2})
-    [behind] = await wait_for_copies(copies, 9, stalled_s=0.2)
-    assert (behind.copy, behind.position) == ("index-gone", 2)
+async def test_a_copy_that_does_not_move_is_named_though_it_gives_signs_of_life() -> None:
+    waited = await wait_for_copies(Copies({"index-a": 9, "graph-a": 9, "index-b": 2}), 9, stalled_s=0.2)
+    assert [(one.copy, one.position) for one in waited.behind] == [("index-b", 2)]
+    assert not waited.caught_up
+
+
+async def test_a_copy_that_is_gone_is_not_waited_for_at_all() -> None:
+    copies = Copies({"index-a": 9, "graph-a": 9, "index-gone": 2, "graph-gone": 9})
+    waited = await wait_for_copies(copies, 9)
+    assert (copies.count, waited.caught_up) == (1, True)
+    assert [one.copy for one in waited.gone] == ["index-gone"]
+
+
+async def test_a_kind_that_nobody_keeps_is_not_there() -> None:
+    waited = await wait_for_copies(Copies({"graph-a": 9, "index-gone": 9}), 9, stalled_s=0.2)
+    assert (waited.missing, waited.behind, waited.caught_up) == (("index",), (), False)
 
 
 async def test_each_look_is_told() -> None:

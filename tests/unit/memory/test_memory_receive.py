@@ -87,3 +87,11 @@ async def test_lone_surrogates_are_replaced_not_refused(settings: Settings) -> N
 async def test_a_record_that_is_away_is_passed_on(settings: Settings) -> None:
     with pytest.raises(RecordError):
         await receive(payload({"id": "a", "text": "x"}), FakeRecord(away=True), settings)
+
+
+async def test_an_id_that_would_be_stored_as_another_is_rejected_with_the_reason(settings: Settings) -> None:
+    record = FakeRecord()
+    receipt = await receive(payload({"id": "a\x00", "text": "x"}, {"id": "b", "text": "x\x00"}), record, settings)
+    assert [one.status for one in receipt.results] == ["rejected", "stored"]
+    assert "memories.0.id: a name may hold neither NUL" in str(receipt.results[0].reason)
+    assert [memory.text for memory in record.memories] == ["x\ufffd"]

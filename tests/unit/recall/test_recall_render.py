@@ -32,8 +32,11 @@ def test_a_time_that_is_no_day_is_undated(ts: float | None):
     assert head(scored("mem-17", ts=ts)) == "- [undated vector mem-17]"
 
 
-def test_a_very_long_id_is_cut():
-    assert len(head(scored("x" * 500, ts=NOW))) < 120
+def test_of_a_very_long_id_both_ends_are_shown():
+    first, second = (head(scored(f"https://graph.example/{'x' * 500}/{end}", ts=NOW)) for end in ("crane", "boat"))
+    assert max(len(first), len(second)) < 120
+    assert first.startswith("- [2026-03-01 vector https://graph.example/xxx")
+    assert (first.endswith("xxx/crane]"), second.endswith("xxx/boat]")) == (True, True)
 
 
 def test_the_body_has_title_speaker_and_text_on_one_line():

@@ -1,0 +1,78 @@
+"""What the workers that take queries say of themselves, for `orion-recall status`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from redis.asyncio import Redis
+
+from orion_recall.bus.presence import read_cards
+from orion_recall.cli.output import console, say, table
+from orion_recall.observe.card import copies_of, stores_of
+from orion_recall.settings import Settings
+
+Found = dict[str, Any]
+
+
+async def read_workers(redis: Redis, settings: Settings, consumers: Sequence[str]) -> list[Found]:
+    """One for every worker with a card; those that say nothing are left out."""
+    cards = await read_cards(redis, [settings.worker_key(name) for name in consumers])
+    return [_found(name, card) for name, card in zip(consumers, cards, strict=True) if card is not None]
+
+
+def _found(name: str, card: Mapping[str, str]) -> Found:
+    stores, copies = stores_of(card), copies_of(card)
+    return {
+        "instance": name,
+        "node": card.get("node"),
+        "profiles": [one for one in card.get("profiles", "").split(",") if one],
+        "profiles_version": card.get("profiles_version"),
+        "profiles_loaded_at": card.get("profiles_loaded_at"),
+        "profiles_refused_at": card.get("profiles_refused_at"),
+        "profiles_error": card.get("profiles_error"),
+        "stores": None if stores is None else [asdict(one) for one in stores],
+        "stores_left_out": card.get("stores_left_out"),
+        "copies": None if copies is None else [asdict(one) for one in copies],
+    }
+
+
+def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
+    """What keeps the worker's recalls from being whole, or is to be mended; and why."""
+    if worker["profiles_error"]:
+        yield f"{worker['instance']} has refused an edit of its profiles", worker["profiles_error"]
+    for store in worker["stores"] or ():
+        if store["required"] and store["health"] in ("broken", "failing"):
+            yield f"{worker['instance']} cannot use {_name(store)}", store["why"]
+
+
+def show_worker(worker: Found) -> None:
+    """The worker in a few lines: its profiles, its stores, its copies."""
+    refused = worker["profiles_error"]
+    since = f"profiles {worker['profiles_version']} since {worker['profiles_loaded_at']}"
+    error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
+    say("  worker", f"{worker['instance']}: {since}", error)
+    if worker["stores"] is None:
+        say("    stores", "it does not say")
+        return
+    rows = [
+        (_name(store), store["health"], "yes" if store["required"] else "no", store["why"])
+        for store in worker["stores"]
+    ]
+    rows += [(f"copy: {copy['kind']}", *_state_of(copy)) for copy in worker["copies"] or ()]
+    console().print(table(("    store", "state", "required", "why"), [(f"    {row[0]}", *row[1:]) for row in rows]))
+    if worker["stores_left_out"]:
+        say("", f"    and {worker['stores_left_out']} more that are well")
+
+
+def _name(store: Found) -> str:
+    return f"{store['arm']} of {store['store']}" if store["store"] else store["arm"]
+
+
+def _state_of(copy: Found) -> tuple[str, str, str | None]:
+    if copy["error"]:
+        return "broken" if copy["copy"] is None else "waits", "", copy["error"]
+    if copy["behind"] is None:
+        return "-", "", "another worker writes it, or it has not been looked at yet"
+    return f"{copy['behind']} behind" if copy["behind"] else "up to date", "", None

@@ -1,0 +1,146 @@
+"""Looking at the stores: each of every arm is asked one by one, by searches that are in no count of recalls."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+
+from orion_recall.errors import ModelError, SourceError
+from orion_recall.observe.card import CopyState, Health, StoreState
+from orion_recall.observe.readings import Running
+from orion_recall.sources.several import SeveralStores
+from orion_recall.sources.source import GraphStore, Source, Unavailable
+from orion_recall.text import text_hash
+from orion_recall.values import Question, Scope, SearchRequest, SourceName
+
+_PROBE = "is anybody there"
+_ANYTHING = "SELECT (1 AS ?here) WHERE {}"
+_LONGEST_S = 3.0
+_Place = tuple[SourceName, str]
+
+
+class StoreLook:
+    """What the stores of a service answered when they were last asked: `run()` asks them again and again."""
+
+    def __init__(self, running: Running, changed: Callable[[], None]) -> None:
+        self._running, self._changed = running, changed
+        self._found: dict[_Place, str | None] = {}
+
+    async def run(self) -> None:
+        """Ask every so many seconds, as the settings say; never when they say 0."""
+        every_s = self._running.settings.look_every_s
+        while every_s > 0:
+            before = self._found
+            self._found = await self._look()
+            if self._found != before:
+                self._changed()
+            await asyncio.sleep(every_s)
+        await asyncio.Event().wait()
+
+    @property
+    def stores(self) -> list[StoreState]:
+        """Every store of every arm, as last seen."""
+        required = required_sources(self._running)
+        arms = self._running.opened.sources.arms
+        states = [
+            self._state(arm, store, source, required=arm in required)
+            for arm, stores in stores_by_arm(arms).items()
+            for store, source in stores.items()
+        ]
+        return states + [
+            StoreState(arm=name, store="", health="broken", required=True, why="not configured")
+            for name in required
+            if name not in arms
+        ]
+
+    @property
+    def copies(self) -> list[CopyState]:
+        """Index and graph: how far the one that this worker keeps has come, or why it cannot be used."""
+        broken = self._running.opened.broken
+        kept = [
+            CopyState(kind=one.kind, copy=one.copy, behind=one.behind, error=one.error)
+            for one in self._running.projectors
+        ]
+        return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken.items()]
+
+    def _state(self, arm: SourceName, store: str, source: Source, *, required: bool) -> StoreState:
+        health: Health
+        if isinstance(source, Unavailable):
+            health, why = "broken", source.reason
+        elif (arm, store) in self._found:
+            why = self._found[arm, store]
+            health = "ok" if why is None else "failing"
+        else:
+            # Nobody looks, or not yet: what recalls have met is known all the same.
+            sources = self._running.opened.sources
+            several = sources.arms.get(arm)
+            breaker = (several.breakers if isinstance(several, SeveralStores) else {}).get(store)
+            breaker = breaker or sources.breakers[arm]
+            health = "failing" if breaker.is_open else "unknown"
+            why = breaker.last_error if breaker.is_open else None
+        return StoreState(arm=arm, store=store, health=health, required=required, why=why)
+
+    async def _look(self) -> dict[_Place, str | None]:
+        opened, settings = self._running.opened, self._running.settings
+        own = settings.timeline_tenant or settings.default_tenant
+        asked: dict[_Place, Coroutine[None, None, str | None]] = {
+            (arm, store): answers(
+                source,
+                opened.tenants_of_others.get(store, settings.default_tenant) if store else own,
+                graph=opened.graph if arm == "rdf" and not store else None,
+                within_s=_LONGEST_S,
+            )
+            for arm, stores in stores_by_arm(opened.sources.arms).items()
+            for store, source in stores.items()
+            if not isinstance(source, Unavailable)
+        }
+        # What nobody has foreseen must not end a worker that only looks.
+        found = await asyncio.gather(*asked.values(), return_exceptions=True)
+        return {place: _told(why) for place, why in zip(asked, found, strict=True)}
+
+
+def _told(why: BaseException | str | None) -> str | None:
+    """Of an error that is not our own only the kind: nobody knows what its text quotes."""
+    return f"not foreseen: {type(why).__name__}" if isinstance(why, BaseException) else why
+
+
+def required_sources(running: Running) -> tuple[SourceName, ...]:
+    """The sources that must answer: those of the settings, else what the default profile searches here."""
+    given = running.settings.ready_sources
+    if given is not None:
+        return given
+    searched = running.profiles[running.settings.default_profile].profile.sources_on
+    return tuple(name for name in searched if name in running.opened.sources.arms)
+
+
+def stores_by_arm(arms: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:
+    """The stores behind every arm by name; the service's own has none."""
+    return {name: arm.stores if isinstance(arm, SeveralStores) else {"": arm} for name, arm in arms.items()}
+
+
+async def answers(source: Source, tenant: str, *, graph: GraphStore | None = None, within_s: float) -> str | None:
+    """None when the source answers a search of the tenant in time, else why it does not.
+
+    A question that names nothing known is not asked of a graph: the `graph` behind the source is asked besides.
+    """
+    now = time.time()
+    question = Question(
+        text=_PROBE,
+        dense_text=f"{_PROBE} {now:.0f}",  # not one whose vector is known, for the model may be on a server
+        keyword_text=_PROBE,
+        terms=frozenset(_PROBE.split()),
+        now=now,
+        text_hash=text_hash(_PROBE),
+    )
+    request = SearchRequest(question=question, scope=Scope(tenant=tenant), limit=1, window_minutes=1)
+    try:
+        async with asyncio.timeout(within_s):
+            await source.search(request)
+            if graph is not None:
+                await graph.select(_ANYTHING)
+    except TimeoutError:
+        return f"no answer within {within_s:g} s"
+    except (SourceError, ModelError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,18 @@
+"""The order of the tests: what takes long begins first, so that no process is left with it at the end."""
+
+from __future__ import annotations
+
+import pytest
+
+_FOLDERS = ("acceptance", "integration", "unit")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Folder by folder; within a folder it stays as it was, in files and by chance."""
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    _, folder, *_ = item.path.relative_to(item.config.rootpath).parts  # tests/acceptance/…
+    return _FOLDERS.index(folder) if folder in _FOLDERS else len(_FOLDERS)
