@@ -29,10 +29,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, recalls over the bus, decisions by SQL
 	$(BIN)/orion-recall demo --data $(DEMO_DATA)
 
-# Both processes must collect the same tests in the same order: hence the fixed hash seed. Files are handed out in that
-# order, the longest first (tests/conftest.py), and not by their number of tests.
+# All processes must collect the same tests in the same order: hence the fixed hash seed. Files are handed out in that
+# order, the longest first (tests/conftest.py), and not by their number of tests. Many tests wait: three processes for two
+# cores. Compiled tests are kept: to compile them takes every process ten seconds.
 test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered --cov-fail-under=90
+	env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-models: ## tests of real sentence-transformers, in an environment of its own; skipped where torch has no CPU build
 	@PYTHON=$(PYTHON) bash tests/models/run.sh

@@ -123,7 +123,7 @@ class Projector:
     async def _report_nothing(self) -> None:
         """What is another record's is at no position of this one: whoever waits for it is told."""
         with contextlib.suppress(RecordError):
-            await self._record.report(self._copy, self._projection.kind, 0)
+            await self._record.report(self.copy, self._projection.kind, 0)
 
     async def _end_turn(self) -> None:
         if self._turn is not None:

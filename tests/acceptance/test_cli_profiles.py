@@ -68,6 +68,7 @@ def test_the_contracts_are_written_as_files(program: Program) -> None:
 
 
 def test_the_program_says_its_version_and_helps(program: Program) -> None:
+    program = program.from_scratch()
     assert program.run("--version").out.startswith("orion-recall 0.")
     assert "demo" in program.run("--help").out
     assert program.run().out == program.run("--help").out

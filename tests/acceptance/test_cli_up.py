@@ -15,6 +15,7 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_says_where_it_is_and_ends_cleanly_on_a_signal(program: Program, number: signal.Signals) -> None:
+    program = program.from_scratch()
     with program.started("up", "--json") as running:
         running.wait_until(lambda: (program.data / ".lock").exists(), "its folder")
         early = program.run("ask", "is anybody there?", "--timeout", "60")
@@ -57,7 +58,7 @@ def test_a_worker_takes_its_addresses_from_the_environment_and_ends_on_sigterm(p
     with program.started("up", "--json") as first:
         ready = first.ready()
         folder = program.folder / "worker"
-        second = program.with_settings(
+        second = program.from_scratch().with_settings(
             ORION_REDIS_URL=ready["bus_url"],
             ORION_POSTGRES_DSN=ready["postgres_dsn"],
             ORION_DATA_DIR=str(folder),

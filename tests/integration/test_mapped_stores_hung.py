@@ -104,7 +104,7 @@ async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a
 
 async def goes_through(client: RecallClient, notes: Proxy, wiki: Proxy) -> None:
     """Well, hung, left alone, and well again."""
-    everything = {"m-crane", "7", "urn:crane"}
+    everything = {"m-crane", "notes:7", "wiki:urn:crane"}
 
     async def whole() -> bool:
         outcome, arms, ids = await asked(client)
