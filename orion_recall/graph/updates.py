@@ -6,66 +6,74 @@ carries out late, after the same or a later batch has been written by somebody e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from rdflib import Literal, URIRef
+from rdflib import Literal
 
-from orion_recall.graph.terms import written
-from orion_recall.graph.vocabulary import ORION, PROJECTION, outdated, tenant_graph, triples
-from orion_recall.values import Change
+from orion_recall.graph.operations import Operation, rendered
+from orion_recall.graph.questions import Row
+from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS
 
 _MOST_CHARACTERS = 500_000
 _HOLDS = f"{PROJECTION.n3()} {ORION.position.n3()}"
 
-POSITION_QUERY = f"SELECT ?position WHERE {{ {_HOLDS} ?position }}"
+_FORMAT_NAME = ORION["format"].n3()
+_FORMAT = f"{PROJECTION.n3()} {_FORMAT_NAME} {Literal(FORMAT).n3()}"
+_OF_ANOTHER_FORMAT = f"FILTER NOT EXISTS {{ {_FORMAT} }}"
+
+POSITION_QUERY = (
+    f"SELECT ?position ?format WHERE {{ {_HOLDS} ?position "
+    f"OPTIONAL {{ {PROJECTION.n3()} {_FORMAT_NAME} ?format }} }}"
+)
+
+# Empties a graph of another format, piece by piece: again until `REMAINS_QUERY` has no row, then `FORGET` once.
+CLEAR = (
+    f"DELETE {{ GRAPH ?graph {{ ?s ?p ?o }} }} WHERE {{ {_OF_ANOTHER_FORMAT} {{ SELECT ?graph ?s ?p ?o WHERE {{ "
+    f'GRAPH ?graph {{ ?s ?p ?o }} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) }} LIMIT 100000 }} }}'
+)
+REMAINS_QUERY = (
+    f'SELECT ?graph WHERE {{ GRAPH ?graph {{ ?s ?p ?o }} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) '
+    f"{_OF_ANOTHER_FORMAT} }} LIMIT 1"
+)
+FORGET = f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
 
 
-def updates(changes: Sequence[Change], held: int) -> Iterator[str]:
-    """Update requests that put the changes into a graph at position `held`, in order, none of them very long.
+def position_in(rows: Iterable[Row]) -> int | None:
+    """The position that the rows of `POSITION_QUERY` tell; None for a graph of another format, or one not begun.
+
+    ValueError for one that is no number.
+    """
+    # More than one would be somebody's mistake: writing again from the lowest mends it.
+    told = [(int(row["position"]), row.get("format")) for row in rows]
+    if any(format_ != str(FORMAT) for _, format_ in told):
+        return None
+    return min((position for position, _ in told), default=None)
+
+
+def updates(operations: Iterable[Operation], held: int, reached: int) -> Iterator[str]:
+    """Requests that carry the operations out on a graph at position `held`, in order, none of them very long.
 
     The data first and the claim that it is there last: what ends between the two is written again.
     """
     waiting: list[str] = []
     length = 0
-    for operation in _data(changes, held):
+    for operation in _data(operations, held):
         if waiting and length + len(operation) > _MOST_CHARACTERS:
             yield ";\n".join(waiting)
             waiting, length = [], 0
         waiting.append(operation)
         length += len(operation)
-    yield ";\n".join((*waiting, _claim(held, changes[-1].position)))
+    if reached != held:
+        waiting.append(_claim(held, reached))
+    if waiting:
+        yield ";\n".join(waiting)
 
 
-def _data(changes: Sequence[Change], held: int) -> Iterator[str]:
+def _data(operations: Iterable[Operation], held: int) -> Iterator[str]:
     if held == 0:
-        yield f"INSERT {{ {_at(0)} }} WHERE {{ FILTER NOT EXISTS {{ {_HOLDS} ?any }} }}"
-    for tenant in dict.fromkeys(change.memory.tenant for change in changes):
-        yield from _cuts(tenant_graph(tenant), [one for one in changes if one.memory.tenant == tenant], held)
-    for change in changes:
-        graph = tenant_graph(change.memory.tenant).n3()
-        told = " ".join(
-            f"{written(subject)} {written(predicate)} {written(value)} ."
-            for subject, predicate, value in triples(change)
-        )
-        yield f"INSERT {{ GRAPH {graph} {{ {told} }} }} WHERE {{ {_at(held)} }}"
-
-
-def _cuts(graph: URIRef, changes: Sequence[Change], held: int) -> Iterator[str]:
-    """Deletes the edges between turns that may no longer be there, looked up by the end that is known."""
-    edge = f"?from {ORION.next.n3()} ?to"
-    for end in ("from", "to"):
-        ends = dict.fromkeys(
-            known.n3()
-            for change in changes
-            for subject, _, target in outdated(change)
-            if (known := subject if end == "from" else target) is not None
-        )
-        if ends:
-            values = " ".join(ends)
-            yield (
-                f"DELETE {{ GRAPH {graph.n3()} {{ {edge} }} }} "
-                f"WHERE {{ {_at(held)} . GRAPH {graph.n3()} {{ VALUES ?{end} {{ {values} }} {edge} }} }}"
-            )
+        begun = f"{_at(0)} . {_FORMAT}"
+        yield f"INSERT {{ {begun} }} WHERE {{ FILTER NOT EXISTS {{ {_HOLDS} ?any }} }}"
+    yield from rendered(operations, _at(held))
 
 
 def _claim(held: int, reached: int) -> str:

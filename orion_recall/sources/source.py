@@ -99,7 +99,19 @@ class GraphStore(Protocol):
         ...
 
 
-class MemoryGraph(Projection, MemoryReader, GraphStore, Protocol):
+class Holding(Protocol):
+    """A copy that can be compared with the record, and mended."""
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the copy holds, by key; read in pages where it is far away."""
+        ...
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Take memories out, with all that only they told, and stay at the same position. Again is harmless."""
+        ...
+
+
+class MemoryGraph(Projection, MemoryReader, GraphStore, Holding, Protocol):
     """The graph, wherever it is."""
 
 
