@@ -1,4 +1,4 @@
-"""The graph source: rdflib over a persistent Oxigraph, one folder for one process.
+"""The graph source: a persistent Oxigraph, one folder for one process.
 
 The entities a query names are found by the keyword index; when that is away, by looking the query's own word
 runs up in the graph. Their bounded neighbourhood gives memories, with the statements that led to them.
@@ -20,6 +20,7 @@ from orion_recall.errors import SourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
 from orion_recall.graph.projection import projected, removed
 from orion_recall.graph.questions import Row
+from orion_recall.graph.rows import rows_of
 from orion_recall.graph.said import Projecting, answered
 from orion_recall.graph.updates import POSITION_QUERY, position_in, updates
 from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
@@ -126,15 +127,7 @@ class RdfGraph:
         return self._store
 
     def _select(self, query: str) -> list[Row]:
-        # Asked of the store itself, not through rdflib: making rdflib terms only to take their text costs more than
-        # the query does.
-        solutions = self._open().query(query)
-        assert isinstance(solutions, pyoxigraph.QuerySolutions)
-        names = [variable.value for variable in solutions.variables]
-        return [
-            {name: value.value for name, value in zip(names, row, strict=True) if value is not None}
-            for row in solutions
-        ]
+        return rows_of(self._open(), query)
 
     def _write(self, asking: Projecting, reached: int) -> None:
         # Each request is one transaction: a crash between two of them writes them again.
