@@ -33,6 +33,7 @@ from orion_recall.sources.graph_memories import (
     places_query,
     versions_in,
 )
+from orion_recall.sources.kept_rows import KeptRows
 from orion_recall.sources.source import EntityFinder, GraphStore
 from orion_recall.text import content_words, words
 from orion_recall.values import Change, Hit, MemoryView, SearchRequest, SourceName
@@ -57,6 +58,7 @@ class RdfGraph:
         self._lock: FolderLock | None = None
         self._store: pyoxigraph.Store | None = None
         self._position = 0
+        self._kept = KeptRows()
 
     async def open(self) -> None:
         """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken."""
@@ -73,6 +75,7 @@ class RdfGraph:
         """Let the folder go."""
         self._threads.shutdown()
         self._store = None
+        self._kept.forget()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -100,7 +103,13 @@ class RdfGraph:
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
-        return await self._threads.run(lambda: self._select(query))
+        self._open()
+        if (known := self._kept.get(query)) is not None:
+            return known
+        writes = self._kept.writes
+        rows = await self._threads.run(lambda: self._select(query))
+        self._kept.keep(query, rows, writes)
+        return rows
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
@@ -132,7 +141,10 @@ class RdfGraph:
     def _write(self, asking: Projecting, reached: int) -> None:
         # Each request is one transaction: a crash between two of them writes them again.
         for request in updates(answered(asking, self._select), self._position, reached):
-            self._open().update(request)
+            try:
+                self._open().update(request)
+            finally:
+                self._kept.forget()
         self._position = reached
 
 
