@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV
@@ -11,7 +12,6 @@ from rdflib.namespace import PROV
 from orion_recall.graph.operations import Operation
 from orion_recall.graph.questions import COUNTED, Row
 from orion_recall.graph.vocabulary import (
-    ORION,
     Edge,
     Triple,
     best_spelling,
@@ -19,6 +19,8 @@ from orion_recall.graph.vocabulary import (
     entity_iri,
     relation_label,
 )
+
+_EVIDENCE = PROV.wasDerivedFrom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +88,11 @@ def changed_edge(
         graph=graph,
         cleared=(iri,) if known else (),
         properties=tuple(COUNTED.values()),
-        removed=[(iri, PROV.wasDerivedFrom, memory) for memory in lost],
+        removed=[(iri, _EVIDENCE, memory) for memory in lost],
         added=[
             *(edge_triples(edge) if edge is not None else ()),
             *_counted(iri, evidence, text),
-            *((iri, PROV.wasDerivedFrom, memory) for memory in gained),
+            *((iri, _EVIDENCE, memory) for memory in gained),
         ],
     )
 
@@ -106,10 +108,15 @@ def edge_text(edge: Edge, names: Iterable[str]) -> str:
 
 
 def _counted(iri: URIRef, evidence: Evidence, text: str) -> Iterator[Triple]:
-    yield iri, ORION.weight, Literal(evidence.count)
-    yield iri, ORION.text, Literal(text)
+    yield iri, COUNTED["weight"], _number(evidence.count)
+    yield iri, COUNTED["text"], Literal(text)
     if evidence.least is not None:
-        yield iri, ORION.wordedBy, evidence.least
-    for name, time in ((ORION.firstSeen, evidence.first), (ORION.lastSeen, evidence.last)):
+        yield iri, COUNTED["wordedBy"], evidence.least
+    for name, time in (("firstSeen", evidence.first), ("lastSeen", evidence.last)):
         if time is not None:
-            yield iri, name, Literal(time)
+            yield iri, COUNTED[name], Literal(time)
+
+
+@lru_cache(maxsize=256)
+def _number(value: int) -> Literal:
+    return Literal(value)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from rdflib import Literal, URIRef
+from rdflib import Literal as Text
+from rdflib import URIRef
 
 from orion_recall.graph.terms import written
 from orion_recall.graph.vocabulary import Triple
@@ -27,8 +29,8 @@ class Operation:
     added: Sequence[Triple] = ()
 
 
-def rendered(operations: Iterable[Operation], condition: str) -> Iterator[str]:
-    """The operations as SPARQL updates that do nothing unless the condition holds, in order.
+def rendered(operations: Iterable[Operation], condition: str | None = None) -> Iterator[str]:
+    """The operations as SPARQL updates, in order, that do nothing unless the condition holds, where there is one.
 
     Those in a row that only bring triples to one graph are said together: an engine takes them in half the time.
     """
@@ -37,7 +39,7 @@ def rendered(operations: Iterable[Operation], condition: str) -> Iterator[str]:
     graph: URIRef | None = None
     for operation in operations:
         if waiting and (graph != operation.graph or operation.cleared or operation.removed or length > _TOGETHER):
-            yield _insert(graph, waiting, condition)
+            yield _said("INSERT", graph, waiting, condition)
             waiting, length = [], 0
         graph = operation.graph
         if operation.cleared or operation.removed:
@@ -46,31 +48,35 @@ def rendered(operations: Iterable[Operation], condition: str) -> Iterator[str]:
             waiting.append(_triples(operation.added))
             length += len(waiting[-1])
     if waiting:
-        yield _insert(graph, waiting, condition)
+        yield _said("INSERT", graph, waiting, condition)
 
 
-def _statements(operation: Operation, condition: str) -> Iterator[str]:
+def _statements(operation: Operation, condition: str | None) -> Iterator[str]:
     graph = operation.graph.n3()
     if operation.cleared:
         values = f"VALUES ?node {{ {' '.join(node.n3() for node in operation.cleared)} }}"
         if operation.properties:
             values += f" VALUES ?property {{ {' '.join(name.n3() for name in operation.properties)} }}"
         yield (
-            f"DELETE {{ GRAPH {graph} {{ ?node ?property ?value }} }} "
-            f"WHERE {{ {condition} . GRAPH {graph} {{ {values} ?node ?property ?value }} }}"
+            f"DELETE {{ GRAPH {graph} {{ ?node ?property ?value }} }} WHERE {{ "
+            f"{f'{condition} . ' if condition else ''}GRAPH {graph} {{ {values} ?node ?property ?value }} }}"
         )
     if operation.removed:
-        yield f"DELETE {{ GRAPH {graph} {{ {_triples(operation.removed)} }} }} WHERE {{ {condition} }}"
+        yield _said("DELETE", operation.graph, [_triples(operation.removed)], condition)
     if operation.added:
-        yield _insert(operation.graph, [_triples(operation.added)], condition)
+        yield _said("INSERT", operation.graph, [_triples(operation.added)], condition)
 
 
-def _insert(graph: URIRef | None, triples: Sequence[str], condition: str) -> str:
+def _said(
+    verb: Literal["INSERT", "DELETE"], graph: URIRef | None, triples: Sequence[str], condition: str | None
+) -> str:
     assert graph is not None, "triples are of a graph"
-    return f"INSERT {{ GRAPH {graph.n3()} {{ {' . '.join(triples)} }} }} WHERE {{ {condition} }}"
+    told = f"{{ GRAPH {graph.n3()} {{ {' . '.join(triples)} }} }}"
+    # As data, where nothing has to hold: twice as fast again.
+    return f"{verb} DATA {told}" if condition is None else f"{verb} {told} WHERE {{ {condition} }}"
 
 
-def _triples(triples: Iterable[tuple[URIRef, URIRef, URIRef | Literal]]) -> str:
+def _triples(triples: Iterable[tuple[URIRef, URIRef, URIRef | Text]]) -> str:
     """The triples, those of one subject in a row said together."""
     said: list[str] = []
     last: URIRef | None = None

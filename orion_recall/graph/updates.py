@@ -50,14 +50,15 @@ def position_in(rows: Iterable[Row]) -> int | None:
     return min((position for position, _ in told), default=None)
 
 
-def updates(operations: Iterable[Operation], held: int, reached: int) -> Iterator[str]:
+def updates(operations: Iterable[Operation], held: int, reached: int, *, guarded: bool = True) -> Iterator[str]:
     """Requests that carry the operations out on a graph at position `held`, in order, none of them very long.
 
-    The data first and the claim that it is there last: what ends between the two is written again.
+    The data first and the claim that it is there last: what ends between the two is written again. A graph that
+    nobody else writes to needs no guard: there, what is written is not made to depend on the position.
     """
     waiting: list[str] = []
     length = 0
-    for operation in _data(operations, held):
+    for operation in _data(operations, held, guarded=guarded):
         if waiting and length + len(operation) > _MOST_CHARACTERS:
             yield ";\n".join(waiting)
             waiting, length = [], 0
@@ -69,11 +70,11 @@ def updates(operations: Iterable[Operation], held: int, reached: int) -> Iterato
         yield ";\n".join(waiting)
 
 
-def _data(operations: Iterable[Operation], held: int) -> Iterator[str]:
+def _data(operations: Iterable[Operation], held: int, *, guarded: bool) -> Iterator[str]:
     if held == 0:
         begun = f"{_at(0)} . {_FORMAT}"
         yield f"INSERT {{ {begun} }} WHERE {{ FILTER NOT EXISTS {{ {_HOLDS} ?any }} }}"
-    yield from rendered(operations, _at(held))
+    yield from rendered(operations, _at(held) if guarded else None)
 
 
 def _claim(held: int, reached: int) -> str:

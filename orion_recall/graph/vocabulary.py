@@ -16,7 +16,7 @@ A memory's IRI ends in the key that the index uses too; an edge is one for its s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote
@@ -36,6 +36,17 @@ _RELATION = "urn:orion:relation:"
 
 # Raised with every change of what the graph says of the same memories: a graph of another format is built anew.
 FORMAT = 2
+
+# Looked up once: a memory has dozens of them.
+_TYPE, _SUBJECT, _PREDICATE, _OBJECT, _STATEMENT = RDF.type, RDF.subject, RDF.predicate, RDF.object, RDF.Statement
+_MEMORY_TYPE, _SPOKENBY, _MENTIONS, _NAMED = ORION.Memory, ORION.spokenBy, ORION.mentions, ORION.named
+_REFERSTO, _QUOTES, _ABOUT = ORION.refersTo, ORION.quotes, ORION.about
+_TOLD = {
+    name: ORION[name]
+    for name in (
+        "id", "version", "content", "title", "kind", "speaker", "session", "user", "uri", "occurred", "tag",
+    )
+}  # fmt: skip
 
 Triple = tuple[URIRef, URIRef, URIRef | Literal]
 
@@ -65,6 +76,7 @@ def entity_iri(label: str) -> URIRef:
     return URIRef(f"urn:orion:entity:{_folded(label)}")
 
 
+@lru_cache(maxsize=4096)
 def relation_iri(label: str) -> URIRef:
     """A relation by its name, folded as those of entities are."""
     return URIRef(f"{_RELATION}{_folded(label)}")
@@ -103,50 +115,50 @@ def best_spelling(spellings: Iterable[str]) -> str:
 def memory_triples(memory: Memory) -> Iterator[Triple]:
     """Everything that the memory's own node says, but for the turn that follows it."""
     iri = memory_iri(memory_key(memory.tenant, memory.id))
-    yield iri, RDF.type, ORION.Memory
+    yield iri, _TYPE, _MEMORY_TYPE
     for name, value in _told(memory):
         if value is not None:
-            yield iri, ORION[name], Literal(value)
+            yield iri, _TOLD[name], Literal(value)
     speaker = entity_iri(memory.speaker) if memory.speaker else None
     if speaker is not None:
-        yield iri, ORION.spokenBy, speaker
+        yield iri, _SPOKENBY, speaker
     for entity in dict.fromkeys(map(entity_iri, memory.entities)):
         if entity != speaker:
-            yield iri, ORION.mentions, entity
+            yield iri, _MENTIONS, entity
     for name in sorted(all_entities(memory)):
-        yield iri, ORION.named, Literal(name)
+        yield iri, _NAMED, Literal(name)
     for reference in referred_ids(memory):
-        yield iri, ORION.refersTo, memory_iri(memory_key(memory.tenant, reference))
+        yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
     for uri in quoted_uris(memory):
-        yield iri, ORION.quotes, Literal(uri)
+        yield iri, _QUOTES, Literal(uri)
 
 
 def entity_triples(entity: URIRef, spellings: Iterable[str]) -> Iterator[Triple]:
     """An entity with its spellings, of which there is at least one."""
     kept = frozenset(spellings)
     shown = best_spelling(kept)
-    yield entity, RDF.type, SKOS.Concept
+    yield entity, _TYPE, SKOS.Concept
     yield entity, SKOS.prefLabel, Literal(shown)
     for other in sorted(kept - {shown}):
         yield entity, SKOS.altLabel, Literal(other)
 
 
-def relation_triples(relation: URIRef) -> Iterator[Triple]:
+@lru_cache(maxsize=4096)
+def relation_triples(relation: URIRef) -> Sequence[Triple]:
     """A relation with its name."""
-    yield relation, RDF.type, RDF.Property
-    yield relation, SKOS.prefLabel, Literal(relation_label(relation))
+    return (relation, _TYPE, RDF.Property), (relation, SKOS.prefLabel, Literal(relation_label(relation)))
 
 
 def edge_triples(edge: Edge) -> Iterator[Triple]:
     """What an edge connects, and its relation; what is known of its evidence is told beside it."""
     iri = edge.iri
     yield from relation_triples(edge.relation)
-    yield iri, RDF.type, RDF.Statement
-    yield iri, RDF.subject, edge.subject
-    yield iri, RDF.predicate, edge.relation
-    yield iri, RDF.object, edge.object
+    yield iri, _TYPE, _STATEMENT
+    yield iri, _SUBJECT, edge.subject
+    yield iri, _PREDICATE, edge.relation
+    yield iri, _OBJECT, edge.object
     for end in dict.fromkeys((edge.subject, edge.object)):
-        yield iri, ORION.about, end
+        yield iri, _ABOUT, end
 
 
 def event_time(memory: Memory) -> float | None:

@@ -140,7 +140,7 @@ class RdfGraph:
 
     def _write(self, asking: Projecting, reached: int) -> None:
         # Each request is one transaction: a crash between two of them writes them again.
-        for request in updates(answered(asking, self._select), self._position, reached):
+        for request in updates(answered(asking, self._select), self._position, reached, guarded=False):
             try:
                 self._open().update(request)
             finally:
