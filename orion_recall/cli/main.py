@@ -44,6 +44,7 @@ COMMANDS = {
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
+    "graph": "Look into the graph, and take it to other programs.",
     "memory": "Build copies of the record anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rdflib import Literal, URIRef
+from rdflib.namespace import PROV
 
 from orion_recall.graph.terms import written
 from orion_recall.graph.vocabulary import ORION
@@ -28,7 +29,7 @@ def neighbourhood_query(
     parts: list[str] = []
     for place, entity in enumerate(entities):
         seed = entity.n3()
-        about, text, from_ = ORION.about.n3(), ORION.text.n3(), ORION["from"].n3()
+        about, text, from_ = ORION.about.n3(), ORION.text.n3(), PROV.wasDerivedFrom.n3()
         parts.append(
             f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory ?text WHERE '
             f"{{ ?s {about} {seed} ; {text} ?text ; {from_} ?memory {seen}}} LIMIT {each} }}"

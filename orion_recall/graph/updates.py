@@ -7,38 +7,78 @@ else, does nothing; nor does what is meant for another data set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from rdflib import Literal, URIRef
+from rdflib import Literal
 
-from orion_recall.graph.terms import written
-from orion_recall.graph.vocabulary import ORION, PROJECTION, outdated, tenant_graph, triples
-from orion_recall.values import Change
+from orion_recall.graph.operations import Operation, rendered
+from orion_recall.graph.questions import Row
+from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS
 
 _MOST_CHARACTERS = 500_000
 _HOLDS = f"{PROJECTION.n3()} {ORION.position.n3()}"
 _IS_OF = f"{PROJECTION.n3()} {ORION.record.n3()}"
 
-POSITION_QUERY = f"SELECT ?position WHERE {{ {_HOLDS} ?position }}"
-# What a graph says of itself, one thing a row: positions and marks of records.
-CARD_QUERY = f"SELECT ?position ?record WHERE {{ {{ {_HOLDS} ?position }} UNION {{ {_IS_OF} ?record }} }}"
+_FORMAT_NAME = ORION["format"].n3()
+_FORMAT = f"{PROJECTION.n3()} {_FORMAT_NAME} {Literal(FORMAT).n3()}"
+_OF_ANOTHER_FORMAT = f"FILTER NOT EXISTS {{ {_FORMAT} }}"
+
+# What a graph says of itself, one thing a row: positions with their format, and marks of records.
+CARD_QUERY = (
+    f"SELECT ?position ?format ?record WHERE {{ {{ {_HOLDS} ?position "
+    f"OPTIONAL {{ {PROJECTION.n3()} {_FORMAT_NAME} ?format }} }} UNION {{ {_IS_OF} ?record }} }}"
+)
+
+# Empties a graph of another format, piece by piece: again until `REMAINS_QUERY` has no row, then `FORGET` once.
+CLEAR = (
+    f"DELETE {{ GRAPH ?graph {{ ?s ?p ?o }} }} WHERE {{ {_OF_ANOTHER_FORMAT} {{ SELECT ?graph ?s ?p ?o WHERE {{ "
+    f'GRAPH ?graph {{ ?s ?p ?o }} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) }} LIMIT 100000 }} }}'
+)
+REMAINS_QUERY = (
+    f'SELECT ?graph WHERE {{ GRAPH ?graph {{ ?s ?p ?o }} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) '
+    f"{_OF_ANOTHER_FORMAT} }} LIMIT 1"
+)
+FORGET = f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
 
 
-def updates(changes: Sequence[Change], held: int, record: str | None = None) -> Iterator[str]:
-    """Update requests that put the changes into a graph at position `held`, in order, none of them very long.
+def position_in(rows: Iterable[Row]) -> int | None:
+    """The position that the rows of `CARD_QUERY` tell; None for a graph of another format, or one not begun.
 
-    With `record`, its mark, only into a graph that has the same mark, or has nothing yet. The data first and the
-    claim that it is there last: what ends between the two is written again.
+    ValueError for one that is no number.
+    """
+    # More than one would be somebody's mistake: writing again from the lowest mends it.
+    told = [(int(row["position"]), row.get("format")) for row in rows if "position" in row]
+    if any(format_ != str(FORMAT) for _, format_ in told):
+        return None
+    return min((position for position, _ in told), default=None)
+
+
+def marks_in(rows: Iterable[Row]) -> list[str]:
+    """The marks of records that the rows of `CARD_QUERY` tell, in order."""
+    return sorted({row["record"] for row in rows if "record" in row})
+
+
+def updates(
+    operations: Iterable[Operation], held: int, reached: int, *, record: str | None = None, guarded: bool = True
+) -> Iterator[str]:
+    """Requests that carry the operations out on a graph at position `held`, in order, none of them very long.
+
+    With `record`, its mark, only on a graph that has the same mark, or has nothing yet. The data first and the
+    claim that it is there last: what ends between the two is written again. A graph that nobody else writes to
+    needs no guard: there, what is written is not made to depend on the position.
     """
     waiting: list[str] = []
     length = 0
-    for operation in _data(changes, held, record):
+    for operation in _data(operations, held, record, guarded=guarded):
         if waiting and length + len(operation) > _MOST_CHARACTERS:
             yield ";\n".join(waiting)
             waiting, length = [], 0
         waiting.append(operation)
         length += len(operation)
-    yield ";\n".join((*waiting, _claim(held, changes[-1].position, record)))
+    if reached != held:
+        waiting.append(_claim(held, reached, record))
+    if waiting:
+        yield ";\n".join(waiting)
 
 
 def adoption(held: int, record: str) -> str:
@@ -46,56 +86,32 @@ def adoption(held: int, record: str) -> str:
     return f"INSERT {{ {_of(record)} }} WHERE {{ {_at(held)} FILTER NOT EXISTS {{ {_IS_OF} ?any }} }}"
 
 
-def _data(changes: Sequence[Change], held: int, record: str | None) -> Iterator[str]:
+def _data(operations: Iterable[Operation], held: int, record: str | None, *, guarded: bool) -> Iterator[str]:
     seen = _seen(held, record)
     if held == 0:
         another = (
             "" if record is None else f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {_said(record)}) }}"
         )
-        yield f"INSERT {{ {seen} }} WHERE {{ FILTER NOT EXISTS {{ {_HOLDS} ?any }} {another} }}"
-    for tenant in dict.fromkeys(change.memory.tenant for change in changes):
-        yield from _cuts(tenant_graph(tenant), [one for one in changes if one.memory.tenant == tenant], seen)
-    for change in changes:
-        graph = tenant_graph(change.memory.tenant).n3()
-        told = " ".join(
-            f"{written(subject)} {written(predicate)} {written(value)} ."
-            for subject, predicate, value in triples(change)
-        )
-        yield f"INSERT {{ GRAPH {graph} {{ {told} }} }} WHERE {{ {seen} }}"
-
-
-def _cuts(graph: URIRef, changes: Sequence[Change], seen: str) -> Iterator[str]:
-    """Deletes the edges between turns that may no longer be there, looked up by the end that is known."""
-    edge = f"?from {ORION.next.n3()} ?to"
-    for end in ("from", "to"):
-        ends = dict.fromkeys(
-            known.n3()
-            for change in changes
-            for subject, _, target in outdated(change)
-            if (known := subject if end == "from" else target) is not None
-        )
-        if ends:
-            values = " ".join(ends)
-            yield (
-                f"DELETE {{ GRAPH {graph.n3()} {{ {edge} }} }} "
-                f"WHERE {{ {seen} GRAPH {graph.n3()} {{ VALUES ?{end} {{ {values} }} {edge} }} }}"
-            )
+        yield (f"INSERT {{ {seen} . {_FORMAT} }} WHERE {{ FILTER NOT EXISTS {{ {_HOLDS} ?any }} {another} }}")
+    yield from rendered(operations, seen if guarded else None)
 
 
 def _claim(held: int, reached: int, record: str | None) -> str:
-    return f"DELETE {{ {_HOLDS} ?any }} INSERT {{ {_at(reached)} }} WHERE {{ {_seen(held, record)} {_HOLDS} ?any }}"
+    return (
+        f"DELETE {{ {_HOLDS} ?any }} INSERT {{ {_at(reached)} }} WHERE {{ {_seen(held, record)} . {_HOLDS} ?any }}"
+    )
 
 
 def _seen(held: int, record: str | None) -> str:
-    return _at(held) if record is None else f"{_at(held)} {_of(record)}"
+    return _at(held) if record is None else f"{_at(held)} . {_of(record)}"
 
 
 def _at(position: int) -> str:
-    return f"{_HOLDS} {Literal(position).n3()} ."
+    return f"{_HOLDS} {Literal(position).n3()}"
 
 
 def _of(record: str) -> str:
-    return f"{_IS_OF} {_said(record)} ."
+    return f"{_IS_OF} {_said(record)}"
 
 
 def _said(record: str) -> str:

@@ -1,41 +1,90 @@
-"""The words of the memory graph, and memories as triples.
+"""The words of the memory graph, and memories in them.
 
-Every tenant has a named graph of its own, so that no query can see another's. In it:
+W3C terms where there are some (RDF, SKOS, PROV-O), `urn:orion:vocabulary:` for the rest. Every tenant has a named
+graph of its own, so that no query can see another's. In it:
 
-    memory  --mentions-->  entity          memory  --spokenBy-->  entity
-    memory  --next-->      memory          (turns of one session, in time)
-    statement --about--> entity (subject and object), --subject / relation / object--, --text-->, --from--> memory
+    memory    a orion:Memory; id, content, kind, speaker, ...; version; named "a name as written"
+              --mentions--> entity   --spokenBy--> entity   --next--> memory   --refersTo--> memory   quotes "a URI"
+    entity    a skos:Concept; skos:prefLabel, skos:altLabel: its spellings
+    relation  a rdf:Property; skos:prefLabel
+    edge      a rdf:Statement; rdf:subject, rdf:object: entities; rdf:predicate: relation; about: both entities;
+              text; weight: how many memories are its evidence; firstSeen, lastSeen: epoch seconds of those dated
+              --prov:wasDerivedFrom--> memory   --wordedBy--> the memory in whose words the text is
 
-A memory's IRI ends in the key that the index uses too.
+A memory's IRI ends in the key that the index uses too; an edge is one for its subject, relation and object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from urllib.parse import quote
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import quote, unquote
 
 from rdflib import Literal, Namespace, URIRef
-from rdflib.namespace import RDF, RDFS
+from rdflib.namespace import RDF, SKOS
 
+from orion_recall.graph.references import quoted_uris, referred_ids
 from orion_recall.text import memory_key, number_of, words
-from orion_recall.values import Change, Memory, Statement
+from orion_recall.values import Memory, Statement
 
 ORION = Namespace("urn:orion:vocabulary:")
 PROJECTION = URIRef("urn:orion:projection")
+TENANTS = "urn:orion:tenant:"
 _MEMORY = "urn:orion:memory:"
+_RELATION = "urn:orion:relation:"
+
+# Raised with every change of what the graph says of the same memories: a graph of another format is built anew.
+FORMAT = 2
+
+# Looked up once: a memory has dozens of them.
+_TYPE, _SUBJECT, _PREDICATE, _OBJECT, _STATEMENT = RDF.type, RDF.subject, RDF.predicate, RDF.object, RDF.Statement
+_MEMORY_TYPE, _SPOKENBY, _MENTIONS, _NAMED = ORION.Memory, ORION.spokenBy, ORION.mentions, ORION.named
+_REFERSTO, _QUOTES, _ABOUT = ORION.refersTo, ORION.quotes, ORION.about
+_TOLD = {
+    name: ORION[name]
+    for name in (
+        "id", "version", "content", "title", "kind", "speaker", "session", "user", "uri", "occurred", "tag",
+    )
+}  # fmt: skip
 
 Triple = tuple[URIRef, URIRef, URIRef | Literal]
-TriplePattern = tuple[URIRef | None, URIRef, URIRef | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What an edge connects."""
+
+    subject: URIRef
+    relation: URIRef
+    object: URIRef
+
+    @property
+    def iri(self) -> URIRef:
+        """The edge's own node, the same in every copy."""
+        return URIRef(f"urn:orion:edge:{number_of(f'{self.subject} {self.relation}', str(self.object))}")
 
 
 def tenant_graph(tenant: str) -> URIRef:
     """The name of the tenant's own graph."""
-    return URIRef(f"urn:orion:tenant:{quote(tenant, safe='')}")
+    return URIRef(f"{TENANTS}{quote(tenant, safe='')}")
 
 
+@lru_cache(maxsize=4096)
 def entity_iri(label: str) -> URIRef:
     """An entity by its name, folded: case and punctuation do not make another entity."""
-    return URIRef(f"urn:orion:entity:{quote('_'.join(words(label)) or label.casefold(), safe='')}")
+    return URIRef(f"urn:orion:entity:{_folded(label)}")
+
+
+@lru_cache(maxsize=4096)
+def relation_iri(label: str) -> URIRef:
+    """A relation by its name, folded as those of entities are."""
+    return URIRef(f"{_RELATION}{_folded(label)}")
+
+
+def relation_label(relation: URIRef) -> str:
+    """A relation's name, as its IRI has it: one for all spellings that fold to the same."""
+    return unquote(relation.removeprefix(_RELATION)).replace("_", " ")
 
 
 def memory_iri(key: int) -> URIRef:
@@ -53,43 +102,81 @@ def sentence(statement: Statement) -> str:
     return f"{statement.subject} {statement.relation} {statement.object}"
 
 
-def triples(change: Change) -> Iterator[Triple]:
-    """Everything the graph says of one memory."""
-    memory = change.memory
+def edge_of(statement: Statement) -> Edge:
+    """The edge that a statement tells of."""
+    return Edge(entity_iri(statement.subject), relation_iri(statement.relation), entity_iri(statement.object))
+
+
+def best_spelling(spellings: Iterable[str]) -> str:
+    """The one that is shown, whatever the order in which they came: `Fjord Labs` before `FJORD LABS`."""
+    return min(spellings, key=lambda one: (one.islower(), one.isupper(), len(one), one))
+
+
+def memory_triples(memory: Memory) -> Iterator[Triple]:
+    """Everything that the memory's own node says, but for the turn that follows it."""
     iri = memory_iri(memory_key(memory.tenant, memory.id))
-    yield iri, RDF.type, ORION.Memory
+    yield iri, _TYPE, _MEMORY_TYPE
     for name, value in _told(memory):
         if value is not None:
-            yield iri, ORION[name], Literal(value)
+            yield iri, _TOLD[name], Literal(value)
     speaker = entity_iri(memory.speaker) if memory.speaker else None
-    if memory.speaker and speaker is not None:
-        yield iri, ORION.spokenBy, speaker
-        yield speaker, RDFS.label, Literal(memory.speaker)
-    for entity in memory.entities:
-        entity_node = entity_iri(entity)
-        if entity_node != speaker:
-            yield iri, ORION.mentions, entity_node
-            yield entity_node, RDFS.label, Literal(entity)
-    for statement in memory.statements:
-        yield from _statement_triples(iri, statement)
-    yield from _turn_triples(change, iri)
+    if speaker is not None:
+        yield iri, _SPOKENBY, speaker
+    for entity in dict.fromkeys(map(entity_iri, memory.entities)):
+        if entity != speaker:
+            yield iri, _MENTIONS, entity
+    for name in sorted(all_entities(memory)):
+        yield iri, _NAMED, Literal(name)
+    for reference in referred_ids(memory):
+        yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
+    for uri in quoted_uris(memory):
+        yield iri, _QUOTES, Literal(uri)
 
 
-def outdated(change: Change) -> Iterator[TriplePattern]:
-    """The edges to and from a memory and the turns beside it that may have been cut by turns told late."""
-    tenant = change.memory.tenant
-    iri = memory_iri(memory_key(tenant, change.memory.id))
-    if change.previous is not None:
-        yield None, ORION.next, iri
-        yield memory_iri(memory_key(tenant, change.previous.id)), ORION.next, None
-    if change.following is not None:
-        yield iri, ORION.next, None
-        yield None, ORION.next, memory_iri(memory_key(tenant, change.following.id))
+def entity_triples(entity: URIRef, spellings: Iterable[str]) -> Iterator[Triple]:
+    """An entity with its spellings, of which there is at least one."""
+    kept = frozenset(spellings)
+    shown = best_spelling(kept)
+    yield entity, _TYPE, SKOS.Concept
+    yield entity, SKOS.prefLabel, Literal(shown)
+    for other in sorted(kept - {shown}):
+        yield entity, SKOS.altLabel, Literal(other)
+
+
+@lru_cache(maxsize=4096)
+def relation_triples(relation: URIRef) -> Sequence[Triple]:
+    """A relation with its name."""
+    return (relation, _TYPE, RDF.Property), (relation, SKOS.prefLabel, Literal(relation_label(relation)))
+
+
+def edge_triples(edge: Edge) -> Iterator[Triple]:
+    """What an edge connects, and its relation; what is known of its evidence is told beside it."""
+    iri = edge.iri
+    yield from relation_triples(edge.relation)
+    yield iri, _TYPE, _STATEMENT
+    yield iri, _SUBJECT, edge.subject
+    yield iri, _PREDICATE, edge.relation
+    yield iri, _OBJECT, edge.object
+    for end in dict.fromkeys((edge.subject, edge.object)):
+        yield iri, _ABOUT, end
+
+
+def event_time(memory: Memory) -> float | None:
+    """When it happened, else when it was mentioned: epoch seconds."""
+    moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+    return None if moment is None else float(moment)
+
+
+def all_entities(memory: Memory) -> frozenset[str]:
+    """Every name the memory gives, its speaker's and its statements' too."""
+    ends = (end for statement in memory.statements for end in (statement.subject, statement.object))
+    return frozenset((*memory.entities, *ends, *((memory.speaker,) if memory.speaker else ())))
 
 
 def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
     """What the memory itself says, so that the graph can stand in for the index when that is away."""
     yield "id", memory.id
+    yield "version", memory.version
     yield "content", memory.text
     yield "title", memory.title
     yield "kind", memory.kind
@@ -97,35 +184,10 @@ def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
     yield "session", memory.session_id
     yield "user", memory.user_id
     yield "uri", memory.uri
-    yield "occurred", memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
-    for tag in memory.tags:
+    yield "occurred", event_time(memory)
+    for tag in dict.fromkeys(memory.tags):
         yield "tag", tag
 
 
-def _turn_triples(change: Change, iri: URIRef) -> Iterator[Triple]:
-    tenant = change.memory.tenant
-    if change.previous is not None:
-        yield memory_iri(memory_key(tenant, change.previous.id)), ORION.next, iri
-    if change.following is not None:
-        yield iri, ORION.next, memory_iri(memory_key(tenant, change.following.id))
-
-
-def _statement_triples(memory: URIRef, statement: Statement) -> Iterator[Triple]:
-    text = sentence(statement)
-    node = URIRef(f"urn:orion:statement:{number_of(str(memory), text)}")
-    subject, obj = entity_iri(statement.subject), entity_iri(statement.object)
-    yield node, RDF.type, ORION.Statement
-    yield node, ORION.subject, subject
-    yield node, ORION.relation, Literal(statement.relation)
-    yield node, ORION.object, obj
-    yield node, ORION.text, Literal(text)
-    yield node, ORION["from"], memory
-    for entity, label in ((subject, statement.subject), (obj, statement.object)):
-        yield node, ORION.about, entity
-        yield entity, RDFS.label, Literal(label)
-
-
-def all_entities(memory: Memory) -> frozenset[str]:
-    """Every name the memory gives, its speaker's and its statements' too."""
-    ends = (end for statement in memory.statements for end in (statement.subject, statement.object))
-    return frozenset((*memory.entities, *ends, *((memory.speaker,) if memory.speaker else ())))
+def _folded(label: str) -> str:
+    return quote("_".join(words(label)) or label.casefold(), safe="")

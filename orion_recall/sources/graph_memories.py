@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from orion_recall.errors import SourceError
+from orion_recall.graph.questions import Node, Row, node_of
 from orion_recall.graph.vocabulary import ORION, key_of, memory_iri
 from orion_recall.text import text_hash
 from orion_recall.values import MemoryView
-
-Row = Mapping[str, str]
 
 
 def memories_query(keys: Sequence[int]) -> str:
@@ -29,6 +28,38 @@ def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
             name = row["property"].removeprefix(str(ORION))
             told.setdefault(row["memory"], {}).setdefault(name, []).append(row["value"])
         return {key_of(memory): _view(found) for memory, found in told.items() if "id" in found}
+    except (LookupError, ValueError) as error:
+        raise SourceError("the graph answers with rows that were not asked for") from error
+
+
+def places_query(keys: Sequence[int]) -> str:
+    """SPARQL for where those of the memories are that the graph holds: rows of (graph, node)."""
+    values = " ".join(memory_iri(key).n3() for key in keys)
+    return (
+        f"SELECT ?graph ?node WHERE {{ VALUES ?node {{ {values} }} GRAPH ?graph {{ ?node {ORION.id.n3()} ?id }} }}"
+    )
+
+
+def nodes_in(rows: Sequence[Row]) -> list[Node]:
+    """The memories that the rows of `places_query` tell of."""
+    try:
+        return [node_of(row) for row in rows]
+    except LookupError as error:
+        raise SourceError("the graph answers with rows that were not asked for") from error
+
+
+def held_query(*, after: str | None = None, limit: int | None = None) -> str:
+    """SPARQL for rows of (memory, version); with a limit the first ones by IRI after that of another one."""
+    bound = f'FILTER(STR(?memory) > "{memory_iri(key_of(after))}")' if after is not None else ""
+    page = f" ORDER BY STR(?memory) LIMIT {limit}" if limit is not None else ""
+    held = f"GRAPH ?tenant {{ ?memory {ORION.version.n3()} ?version }}"
+    return f"SELECT ?memory ?version WHERE {{ {held} {bound} }}{page}"
+
+
+def versions_in(rows: Sequence[Row]) -> dict[int, int]:
+    """Version by key, out of the rows of `held_query`."""
+    try:
+        return {key_of(row["memory"]): int(row["version"]) for row in rows}
     except (LookupError, ValueError) as error:
         raise SourceError("the graph answers with rows that were not asked for") from error
 

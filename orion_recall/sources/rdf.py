@@ -1,4 +1,4 @@
-"""The graph source: rdflib over a persistent Oxigraph, one folder for one process.
+"""The graph source: a persistent Oxigraph, one folder for one process.
 
 The entities a query names are found by the keyword index; when that is away, by looking the query's own word
 runs up in the graph. Their bounded neighbourhood gives memories, with the statements that led to them.
@@ -13,24 +13,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyoxigraph
-from oxrdflib import OxigraphStore
-from rdflib import Dataset, Literal
-from rdflib.graph import DATASET_DEFAULT_GRAPH_ID, Graph
+from rdflib.namespace import SKOS
 
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
-from orion_recall.graph.vocabulary import (
-    ORION,
-    PROJECTION,
-    entity_iri,
-    key_of,
-    outdated,
-    tenant_graph,
-    triples,
-)
+from orion_recall.graph.projection import projected, removed
+from orion_recall.graph.questions import Row
+from orion_recall.graph.rows import rows_of
+from orion_recall.graph.said import Projecting, answered
+from orion_recall.graph.updates import CARD_QUERY, marks_in, position_in, updates
+from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, tenant_graph
 from orion_recall.sources.engine_threads import EngineThreads
-from orion_recall.sources.graph_memories import Row, memories, memories_query
+from orion_recall.sources.graph_memories import (
+    held_query,
+    memories,
+    memories_query,
+    nodes_in,
+    places_query,
+    versions_in,
+)
+from orion_recall.sources.kept_rows import KeptRows
 from orion_recall.sources.record_mark import refuse_another, refuse_without
 from orion_recall.sources.source import EntityFinder, OwnGraph
 from orion_recall.text import content_words, memory_key, words
@@ -40,6 +43,7 @@ log = logging.getLogger("orion_recall.sources")
 
 _LONGEST_NAME = 3
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
+_AT_ONCE = 200
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -54,11 +58,11 @@ class RdfGraph:
         self.folder = folder
         self._threads = EngineThreads("the graph", 2, name="graph")
         self._lock: FolderLock | None = None
-        self._dataset: Dataset | None = None
         self._store: pyoxigraph.Store | None = None
         self._position = 0
         self._record: str | None = None
         self._expected: str | None = None
+        self._kept = KeptRows()
 
     async def open(self) -> None:
         """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken.
@@ -78,9 +82,8 @@ class RdfGraph:
     async def close(self) -> None:
         """Let the folder go."""
         self._threads.shutdown()
-        if self._dataset is not None:
-            self._dataset.store.close()
-            self._dataset = self._store = None
+        self._store = None
+        self._kept.forget()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -117,12 +120,29 @@ class RdfGraph:
         """Put changes into the graph, in order, and move the position. Again is harmless."""
         await self.check()
         if changes:
-            await self._threads.run(lambda: self._write(changes))
+            await self._threads.run(lambda: self._write(projected(changes), changes[-1].position))
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the graph holds, by key."""
+        return versions_in(await self.select(held_query()))
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Take memories out with all that only they told; those that are not there are none."""
+        for start in range(0, len(keys), _AT_ONCE):
+            places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
+            if places:
+                await self._threads.run(lambda places=places: self._write(removed(places), self._position))
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
         await self.check()
-        return await self._threads.run(lambda: self._select(query))
+        self._open()
+        if (known := self._kept.get(query)) is not None:
+            return known
+        writes = self._kept.writes
+        rows = await self._threads.run(lambda: self._select(query))
+        self._kept.keep(query, rows, writes)
+        return rows
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
@@ -136,56 +156,40 @@ class RdfGraph:
             raise SourceError(
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
-        self._dataset, self._store = Dataset(store=OxigraphStore(store=store)), store
-        found = self._open().value(PROJECTION, ORION.position)
-        self._position = int(str(found)) if found is not None else 0
-        mark = self._open().value(PROJECTION, ORION.record)
-        self._record = str(mark) if mark is not None else None
+        self._store = store
+        card = self._select(CARD_QUERY)
+        found, marks = position_in(card), marks_in(card)
+        if found is None and len(store) > len(marks):
+            log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
+            store.clear()
+            marks = []
+        self._position, self._record = found or 0, marks[0] if marks else None
 
     @property
     def _what(self) -> str:
         return f"the graph in {self.folder}"
 
     def _mark(self, record: str) -> None:
-        dataset = self._open()
-        Graph(dataset.store, DATASET_DEFAULT_GRAPH_ID).set((PROJECTION, ORION.record, Literal(record)))
+        place, name = pyoxigraph.NamedNode(PROJECTION), pyoxigraph.NamedNode(ORION.record)
+        self._open().add(pyoxigraph.Quad(place, name, pyoxigraph.Literal(record)))
         self._record = record
 
-    def _open(self) -> Dataset:
-        if self._dataset is None:
-            raise SourceError(f"the graph in {self.folder} is not open")
-        return self._dataset
-
-    def _select(self, query: str) -> list[Row]:
-        # Asked of the store itself, not through rdflib: making rdflib terms only to take their text costs more than
-        # the query does.
+    def _open(self) -> pyoxigraph.Store:
         if self._store is None:
             raise SourceError(f"the graph in {self.folder} is not open")
-        solutions = self._store.query(query)
-        assert isinstance(solutions, pyoxigraph.QuerySolutions)
-        names = [variable.value for variable in solutions.variables]
-        return [
-            {name: value.value for name, value in zip(names, row, strict=True) if value is not None}
-            for row in solutions
-        ]
+        return self._store
 
-    def _write(self, changes: Sequence[Change]) -> None:
-        dataset = self._open()
-        for change in changes:
-            for edge in outdated(change):
-                dataset.store.remove(edge, Graph(dataset.store, tenant_graph(change.memory.tenant)))
-        graphs = {name: Graph(dataset.store, tenant_graph(name)) for name in {c.memory.tenant for c in changes}}
-        dataset.store.addN(
-            [
-                (subject, predicate, value, graphs[change.memory.tenant])
-                for change in changes
-                for subject, predicate, value in triples(change)
-            ]
-        )
-        # First the data, then the claim that it is there: a crash between the two writes it again.
-        default = Graph(dataset.store, DATASET_DEFAULT_GRAPH_ID)
-        default.set((PROJECTION, ORION.position, Literal(changes[-1].position)))
-        self._position = changes[-1].position
+    def _select(self, query: str) -> list[Row]:
+        return rows_of(self._open(), query)
+
+    def _write(self, asking: Projecting, reached: int) -> None:
+        # Each request is one transaction: a crash between two of them writes them again.
+        for request in updates(answered(asking, self._select), self._position, reached, guarded=False):
+            try:
+                self._open().update(request)
+            finally:
+                self._kept.forget()
+        self._position = reached
 
 
 @dataclass(slots=True)
@@ -254,7 +258,7 @@ class RdfSource:
         values = " ".join(entity_iri(run).n3() for run in sorted(runs))
         rows = await self._graph.select(
             f"SELECT DISTINCT ?label WHERE {{ GRAPH {tenant_graph(tenant).n3()} {{ VALUES ?entity {{ {values} }} "
-            f"?entity <http://www.w3.org/2000/01/rdf-schema#label> ?label }} }} LIMIT {4 * limit}"
+            f"?entity {SKOS.prefLabel.n3()} ?label }} }} LIMIT {4 * limit}"
         )
         labels = sorted({row["label"] for row in rows}, key=lambda label: (-len(label), label))
         return [(label, 1.0) for label in labels[:limit]]

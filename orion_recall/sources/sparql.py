@@ -15,8 +15,28 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
-from orion_recall.graph.updates import CARD_QUERY, adoption, updates
-from orion_recall.sources.graph_memories import Row, memories, memories_query
+from orion_recall.graph.operations import Operation
+from orion_recall.graph.projection import projected, removed
+from orion_recall.graph.questions import Row
+from orion_recall.graph.said import Projecting
+from orion_recall.graph.updates import (
+    CARD_QUERY,
+    CLEAR,
+    FORGET,
+    REMAINS_QUERY,
+    adoption,
+    marks_in,
+    position_in,
+    updates,
+)
+from orion_recall.sources.graph_memories import (
+    held_query,
+    memories,
+    memories_query,
+    nodes_in,
+    places_query,
+    versions_in,
+)
 from orion_recall.sources.record_mark import refuse_another, refuse_without
 from orion_recall.sources.sparql_client import SparqlClient
 from orion_recall.text import memory_key
@@ -25,6 +45,7 @@ from orion_recall.values import Change, Memory, MemoryView
 log = logging.getLogger("orion_recall.sources")
 
 _LOOK_S = 2.0
+_PAGE, _AT_ONCE = 20_000, 200
 _ADVICE = (
     "give this one a data set of its own in ORION_SPARQL_URL, or empty that one if nobody else uses it, and it "
     "will be filled from this record"
@@ -47,6 +68,8 @@ class SparqlGraph:
         self._record: str | None = None
         self._position = 0
         self._uncertain = True
+        # Whether it is a graph of this format, as last seen; one that is not is emptied before it is written to.
+        self._begun = False
 
     @property
     def copy(self) -> str | None:
@@ -114,20 +137,33 @@ class SparqlGraph:
             return
         self._refuse_unknown()
         before = self._position
-        try:
-            requests = updates(changes, before, self._expected)
-            # Writing a few hundred memories as text takes long enough to be felt: in a thread.
-            while (request := await asyncio.to_thread(next, requests, None)) is not None:
-                await self._client.update(request)
-            await self._look()
-        except BaseException:
-            self._uncertain = True
-            raise
+        await self._write(projected(changes), changes[-1].position)
         if self._position == before != changes[-1].position:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} does not give back what was written: queries must "
                 "see the default graph that updates write to, and ORION_SPARQL_UPDATE_URL must be of the same data"
             )
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the graph holds, by key; read in pages."""
+        versions: dict[int, int] = {}
+        after: str | None = None
+        while True:
+            rows = await self.select(held_query(after=after, limit=_PAGE))
+            versions |= versions_in(rows)
+            if len(rows) < _PAGE:
+                return versions
+            after = rows[-1]["memory"]
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Take memories out with all that only they told; those that are not there are none.
+
+        Nothing is taken out of a graph that is not where it was last seen.
+        """
+        for start in range(0, len(keys), _AT_ONCE):
+            places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
+            if places:
+                await self._write(removed(places), self._position)
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -156,26 +192,68 @@ class SparqlGraph:
             why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
             raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
 
+    async def _write(self, asking: Projecting, reached: int) -> None:
+        """Ask what must be known, write, and see where the graph is then."""
+        try:
+            if not self._begun:
+                await self._empty()
+            operations = await self._answered(asking)
+            requests = updates(operations, self._position, reached, record=self._expected)
+            # Writing a few hundred memories as text takes long enough to be felt: in a thread.
+            while (request := await asyncio.to_thread(next, requests, None)) is not None:
+                await self._client.update(request)
+            await self._look()
+        except BaseException:
+            self._uncertain = True
+            raise
+
+    async def _answered(self, asking: Projecting) -> list[Operation]:
+        """The operations at the end of a conversation with the server."""
+        rows: Sequence[Row] | None = None
+        while True:
+            step = await asyncio.to_thread(_step, asking, rows)
+            if not isinstance(step, str):
+                return step
+            rows = await self._client.select(step)
+
+    async def _empty(self) -> None:
+        """Take out what another format has left. To a graph of this one it does nothing, however late."""
+        while await self._client.select(REMAINS_QUERY):
+            await self._client.update(CLEAR)
+        await self._client.update(FORGET)
+
     async def _look(self, *, timeout_s: float | None = None) -> None:
         """Read position and mark from the server; AnotherRecordsCopy when they are another record's."""
         self._uncertain = True
         rows = await self._client.select(CARD_QUERY, timeout_s=timeout_s)
         try:
-            # More than one would be somebody's mistake: writing again from the lowest mends it.
-            position = min((int(row["position"]) for row in rows if "record" not in row), default=0)
+            found = position_in(rows)
         except (KeyError, ValueError) as error:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} holds a position that is no number: its graph was "
                 "not written by orion-recall"
             ) from error
-        marks = sorted({row["record"] for row in rows if "record" in row})
+        if found is None and any("position" in row for row in rows):
+            log.warning(
+                "the graph at %s is of another format: it is built anew from the record", self._client.address
+            )
+        marks = marks_in(rows)
         # Of several marks one at least is another's.
         self._record = next((mark for mark in marks if mark != self._expected), marks[0] if marks else None)
+        position = found or 0
         if position < self._position:
             log.warning(
                 "the graph at %s is at position %d and was at %d: it is written again from there",
                 self._client.address, position, self._position,
             )  # fmt: skip
-        self._position = position
+        self._position, self._begun = position, found is not None
         refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
         self._uncertain = False
+
+
+def _step(asking: Projecting, rows: Sequence[Row] | None) -> str | list[Operation]:
+    """The next question, or the operations at the end."""
+    try:
+        return next(asking) if rows is None else asking.send(rows)
+    except StopIteration as end:
+        return end.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -55,6 +55,12 @@ class SharedCopy:
         self.server.writing -= 1
         self.server.written += [(self.worker, change.position) for change in changes]
         self.position = self.server.position = changes[-1].position
+
+    async def held(self) -> Mapping[int, int]:
+        return {}
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        raise AssertionError(keys)
 
 
 @pytest.fixture

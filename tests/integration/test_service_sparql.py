@@ -24,7 +24,7 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import AnotherRecordsCopy
-from orion_recall.graph.updates import POSITION_QUERY
+from orion_recall.graph.updates import CARD_QUERY
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import Record, mark_at
@@ -199,8 +199,8 @@ async def test_two_workers_share_one_graph_and_one_goes_on_alone(
             assert one.opened.graph.copy == two.opened.graph.copy
 
             async def there() -> bool:
-                rows = await graph.select(POSITION_QUERY)
-                return [row["position"] for row in rows] == [str(receipt.position)]
+                rows = await graph.select(CARD_QUERY)
+                return [row["position"] for row in rows if "position" in row] == [str(receipt.position)]
 
             graph = one.opened.graph
             await until(there, "one position, the newest")

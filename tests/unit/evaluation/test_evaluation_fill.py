@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes, fill
@@ -70,6 +70,12 @@ class Copy:
 
     async def apply(self, changes: Sequence[Change]) -> None:
         self.got.append([change.position for change in changes])
+
+    async def held(self) -> Mapping[int, int]:
+        return {}
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        raise AssertionError(keys)
 
 
 async def test_every_projection_gets_every_step_in_order() -> None:

@@ -3,14 +3,15 @@ from __future__ import annotations
 import re
 
 import pyoxigraph
+from graph_samples import apply, changes
 from hypothesis import given
 from hypothesis import strategies as st
 from rdflib import Dataset
 
 from orion_recall.graph.neighbourhood import neighbourhood_query
-from orion_recall.graph.vocabulary import entity_iri, tenant_graph, triples
+from orion_recall.graph.vocabulary import entity_iri, tenant_graph
 from orion_recall.text import memory_key
-from orion_recall.values import Change, Memory, Scope, Statement
+from orion_recall.values import Memory, Scope, Statement
 
 GRAPH = tenant_graph("acme")
 EVERYTHING = Scope(tenant="acme")
@@ -64,11 +65,10 @@ def memory(name: str, *, statements: tuple[Statement, ...] = (), entities: tuple
 
 def rows(sparql: str, *memories: Memory) -> set[tuple[str, str, str, str | None]]:
     """(seed, hop, memory's id, text) by rdflib's own engine."""
+    store = pyoxigraph.Store()
+    apply(store, changes(*memories), 0)
     dataset = Dataset()
-    graph = dataset.graph(GRAPH)
-    for one in memories:
-        for triple in triples(Change(position=1, memory=one)):
-            graph.add(triple)
+    dataset.parse(data=store.dump(format=pyoxigraph.RdfFormat.N_QUADS), format="nquads")
     by_iri = {f"urn:orion:memory:{memory_key('acme', one.id)}": one.id for one in memories}
     found = [{str(name): str(value) for name, value in row.items()} for row in dataset.query(sparql).bindings]
     return {(row["seed"], row["hop"], by_iri[row["memory"]], row.get("text")) for row in found}

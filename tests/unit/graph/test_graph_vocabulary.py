@@ -6,36 +6,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rdflib import Dataset, Literal, URIRef
-from rdflib.namespace import RDF, RDFS
+from rdflib.namespace import RDF, SKOS
 
 from orion_recall.graph.vocabulary import (
     ORION,
     all_entities,
+    best_spelling,
+    edge_of,
+    edge_triples,
     entity_iri,
+    entity_triples,
     key_of,
     memory_iri,
-    outdated,
+    memory_triples,
+    relation_iri,
+    relation_label,
     sentence,
     tenant_graph,
-    triples,
 )
 from orion_recall.text import memory_key
-from orion_recall.values import Change, Memory, Neighbour, Statement
+from orion_recall.values import Memory, Statement
 
 WORKS = Statement(subject="Ana", relation="works at", object="Fjord Labs")
-A, B, C = (memory_iri(memory_key("acme", name)) for name in "abc")
+B = memory_iri(memory_key("acme", "b"))
+TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
-def change(*, previous: str | None = None, following: str | None = None, **fields: Any) -> Change:
+def memory(**fields: Any) -> Memory:
     values: dict[str, Any] = {
         "tenant": "acme", "id": "b", "text": "words", "kind": "world", "text_hash": "", "content_hash": "",
     }  # fmt: skip
-    made = Memory(**(values | fields))
-
-    def turn(name: str | None) -> Neighbour | None:
-        return Neighbour(id=name, text="", speaker=None) if name else None
-
-    return Change(position=1, memory=made, previous=turn(previous), following=turn(following))
+    return Memory(**(values | fields))
 
 
 def test_a_memorys_iri_is_its_key_in_the_index():
@@ -50,9 +51,15 @@ def test_case_and_punctuation_do_not_make_another_entity():
     assert entity_iri("👍") != entity_iri("👎")
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=30))
+def test_a_relation_is_known_by_its_folded_words_and_shown_by_them():
+    assert relation_iri("works at") == relation_iri("Works-At") == URIRef("urn:orion:relation:works_at")
+    assert relation_label(relation_iri("Works-At")) == "works at"
+    assert relation_label(relation_iri("kjører på")) == "kjører på"
+
+
+@given(TEXT)
 def test_any_name_makes_an_iri_that_stays_in_its_brackets(text: str):
-    for iri in (entity_iri(text), tenant_graph(text)):
+    for iri in (entity_iri(text), relation_iri(text), tenant_graph(text)):
         written = iri.n3()
         assert written.startswith("<urn:orion:")
         assert not set(written[1:-1]) & set('<>"{}|^`\\ \n')
@@ -64,18 +71,19 @@ def test_no_two_tenants_share_a_graph(one: str, other: str):
 
 
 def test_the_graph_says_everything_of_a_memory_that_a_reader_needs():
-    told = set(triples(change(title="T", speaker="Ana", session_id="s", user_id="u", uri="x:1", occurred_at=5.0,
-                              tags=("t1", "t2"), entities=("Ana", "Fjord Labs"))))  # fmt: skip
+    made = memory(title="T", speaker="Ana", session_id="s", user_id="u", uri="x:1", version=3, occurred_at=5.0,
+                  tags=("t1", "t2"), entities=("Ana", "Fjord Labs"))  # fmt: skip
+    told = set(memory_triples(made))
     assert (B, RDF.type, ORION.Memory) in told
     for name, value in {
         "id": "b", "content": "words", "title": "T", "kind": "world", "speaker": "Ana", "session": "s",
-        "user": "u", "uri": "x:1", "occurred": 5.0,
+        "user": "u", "uri": "x:1", "occurred": 5.0, "version": 3,
     }.items():  # fmt: skip
         assert (B, ORION[name], Literal(value)) in told
     assert {str(value) for _, name, value in told if name == ORION.tag} == {"t1", "t2"}
     assert (B, ORION.spokenBy, entity_iri("Ana")) in told
     assert [value for _, name, value in told if name == ORION.mentions] == [entity_iri("Fjord Labs")]
-    assert (entity_iri("Fjord Labs"), RDFS.label, Literal("Fjord Labs")) in told
+    assert {str(value) for _, name, value in told if name == ORION.named} == {"Ana", "Fjord Labs"}
 
 
 @pytest.mark.parametrize(
@@ -84,52 +92,58 @@ def test_the_graph_says_everything_of_a_memory_that_a_reader_needs():
     ids=str,
 )
 def test_a_memorys_time_is_when_it_happened_else_when_it_was_mentioned(times: dict[str, Any], told: float | None):
-    found = [value for _, name, value in triples(change(**times)) if name == ORION.occurred]
+    found = [value for _, name, value in memory_triples(memory(**times)) if name == ORION.occurred]
     assert found == ([] if told is None else [Literal(told)])
 
 
-def test_a_statement_is_about_both_its_ends_and_says_where_it_is_from():
-    told = set(triples(change(statements=(WORKS,))))
-    (node,) = {subject for subject, name, _ in told if name == ORION.text}
-    assert (node, ORION.text, Literal("Ana works at Fjord Labs")) in told
-    assert (node, ORION["from"], B) in told
-    assert {value for subject, name, value in told if (subject, name) == (node, ORION.about)} == {
-        entity_iri("Ana"), entity_iri("Fjord Labs"),
-    }  # fmt: skip
+def test_a_memory_refers_to_the_ids_its_sender_names_and_quotes_uris():
+    one = memory(
+        metadata={"in_reply_to": "a", "refers_to": ["c", "b"]}, text="As [[d]] says: see https://x.example/1."
+    )
+    told = list(memory_triples(one))
+    assert [value for _, name, value in told if name == ORION.refersTo] == [
+        memory_iri(memory_key("acme", name)) for name in "acd"
+    ]
+    assert [str(value) for _, name, value in told if name == ORION.quotes] == ["https://x.example/1"]
+
+
+def test_an_edge_is_one_for_all_spellings_and_says_what_it_connects():
+    edge = edge_of(WORKS)
+    assert edge_of(Statement(subject="ANA", relation="Works at", object="fjord labs")).iri == edge.iri
+    assert edge_of(Statement(subject="Fjord Labs", relation="works at", object="Ana")).iri != edge.iri
+    told = set(edge_triples(edge))
+    for name, value in {
+        RDF.type: RDF.Statement, RDF.subject: entity_iri("Ana"), RDF.predicate: relation_iri("works at"),
+        RDF.object: entity_iri("Fjord Labs"),
+    }.items():  # fmt: skip
+        assert (edge.iri, name, value) in told
+    assert {value for _, name, value in told if name == ORION.about} == {
+        entity_iri("Ana"),
+        entity_iri("Fjord Labs"),
+    }
+    assert (relation_iri("works at"), SKOS.prefLabel, Literal("works at")) in told
     assert sentence(WORKS) == "Ana works at Fjord Labs"
 
 
-def test_the_same_memory_gives_the_same_triples():
-    one = change(statements=(WORKS,), entities=("Ana",), previous="a")
-    assert list(triples(one)) == list(triples(one))
-
-
-def test_a_turn_follows_the_one_before_it_and_precedes_the_one_after():
-    edges = {
-        (one, other) for one, name, other in triples(change(previous="a", following="c")) if name == ORION.next
-    }
-    assert edges == {(A, B), (B, C)}
-    assert not [name for _, name, _ in triples(change()) if name == ORION.next]
-
-
-def test_every_edge_that_a_late_turn_may_have_cut_is_outdated():
-    assert set(outdated(change(previous="a", following="c"))) == {
-        (A, ORION.next, None), (None, ORION.next, B), (B, ORION.next, None), (None, ORION.next, C),
-    }  # fmt: skip
-    assert list(outdated(change())) == []
+def test_the_spelling_that_is_shown_does_not_depend_on_the_order():
+    assert best_spelling(["fjord labs", "FJORD LABS", "Fjord Labs"]) == "Fjord Labs"
+    assert best_spelling(["nato", "NATO"]) == "NATO"
+    told = set(entity_triples(entity_iri("Ana"), {"ana", "Ana", "ANA"}))
+    assert {str(value) for _, name, value in told if name == SKOS.prefLabel} == {"Ana"}
+    assert {str(value) for _, name, value in told if name == SKOS.altLabel} == {"ana", "ANA"}
 
 
 def test_all_entities_are_those_named_the_speaker_and_the_ends_of_statements():
-    made = change(entities=("Bergen",), speaker="Bo", statements=(WORKS,)).memory
+    made = memory(entities=("Bergen",), speaker="Bo", statements=(WORKS,))
     assert all_entities(made) == {"Bergen", "Bo", "Ana", "Fjord Labs"}
 
 
 def test_triples_can_be_stored_whatever_the_texts():
     hostile = 'a"b\\c\nd\u202e<x> {y} \U0001f600'
-    made = change(id=hostile, text=hostile, speaker=hostile, entities=(hostile,), tags=(hostile,),
+    made = memory(id=hostile, text=hostile, speaker=hostile, entities=(hostile,), tags=(hostile,),
                   statements=(Statement(subject=hostile, relation=hostile, object=hostile),))  # fmt: skip
     dataset = Dataset()
-    for triple in triples(made):
+    for triple in (*memory_triples(made), *edge_triples(edge_of(made.statements[0]))):
         dataset.default_graph.add(triple)
     (text,) = dataset.default_graph.objects(memory_iri(memory_key("acme", hostile)), ORION.content)
     assert str(text) == hostile

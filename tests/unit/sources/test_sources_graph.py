@@ -221,6 +221,43 @@ async def test_the_same_changes_again_change_nothing(graph: MemoryGraph):
     assert graph.position == len(ALL)
 
 
+async def test_it_tells_the_version_of_every_memory_it_holds(graph: MemoryGraph):
+    newer = replace(WORK, version=3)
+    await graph.apply(changes(newer, start=5))
+    assert await graph.held() == {
+        key("work"): 3, key("place"): 1, key("ship"): 1, key("leak", "other"): 1,
+    }  # fmt: skip
+
+
+async def test_an_updated_memory_leaves_nothing_of_what_it_was(graph: MemoryGraph):
+    new = replace(memory("work", "I sleep.", speaker="Ana", session_id="s1"), version=2)
+    await graph.apply(changes(new, PLACE, start=5))
+    assert await search(graph, "Fjord Labs") == ["place"]
+    assert (await graph.fetch([key("work")]))[key("work")].text == "I sleep."
+    assert not [row for row in await everything(graph) if "job" in row or "I work at Fjord Labs." in row]
+
+
+@pytest.mark.parametrize("how", [{"deleted_at": 5.0}, {"superseded_by": "place"}], ids=str)
+async def test_a_memory_that_is_not_live_is_as_if_it_had_never_been(empty: MemoryGraph, how: dict[str, Any]):
+    await empty.apply(changes(PLACE, SHIP, THEIRS))
+    before = await everything(empty)
+    await empty.apply(changes(WORK, PLACE, start=4))
+    assert await everything(empty) > before
+    gone = Change(position=6, memory=replace(WORK, **how))
+    await empty.apply([gone, *changes(PLACE, start=7)])
+    assert await everything(empty) == before
+    assert await empty.fetch([key("work")]) == {}
+
+
+async def test_memories_can_be_taken_out_by_key_without_moving_on(graph: MemoryGraph):
+    await graph.remove([key("work"), key("leak", "other"), key("nobody"), 7])
+    assert set(await graph.held()) == {key("place"), key("ship")}
+    assert await search(graph, "Fjord Labs") == ["place"]
+    assert await search(graph, "Fjord Labs", scope=Scope(tenant="other")) == []
+    assert graph.position == len(ALL)
+    await graph.remove([])
+
+
 async def test_a_closed_graph_is_a_source_error(graph: MemoryGraph):
     await graph.close()
     with pytest.raises(SourceError):

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pyoxigraph
 import pytest
 from source_samples import changes, memory, names, request
 
@@ -53,6 +54,24 @@ async def test_a_deleted_folder_is_rebuilt_the_same(graph: RdfGraph, folder: Pat
     again = RdfGraph(folder / "graph")
     await again.open()
     assert again.position == 0
+    await again.apply(changes(*ALL))
+    assert await everything(again) == before
+    await again.close()
+
+
+async def test_a_graph_of_another_format_is_emptied_and_written_anew(
+    graph: RdfGraph, folder: Path, caplog: pytest.LogCaptureFixture
+):
+    before = await everything(graph)
+    await graph.close()
+    store = pyoxigraph.Store(str(folder / "graph" / "store"))
+    store.update("DELETE WHERE { <urn:orion:projection> <urn:orion:vocabulary:format> ?any }")
+    store.update("INSERT DATA { GRAPH <urn:orion:tenant:acme> { <urn:orion:statement:1> <urn:p> 1 } }")
+    del store
+    again = RdfGraph(folder / "graph")
+    await again.open()
+    assert (again.position, await everything(again)) == (0, set())
+    assert "is of another format: it is built anew" in caplog.text
     await again.apply(changes(*ALL))
     assert await everything(again) == before
     await again.close()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 from source_samples import changes, key, memory, request
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.updates import POSITION_QUERY, updates
+from orion_recall.graph.projection import projected
+from orion_recall.graph.said import answered
+from orion_recall.graph.updates import CARD_QUERY, updates
 from orion_recall.graph.vocabulary import ORION
 from orion_recall.sources.rdf import RdfSource
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
+from orion_recall.values import Change
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.servers import Answer, Asked, answering, hanging
 
@@ -24,6 +27,11 @@ POSITION = "<urn:orion:projection> <urn:orion:vocabulary:position>"
 
 def graph_at(url: str, *, query_timeout_s: float = 10.0) -> SparqlGraph:
     return SparqlGraph(SparqlClient(SparqlServer(url=url), query_timeout_s=query_timeout_s))
+
+
+def written(steps: Sequence[Change], held: int) -> Iterator[str]:
+    """The requests for a graph that has nothing of what the steps tell."""
+    return updates(answered(projected(steps), lambda _: []), held, steps[-1].position)
 
 
 @pytest.fixture
@@ -40,7 +48,7 @@ async def everything(graph: SparqlGraph) -> set[tuple[str, ...]]:
 
 
 async def positions(graph: SparqlGraph) -> list[str]:
-    return [row["position"] for row in await graph.select(POSITION_QUERY)]
+    return [row["position"] for row in await graph.select(CARD_QUERY) if "position" in row]
 
 
 async def test_it_is_one_copy_for_all_named_after_its_address(graph: SparqlGraph, empty_oxigraph: Oxigraph):
@@ -76,7 +84,7 @@ async def test_one_that_believes_to_be_elsewhere_writes_nothing_and_learns_where
 
 async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph, empty_oxigraph: Oxigraph):
     a, b, c = (memory(name, f"turn {name}", session_id="talk") for name in "abc")
-    late = list(updates(changes(a, c), 0))
+    late = list(written(changes(a, c), 0))
     await graph.apply(changes(a, c))
     await graph.apply(changes(a, b, c, start=3))
     before = await everything(graph)
@@ -89,7 +97,7 @@ async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph
 async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
     graph: SparqlGraph, empty_oxigraph: Oxigraph
 ):
-    (request,) = updates(changes(*ALL), 0)
+    (request,) = written(changes(*ALL), 0)
     *parts, _ = request.split(";\n")
     await empty_oxigraph.update(";\n".join(parts))
     assert await graph.fetch([key("m0")]) != {}
@@ -106,6 +114,27 @@ async def test_two_positions_count_as_the_lower_and_become_one(graph: SparqlGrap
     assert graph.position == 4
     await graph.apply(changes(*ALL[4:], start=5))
     assert await positions(graph) == ["6"]
+
+
+async def test_a_graph_of_another_format_is_emptied_and_written_anew(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph, caplog: pytest.LogCaptureFixture
+):
+    await empty_oxigraph.update(
+        f"INSERT DATA {{ {POSITION} 9 . GRAPH <urn:orion:tenant:old> {{ <urn:a> <urn:p> 1 }} "
+        "GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
+    )
+    await graph.open()
+    assert graph.position == 0
+    assert "is of another format: it is built anew" in caplog.text
+    await graph.apply(changes(*ALL))
+    assert graph.position == 6
+    assert {name for name, *_ in await everything(graph)} == {"urn:orion:tenant:acme", "urn:theirs"}
+
+
+async def test_what_is_held_is_read_in_pages(graph: SparqlGraph, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("orion_recall.sources.sparql._PAGE", 4)
+    await graph.apply(changes(*ALL))
+    assert await graph.held() == {key(one.id): 1 for one in ALL}
 
 
 async def test_a_position_that_is_no_number_is_an_error(graph: SparqlGraph, empty_oxigraph: Oxigraph):
