@@ -20,7 +20,7 @@ from orion_recall.errors import SourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
 from orion_recall.graph.projection import projected, removed
 from orion_recall.graph.questions import Row
-from orion_recall.graph.rows import rows_of
+from orion_recall.graph.rows import each_row, rows_of
 from orion_recall.graph.said import Projecting, answered
 from orion_recall.graph.updates import POSITION_QUERY, position_in, updates
 from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
@@ -92,7 +92,7 @@ class RdfGraph:
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the graph holds, by key."""
-        return versions_in(await self.select(held_query()))
+        return await self._threads.run(lambda: versions_in(each_row(self._open(), held_query())))
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Take memories out with all that only they told; those that are not there are none."""
