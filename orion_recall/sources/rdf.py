@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 import pyoxigraph
 from rdflib.namespace import SKOS
@@ -59,6 +60,7 @@ class RdfGraph:
         self._store: pyoxigraph.Store | None = None
         self._position = 0
         self._kept = KeptRows()
+        self._writing = Lock()
 
     async def open(self) -> None:
         """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken."""
@@ -99,7 +101,7 @@ class RdfGraph:
         for start in range(0, len(keys), _AT_ONCE):
             places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
             if places:
-                await self._threads.run(lambda places=places: self._write(removed(places), self._position))
+                await self._threads.run(lambda places=places: self._write(removed(places), None))
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -138,7 +140,11 @@ class RdfGraph:
     def _select(self, query: str) -> list[Row]:
         return rows_of(self._open(), query)
 
-    def _write(self, asking: Projecting, reached: int) -> None:
+    def _write(self, asking: Projecting, reached: int | None) -> None:
+        with self._writing:
+            self._write_alone(asking, self._position if reached is None else reached)
+
+    def _write_alone(self, asking: Projecting, reached: int) -> None:
         # Each request is one transaction: a crash between two of them writes them again.
         for request in updates(answered(asking, self._select), self._position, reached, guarded=False):
             try:
