@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyoxigraph
 
 from orion_recall.graph.questions import Row
@@ -9,12 +11,15 @@ from orion_recall.graph.questions import Row
 
 def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
     """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+    return list(each_row(store, query))
+
+
+def each_row(store: pyoxigraph.Store, query: str) -> Iterator[Row]:
+    """As `rows_of`, one by one."""
     # Asked of the store itself, not through rdflib: making rdflib terms only to take their text costs more than
     # the query does.
     solutions = store.query(query)
     assert isinstance(solutions, pyoxigraph.QuerySolutions)
     names = [variable.value for variable in solutions.variables]
-    return [
-        {name: value.value for name, value in zip(names, row, strict=True) if value is not None}
-        for row in solutions
-    ]
+    for row in solutions:
+        yield {name: value.value for name, value in zip(names, row, strict=True) if value is not None}

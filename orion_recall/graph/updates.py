@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rdflib import Literal
+from rdflib import Literal, URIRef
 
 from orion_recall.graph.operations import Operation, rendered
 from orion_recall.graph.questions import Row
 from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS
 
 _MOST_CHARACTERS = 500_000
+_CLEARED_AT_ONCE = 100_000
 _HOLDS = f"{PROJECTION.n3()} {ORION.position.n3()}"
 _IS_OF = f"{PROJECTION.n3()} {ORION.record.n3()}"
 
@@ -29,16 +30,25 @@ CARD_QUERY = (
     f"OPTIONAL {{ {PROJECTION.n3()} {_FORMAT_NAME} ?format }} }} UNION {{ {_IS_OF} ?record }} }}"
 )
 
-# Empties a graph of another format, piece by piece: again until `REMAINS_QUERY` has no row, then `FORGET` once.
-CLEAR = (
-    f"DELETE {{ GRAPH ?graph {{ ?s ?p ?o }} }} WHERE {{ {_OF_ANOTHER_FORMAT} {{ SELECT ?graph ?s ?p ?o WHERE {{ "
-    f'GRAPH ?graph {{ ?s ?p ?o }} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) }} LIMIT 100000 }} }}'
-)
-REMAINS_QUERY = (
-    f'SELECT ?graph WHERE {{ GRAPH ?graph {{ ?s ?p ?o }} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) '
-    f"{_OF_ANOTHER_FORMAT} }} LIMIT 1"
+# What a graph of another format has left: its tenants' graphs are emptied piece by piece, then it is forgotten.
+OTHERS_QUERY = (
+    f'SELECT ?graph WHERE {{ GRAPH ?graph {{}} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) {_OF_ANOTHER_FORMAT} }}'
 )
 FORGET = f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
+
+
+def count_query(graph: str) -> str:
+    """One row: how much there is in a graph."""
+    return f"SELECT (COUNT(*) AS ?count) WHERE {{ GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }} }}"
+
+
+def clear(graph: str) -> str:
+    """An update that takes a piece of a tenant's graph away, unless the whole is of this format by then."""
+    inside = f"GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }}"
+    return (
+        f"DELETE {{ {inside} }} WHERE {{ {_OF_ANOTHER_FORMAT} "
+        f"{{ SELECT ?s ?p ?o WHERE {{ {inside} }} LIMIT {_CLEARED_AT_ONCE} }} }}"
+    )
 
 
 def position_in(rows: Iterable[Row]) -> int | None:

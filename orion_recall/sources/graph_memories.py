@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.errors import SourceError
 from orion_recall.graph.questions import Node, Row, node_of
@@ -56,7 +56,7 @@ def held_query(*, after: str | None = None, limit: int | None = None) -> str:
     return f"SELECT ?memory ?version WHERE {{ {held} {bound} }}{page}"
 
 
-def versions_in(rows: Sequence[Row]) -> dict[int, int]:
+def versions_in(rows: Iterable[Row]) -> dict[int, int]:
     """Version by key, out of the rows of `held_query`."""
     try:
         return {key_of(row["memory"]): int(row["version"]) for row in rows}

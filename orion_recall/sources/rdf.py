@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 import pyoxigraph
 from rdflib.namespace import SKOS
@@ -20,7 +21,7 @@ from orion_recall.errors import SourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
 from orion_recall.graph.projection import projected, removed
 from orion_recall.graph.questions import Row
-from orion_recall.graph.rows import rows_of
+from orion_recall.graph.rows import each_row, rows_of
 from orion_recall.graph.said import Projecting, answered
 from orion_recall.graph.updates import CARD_QUERY, marks_in, position_in, updates
 from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, tenant_graph
@@ -63,6 +64,7 @@ class RdfGraph:
         self._record: str | None = None
         self._expected: str | None = None
         self._kept = KeptRows()
+        self._writing = Lock()
 
     async def open(self) -> None:
         """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken.
@@ -124,14 +126,14 @@ class RdfGraph:
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the graph holds, by key."""
-        return versions_in(await self.select(held_query()))
+        return await self._threads.run(lambda: versions_in(each_row(self._open(), held_query())))
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Take memories out with all that only they told; those that are not there are none."""
         for start in range(0, len(keys), _AT_ONCE):
             places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
             if places:
-                await self._threads.run(lambda places=places: self._write(removed(places), self._position))
+                await self._threads.run(lambda places=places: self._write(removed(places), None))
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -182,7 +184,11 @@ class RdfGraph:
     def _select(self, query: str) -> list[Row]:
         return rows_of(self._open(), query)
 
-    def _write(self, asking: Projecting, reached: int) -> None:
+    def _write(self, asking: Projecting, reached: int | None) -> None:
+        with self._writing:
+            self._write_alone(asking, self._position if reached is None else reached)
+
+    def _write_alone(self, asking: Projecting, reached: int) -> None:
         # Each request is one transaction: a crash between two of them writes them again.
         for request in updates(answered(asking, self._select), self._position, reached, guarded=False):
             try:

@@ -21,10 +21,11 @@ from orion_recall.graph.questions import Row
 from orion_recall.graph.said import Projecting
 from orion_recall.graph.updates import (
     CARD_QUERY,
-    CLEAR,
     FORGET,
-    REMAINS_QUERY,
+    OTHERS_QUERY,
     adoption,
+    clear,
+    count_query,
     marks_in,
     position_in,
     updates,
@@ -70,6 +71,8 @@ class SparqlGraph:
         self._uncertain = True
         # Whether it is a graph of this format, as last seen; one that is not is emptied before it is written to.
         self._begun = False
+        self._warned = False
+        self._writing = asyncio.Lock()
 
     @property
     def copy(self) -> str | None:
@@ -137,7 +140,7 @@ class SparqlGraph:
             return
         self._refuse_unknown()
         before = self._position
-        await self._write(projected(changes), changes[-1].position)
+        await self._write(projected(changes), before, changes[-1].position)
         if self._position == before != changes[-1].position:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} does not give back what was written: queries must "
@@ -160,10 +163,11 @@ class SparqlGraph:
 
         Nothing is taken out of a graph that is not where it was last seen.
         """
+        held = self._position
         for start in range(0, len(keys), _AT_ONCE):
             places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
             if places:
-                await self._write(removed(places), self._position)
+                await self._write(removed(places), held, held)
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -192,20 +196,21 @@ class SparqlGraph:
             why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
             raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
 
-    async def _write(self, asking: Projecting, reached: int) -> None:
-        """Ask what must be known, write, and see where the graph is then."""
-        try:
-            if not self._begun:
-                await self._empty()
-            operations = await self._answered(asking)
-            requests = updates(operations, self._position, reached, record=self._expected)
-            # Writing a few hundred memories as text takes long enough to be felt: in a thread.
-            while (request := await asyncio.to_thread(next, requests, None)) is not None:
-                await self._client.update(request)
-            await self._look()
-        except BaseException:
-            self._uncertain = True
-            raise
+    async def _write(self, asking: Projecting, held: int, reached: int) -> None:
+        """Ask what must be known, write to a graph at position `held`, and see where it is then."""
+        async with self._writing:
+            try:
+                if not self._begun:
+                    await self._empty()
+                operations = await self._answered(asking)
+                requests = updates(operations, held, reached, record=self._expected)
+                # Writing a few hundred memories as text takes long enough to be felt: in a thread.
+                while (request := await asyncio.to_thread(next, requests, None)) is not None:
+                    await self._client.update(request)
+                await self._look()
+            except BaseException:
+                self._uncertain = True
+                raise
 
     async def _answered(self, asking: Projecting) -> list[Operation]:
         """The operations at the end of a conversation with the server."""
@@ -218,9 +223,24 @@ class SparqlGraph:
 
     async def _empty(self) -> None:
         """Take out what another format has left. To a graph of this one it does nothing, however late."""
-        while await self._client.select(REMAINS_QUERY):
-            await self._client.update(CLEAR)
+        try:
+            graphs = [row["graph"] for row in await self._client.select(OTHERS_QUERY)]
+            for graph in graphs:
+                await self._empty_one(graph)
+        except (LookupError, ValueError) as error:
+            raise SourceError("the graph answers with rows that were not asked for") from error
         await self._client.update(FORGET)
+
+    async def _empty_one(self, graph: str) -> None:
+        before: int | None = None
+        while left := int((await self._client.select(count_query(graph)))[0]["count"]):
+            if before is not None and left >= before:
+                raise SourceError(
+                    f"the SPARQL server at {self._client.address} does not let go of a graph of another "
+                    "format: empty it, and it is built anew"
+                )
+            before = left
+            await self._client.update(clear(graph))
 
     async def _look(self, *, timeout_s: float | None = None) -> None:
         """Read position and mark from the server; AnotherRecordsCopy when they are another record's."""
@@ -233,7 +253,8 @@ class SparqlGraph:
                 f"the SPARQL server at {self._client.address} holds a position that is no number: its graph was "
                 "not written by orion-recall"
             ) from error
-        if found is None and any("position" in row for row in rows):
+        if found is None and any("position" in row for row in rows) and not self._warned:
+            self._warned = True
             log.warning(
                 "the graph at %s is of another format: it is built anew from the record", self._client.address
             )
@@ -257,3 +278,5 @@ def _step(asking: Projecting, rows: Sequence[Row] | None) -> str | list[Operatio
         return next(asking) if rows is None else asking.send(rows)
     except StopIteration as end:
         return end.value
+    except (LookupError, ValueError) as error:
+        raise SourceError("the graph answers with rows that were not asked for") from error

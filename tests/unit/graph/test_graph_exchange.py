@@ -82,8 +82,12 @@ async def test_turtle_holds_one_tenant(tmp_path: Path):
 
 
 async def test_pages_cut_nothing_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    reading = Reading(*(memory(f"m{n}", f"Ana meets Bo{n}.", entities=[f"Bo{n}"]) for n in range(25)))
+    reading = Reading(*(memory(f"m{n}", f"Ana knows Bo{n}.", entities=[f"Bo{n}"]) for n in range(25)))
+    whole = await csv_of(reading, tmp_path)
     monkeypatch.setattr("orion_recall.graph.pages.NODES_AT_ONCE", 4)
+    monkeypatch.setattr("orion_recall.graph.pages.ENDS_AT_ONCE", 3)
+    assert await csv_of(reading, tmp_path) == whole
+    assert len(whole[1]) == 25
     file = await exported(reading, tmp_path, "jsonld", "g.jsonld")
     again = pyoxigraph.Store()
     again.load(path=str(file))

@@ -9,10 +9,19 @@ import pytest
 from graph_samples import apply, changes, memory, positions, select
 
 from orion_recall.graph.operations import Operation
-from orion_recall.graph.updates import CARD_QUERY, CLEAR, FORGET, REMAINS_QUERY, position_in, updates
+from orion_recall.graph.updates import (
+    CARD_QUERY,
+    FORGET,
+    OTHERS_QUERY,
+    clear,
+    count_query,
+    position_in,
+    updates,
+)
 from orion_recall.graph.vocabulary import ORION, memory_iri, memory_triples, tenant_graph
 
 GRAPH = tenant_graph("acme")
+GRAPH_NAME = str(GRAPH)
 
 
 def test_changes_and_position_are_written_once_the_graph_is_where_it_should_be():
@@ -70,9 +79,10 @@ def test_a_graph_of_another_format_has_no_position_and_is_emptied_of_tenants_alo
         "GRAPH <urn:orion:tenant:acme> { <urn:a> <urn:p> 1 } GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
     )
     assert position_in(select(store, CARD_QUERY)) is None
-    assert select(store, REMAINS_QUERY) == [{"graph": "urn:orion:tenant:acme"}]
-    store.update(CLEAR)
-    assert select(store, REMAINS_QUERY) == []
+    assert select(store, OTHERS_QUERY) == [{"graph": GRAPH_NAME}]
+    assert select(store, count_query(GRAPH_NAME)) == [{"count": "1"}]
+    store.update(clear(GRAPH_NAME))
+    assert select(store, count_query(GRAPH_NAME)) == [{"count": "0"}]
     store.update(FORGET)
     assert {quad.subject.value for quad in store if isinstance(quad.subject, pyoxigraph.NamedNode)} == {
         "urn:theirs", "urn:a",
@@ -85,7 +95,7 @@ def test_clearing_does_nothing_to_a_graph_of_this_format():
     store = pyoxigraph.Store()
     apply(store, changes(memory("a")), 0)
     whole = set(store)
-    assert select(store, REMAINS_QUERY) == []
-    store.update(CLEAR)
+    assert select(store, OTHERS_QUERY) == []
+    store.update(clear(GRAPH_NAME))
     store.update(FORGET)
     assert set(store) == whole

@@ -10,8 +10,9 @@ import pytest
 from source_samples import changes, key, memory, request
 
 from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.operations import Operation
 from orion_recall.graph.projection import projected
-from orion_recall.graph.said import answered
+from orion_recall.graph.said import Projecting, answered
 from orion_recall.graph.updates import CARD_QUERY, updates
 from orion_recall.graph.vocabulary import ORION
 from orion_recall.sources.rdf import RdfSource
@@ -131,6 +132,43 @@ async def test_a_graph_of_another_format_is_emptied_and_written_anew(
     assert {name for name, *_ in await everything(graph)} == {"urn:orion:tenant:acme", "urn:theirs"}
 
 
+async def test_a_graph_that_cannot_be_emptied_is_an_error_and_not_an_endless_loop():
+    def told(asked: Asked) -> Answer:
+        rows = [{"count": "5"}] if "COUNT" in asked.body.decode() else [{"graph": "urn:orion:tenant:a"}]
+        bindings = [] if POSITION in asked.body.decode() else rows
+        shaped = [{name: {"type": "literal", "value": value} for name, value in row.items()} for row in bindings]
+        body = json.dumps({"head": {"vars": ["count", "graph"]}, "results": {"bindings": shaped}}).encode()
+        return Answer(media_type="application/sparql-results+json", body=body)
+
+    async with answering(told) as stand_in:
+        graph = graph_at(f"{stand_in.url}/query")
+        await graph.open()
+        with pytest.raises(SourceError, match="does not let go of a graph of another format"):
+            await graph.apply(changes(*ALL))
+        await graph.close()
+
+
+async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_graph_back(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph, monkeypatch: pytest.MonkeyPatch
+):
+    other = graph_at(empty_oxigraph.url)
+    await other.open()
+    answered_by = SparqlGraph._answered  # pyright: ignore[reportPrivateUsage]
+
+    async def overtaken(self: SparqlGraph, asking: Projecting) -> list[Operation]:
+        operations = await answered_by(self, asking)
+        if self is graph:
+            await other.apply(changes(*ALL))
+            await graph.open()  # as a search does that looks where the graph is
+        return operations
+
+    monkeypatch.setattr(SparqlGraph, "_answered", overtaken)
+    await graph.apply(changes(*ALL[:2]))
+    assert await positions(graph) == ["6"]
+    assert (graph.position, len(await graph.held())) == (6, 6)
+    await other.close()
+
+
 async def test_what_is_held_is_read_in_pages(graph: SparqlGraph, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("orion_recall.sources.sparql._PAGE", 4)
     await graph.apply(changes(*ALL))
@@ -225,6 +263,8 @@ async def test_rows_that_were_not_asked_for_are_a_source_error(row: dict[str, st
         await graph.open()
         with pytest.raises(SourceError, match="rows that were not asked for"):
             await graph.fetch([1])
+        with pytest.raises(SourceError, match="rows that were not asked for"):
+            await graph.held()
         with pytest.raises(SourceError, match="rows that were not asked for"):
             await RdfSource(graph, OneName()).search(request("Aurora"))
         await graph.close()
