@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.mapped_stores import open_mapped
 from orion_recall.mappings import load_mappings
 from orion_recall.models.chosen import open_embedder, open_reranker
@@ -24,6 +24,7 @@ from orion_recall.recall.pipeline import Sources
 from orion_recall.recall.search import StandIn
 from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.graph_reader import sparql_server
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
@@ -32,7 +33,7 @@ from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.sources.sparql import SparqlGraph
-from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
+from orion_recall.sources.sparql_client import SparqlClient
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
@@ -110,19 +111,8 @@ def _index(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> Mem
 
 
 def _graph(settings: Settings) -> MemoryGraph:
-    if settings.sparql_url is None:
-        for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
-            if getattr(settings, name) is not None:
-                raise SettingsError(f"ORION_{name.upper()} is set and ORION_SPARQL_URL is not: set both or neither")
-        return RdfGraph(settings.data_dir / "graph")
-    server = SparqlServer(
-        url=settings.sparql_url,
-        update_url=settings.sparql_update_url,
-        user=settings.sparql_user,
-        password=settings.sparql_password,
-        token=settings.sparql_token,
-    )
-    return SparqlGraph(SparqlClient(server))
+    server = sparql_server(settings)
+    return RdfGraph(settings.data_dir / "graph") if server is None else SparqlGraph(SparqlClient(server))
 
 
 async def _usable(part: P, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:

@@ -22,6 +22,7 @@ from orion_recall.cli.output import print_error
 from orion_recall.errors import (
     EngineError,
     EvaluationError,
+    GraphQueryError,
     ImportFileError,
     InvalidMessage,
     OrionError,
@@ -43,6 +44,7 @@ COMMANDS = {
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the stores of others: every mapping against the live store, with a sample item.",
+    "graph": "Ask the graph that the memories make, and draw it.",
     "memory": "Build copies of the record anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
@@ -51,7 +53,9 @@ COMMANDS = {
 }
 # `import` is a word of Python's, and `eval` a function.
 _MODULES = {"import": "import_memories", "eval": "evaluate"}
-_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage)
+_WRONG_USE = (
+    SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage, GraphQueryError,
+)  # fmt: skip
 
 
 class LazyGroup(typer.core.TyperGroup):

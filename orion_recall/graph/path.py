@@ -154,7 +154,7 @@ class _Search:
         self._bounds, self._costs = bounds, costs
         self._edges: dict[tuple[str, int], list[Edge]] = {}
         self._near: frozenset[str] | None = None
-        self._at_target: dict[str, list[Edge]] = {}
+        self._towards: dict[str, list[Edge]] = {}
         self._fits: list[dict[str, tuple[float, bool]]] = []
         self._names: dict[str, str] = {}
         self.found: list[_Reached] = []
@@ -224,15 +224,18 @@ class _Search:
         return all(self._fits)
 
     async def _know_the_target(self, target: str) -> None:
-        """The target's own edges: a hub on the way need not show the one that leads there."""
+        """The edges of the target and of what is beside it: a hub on the way need not show the one that leads there."""
         limit = self._bounds.edges
         edges = (await self._graph.edges([target], limit=limit + 1))[target]
+        near = dict.fromkeys(edge.other(target) for edge in edges)
         if len(edges) > limit:
             self.cut.add(target)
         else:
-            self._near = frozenset(edge.other(target) for edge in edges)
-        for edge in edges:
-            self._at_target.setdefault(edge.other(target), []).append(edge)
+            self._near = frozenset(near)
+        beside = await self._graph.edges(list(near)[:limit], limit=limit + 1) if self._bounds.max_hops > 1 else {}
+        for node, more in ((target, edges), *beside.items()):
+            for edge in more:
+                self._towards.setdefault(edge.other(node), []).append(edge)
 
     async def _edges_at(self, at: _Reached, heap: Sequence[tuple[float, int, _Reached]]) -> list[Edge]:
         """The node's edges; read together with those of the nodes that are likely to be next."""
@@ -260,7 +263,7 @@ class _Search:
         for node, edges in read.items():
             if len(edges) > limit:
                 self.cut.add(node)
-            known = {edge.iri: edge for edge in (*edges, *self._at_target.get(node, ()))}
+            known = {edge.iri: edge for edge in (*edges, *self._towards.get(node, ()))}
             self._edges[node, layer] = list(known.values())
 
     def _gone(self, at: _Reached, edge: Edge) -> _Reached | None:

@@ -133,6 +133,18 @@ class TenantGraph:
                 found[entity] = min(label, found.get(entity, label))
         return found
 
+    async def speakers(self, entities: Sequence[str]) -> frozenset[str]:
+        """Which of the entities speak in memories."""
+        found: set[str] = set()
+        for start in range(0, len(entities), _AT_ONCE):
+            batch = entities[start : start + _AT_ONCE]
+            parts = (
+                f'{{ SELECT ("{place}" AS ?place) WHERE {{ ?memory {ORION.spokenBy.n3()} {URIRef(entity).n3()} }} LIMIT 1 }}'
+                for place, entity in enumerate(batch)
+            )
+            found.update(batch[int(_of(row, "place"))] for row in await self.rows(" UNION ".join(parts)))
+        return frozenset(found)
+
     async def relations(self) -> dict[str, str]:
         """The names of the relations that the graph has, by their IRIs; 5,000 of them at most."""
         rows = await self.rows(

@@ -1,0 +1,191 @@
+"""Reading the graph from another process than the worker's: for commands.
+
+With a server's address the server is asked. Without one the embedded store is opened for reading only, which its
+writer does not notice: what is read is the graph as it stood when it was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pyoxigraph
+from rdflib import URIRef
+
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.settings import Settings
+from orion_recall.sources.engine_threads import translated
+from orion_recall.sources.graph_memories import Row
+from orion_recall.sources.sparql_client import Form, SparqlClient, SparqlServer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The answer to a query of any form: rows of `columns`, an ASK's truth, or statements (s, p, o) as text.
+
+    Values are as N-Triples writes them when `terms` were asked for. `truncated` when there was more than was wanted.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str | None, ...], ...] = ()
+    truth: bool | None = None
+    truncated: bool = False
+
+
+class GraphReader(Protocol):
+    """A graph that can be read and not written."""
+
+    async def select(self, query: str) -> Sequence[Row]: ...
+
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+        """A query of any reading form, over one named graph alone, or (None) over all that there is."""
+        ...
+
+
+def sparql_server(settings: Settings) -> SparqlServer | None:
+    """The server that the settings name, None for the embedded graph; SettingsError for half an address."""
+    if settings.sparql_url is None:
+        for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
+            if getattr(settings, name) is not None:
+                raise SettingsError(f"ORION_{name.upper()} is set and ORION_SPARQL_URL is not: set both or neither")
+        return None
+    return SparqlServer(
+        url=settings.sparql_url,
+        update_url=settings.sparql_update_url,
+        user=settings.sparql_user,
+        password=settings.sparql_password,
+        token=settings.sparql_token,
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGenerator[GraphReader]:
+    """The graph on the server, else in the data folder; SourceError when there is none.
+
+    What it is asked for is given up after `timeout_s` seconds: TransientSourceError.
+    """
+    server = sparql_server(settings)
+    if server is not None:
+        client = SparqlClient(server, query_timeout_s=timeout_s)
+        try:
+            yield _ServerReader(client)
+        finally:
+            await client.close()
+        return
+    yield _FolderReader(await _in_a_thread(lambda: _opened(settings.data_dir / "graph"), timeout_s), timeout_s)
+
+
+def _opened(folder: Path) -> pyoxigraph.Store:
+    if not (folder / "store" / "CURRENT").is_file():
+        raise SourceError(
+            f"there is no graph in {folder}: start `orion-recall up`, name its data folder with --data, or set "
+            "ORION_SPARQL_URL"
+        )
+    try:
+        return pyoxigraph.Store.read_only(str(folder / "store"))
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
+
+
+class _ServerReader:
+    def __init__(self, client: SparqlClient) -> None:
+        self._client = client
+
+    async def select(self, query: str) -> Sequence[Row]:
+        return await self._client.select(query)
+
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+        result = await self._client.answer(query, form, graph=None if graph is None else str(graph))
+        if form == "ASK":
+            return Answered(truth=bool(result.askAnswer))
+        if form in ("CONSTRUCT", "DESCRIBE"):
+            triples = sorted(tuple(term.n3() for term in triple) for triple in result.graph or ())
+            return Answered(columns=_TRIPLE, rows=tuple(triples[:limit]), truncated=len(triples) > limit)
+        columns = tuple(str(name) for name in result.vars or ())
+        found: list[tuple[str | None, ...]] = [
+            tuple(None if (value := row.get(name)) is None else str(value) for name in result.vars or ())
+            for row in result.bindings[: limit + 1]
+        ]
+        return Answered(columns=columns, rows=tuple(found[:limit]), truncated=len(found) > limit)
+
+
+_TRIPLE = ("subject", "predicate", "object")
+
+
+class _FolderReader:
+    def __init__(self, store: pyoxigraph.Store, timeout_s: float) -> None:
+        self._store, self._timeout_s = store, timeout_s
+
+    async def select(self, query: str) -> Sequence[Row]:
+        return await _in_a_thread(lambda: self._rows(query), self._timeout_s)
+
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+        return await _in_a_thread(lambda: self._answer(query, graph, limit), self._timeout_s)
+
+    def _rows(self, query: str) -> Sequence[Row]:
+        solutions = self._store.query(query)
+        assert isinstance(solutions, pyoxigraph.QuerySolutions)
+        names = [variable.value for variable in solutions.variables]
+        return [
+            {name: _text(value) for name, value in zip(names, row, strict=True) if value is not None}
+            for row in solutions
+        ]
+
+    def _answer(self, query: str, graph: URIRef | None, limit: int) -> Answered:
+        # The data set that is given here holds, whatever FROM a query has.
+        only = None if graph is None else [pyoxigraph.NamedNode(str(graph))]
+        found = self._store.query(query, default_graph=only, named_graphs=only)
+        if isinstance(found, pyoxigraph.QueryBoolean):
+            return Answered(truth=bool(found))
+        columns, rows = _TRIPLE, list[tuple[str | None, ...]]()
+        if isinstance(found, pyoxigraph.QuerySolutions):
+            columns = tuple(variable.value for variable in found.variables)
+        for one in found:
+            if len(rows) == limit:
+                return Answered(columns=columns, rows=tuple(rows), truncated=True)
+            if isinstance(one, pyoxigraph.Triple):
+                rows.append((str(one.subject), str(one.predicate), str(one.object)))
+            else:
+                rows.append(tuple(None if value is None else _text(value) for value in one))
+        return Answered(columns=columns, rows=tuple(rows))
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, pyoxigraph.Triple | pyoxigraph.BlankNode) else value.value
+
+
+async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
+    """What `work` gives. Nothing can stop the engine in the middle of a query: the thread is left to end with the process."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(value)  # pyright: ignore[reportArgumentType]
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = translated("the graph", work)
+        except SourceError as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, value, failure)
+
+    threading.Thread(target=run, name="graph-reader", daemon=True).start()
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await done
+    except TimeoutError as error:
+        raise TransientSourceError(f"the graph gave no answer within {timeout_s:g} s") from error
