@@ -1,4 +1,4 @@
-"""`orion-recall graph`: the graph that the memories make, asked and drawn. Each subcommand is in a file of its own."""
+"""`orion-recall graph`: the graph that the memories make, asked and drawn. A subcommand is a file."""
 
 from __future__ import annotations
 

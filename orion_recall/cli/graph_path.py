@@ -28,8 +28,12 @@ _WITH_VIA = 3
 
 def show_path(
     source: Annotated[str, typer.Argument(metavar="A", help="Where it begins: an entity's name.")],
-    target: Annotated[str | None, typer.Argument(metavar="[B]", help="Where it ends; open when --via is given.")] = None,
-    via: Annotated[str | None, typer.Option("--via", help="Relations to go along, in order: sister,employer.")] = None,
+    target: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="Where it ends; open when --via is given.")
+    ] = None,
+    via: Annotated[
+        str | None, typer.Option("--via", help="Relations to go along, in order: sister,employer.")
+    ] = None,
     max_hops: Annotated[int, typer.Option("--max-hops", min=1, max=8, help="Edges at most.")] = 4,
     tenant: TenantOption = None,
     timeout: TimeOut = 5.0,
@@ -38,8 +42,8 @@ def show_path(
 ) -> int:
     """The way from one entity to another, or along a chain of relations, with its evidence.
 
-    Ways of few hops are preferred, then those that many and recent memories tell of and that do not lead through what
-    everything is linked to. With --via up to three ends are shown, the best first.
+    Ways of few hops are preferred, then those that many and recent memories tell of, and that do not lead through
+    what everything is linked to. With --via up to three ends are shown, the best first.
 
     Example: `orion-recall graph path Ana --via sister,employer`
     """
@@ -77,10 +81,15 @@ def _show(way: Way) -> None:
     for step in way.steps:
         parts = ", ".join(f"{name} {part:.2f}" for name, part in step.cost.items() if part)
         seen = f", last {_day(step.seen)}" if step.seen is not None else ""
-        out.print(Text(f"  {visible(step.text)}"), Text(f"({step.weight:g}x{seen}; {parts})", style="dim"), soft_wrap=True)
+        out.print(
+            Text(f"  {visible(step.text)}"), Text(f"({step.weight:g}x{seen}; {parts})", style="dim"), soft_wrap=True
+        )
         for memory in step.memories:
             when = f" {_day(memory.ts)}" if memory.ts is not None else ""
-            out.print(Text(visible(f"    [{memory.id}{when}] {' '.join(memory.text.split())[:160]}"), style="dim"), soft_wrap=True)
+            out.print(
+                Text(visible(f"    [{memory.id}{when}] {' '.join(memory.text.split())[:160]}"), style="dim"),
+                soft_wrap=True,
+            )
 
 
 def _day(moment: float) -> str:

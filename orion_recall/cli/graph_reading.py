@@ -17,15 +17,11 @@ from orion_recall.settings import Settings
 from orion_recall.sources.graph_reader import GraphReader, open_graph_reader
 
 T = TypeVar("T")
-TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="Whose graph (default: ORION_DEFAULT_TENANT).")
-]
+TenantOption = Annotated[str | None, typer.Option("--tenant", help="Whose graph (default: ORION_DEFAULT_TENANT).")]
 TimeOut = Annotated[float, typer.Option("--timeout", min=0.1, max=600, help="Seconds after which it is given up.")]
 
 
-def with_graph(
-    data: Path | None, timeout_s: float, work: Callable[[GraphReader, Settings], Awaitable[T]]
-) -> T:
+def with_graph(data: Path | None, timeout_s: float, work: Callable[[GraphReader, Settings], Awaitable[T]]) -> T:
     """What `work` gives, with the graph that the environment names open for reading."""
     settings = find(data)
 

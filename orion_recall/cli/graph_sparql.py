@@ -32,7 +32,7 @@ def run_sparql(
 ) -> None:
     """What a query of yours gives, over one tenant's graph; nothing is written, and no other server is asked.
 
-    The tenant's graph is the default graph, and the only named one. CONSTRUCT and DESCRIBE are printed as N-Triples.
+    The tenant's graph is the default graph, and the only named one. CONSTRUCT and DESCRIBE give N-Triples.
 
     Example: `orion-recall graph sparql "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text }" --limit 5`
     """

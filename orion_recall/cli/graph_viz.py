@@ -46,10 +46,12 @@ def write_picture(
                 unique = list(dict.fromkeys(found))
                 return await part_around(graph, whose, unique, max_nodes=max_nodes, hops=hops), whose
         except TimeoutError as error:
-            raise TransientSourceError(f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time") from error
+            raise TransientSourceError(
+                f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time"
+            ) from error
 
     part, whose = with_graph(data, timeout, gather)
-    title = f"What {', '.join(entities)} hang together with" if entities else f"The graph of {whose}"
+    title = f"Around {', '.join(entities)}" if entities else f"The graph of {whose}"
     _write(out, page(part, title=title))
     told = {"file": str(out), "entities": len(part.nodes), "edges": len(part.edges), "cut": part.cut}
     if as_json:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.cypher import comparisons, parse
+from orion_recall.graph.cypher import parse
 from orion_recall.graph.cypher_sparql import Column, Compiled, Known, compile_query
+from orion_recall.graph.cypher_tree import comparisons
 from orion_recall.graph.reading import Asked, TenantGraph
 from orion_recall.graph.similar import SimilarEntities
 
@@ -19,7 +20,7 @@ Cell = str | float | None | Mapping[str, str | float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Rows, each with a cell a column; a whole entity, memory or relation is a mapping. `sparql` is what was asked."""
+    """Rows with a cell a column; a whole entity, memory or relation is a mapping. `sparql`: what was asked."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -60,7 +61,9 @@ def _answer(compiled: Compiled, rows: Sequence[Mapping[str, str]]) -> Answer:
     try:
         cells = tuple(tuple(_cell(column, row) for column in compiled.columns) for row in rows)
     except ValueError as error:
-        raise SourceError("the graph holds text where a number belongs: it was not written by orion-recall") from error
+        raise SourceError(
+            "the graph holds text where a number belongs: it was not written by orion-recall"
+        ) from error
     return Answer(columns=tuple(column.name for column in compiled.columns), rows=cells, sparql=compiled.sparql)
 
 

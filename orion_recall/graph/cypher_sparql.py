@@ -1,14 +1,14 @@
 """A Cypher tree as one bounded SPARQL SELECT.
 
-The matches first: every way in which hops of one to three can be gone is a branch with nothing but plain patterns and
-conditions; there are no property paths, and a limit stands on the branches together. Around them what is returned:
+The matches first: every way in which hops of one to three can be gone is a branch with nothing but plain patterns
+and conditions; no path is of any length, and a limit stands on the branches together. Around them what is returned:
 properties, counts, order. Names and values enter as rdflib terms only, variables under names made here.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -18,8 +18,27 @@ from rdflib import Literal as Term
 from rdflib import URIRef
 from rdflib.namespace import RDF, SKOS
 
-from orion_recall.errors import GraphQueryError
-from orion_recall.graph.cypher import AllOf, AnyOf, At, Chain, Comparison, Condition, Item, Node, Query, Relation, Word
+from orion_recall.graph.cypher_meaning import (
+    ALSO,
+    LABEL,
+    LINKS,
+    PROPERTIES,
+    SHOWN,
+    SORTED_BY,
+    Meaning,
+)
+from orion_recall.graph.cypher_tree import (
+    AllOf,
+    AnyOf,
+    Chain,
+    Comparison,
+    Condition,
+    Item,
+    Node,
+    Query,
+    Relation,
+    Word,
+)
 from orion_recall.graph.kinds import KINDS, telling
 from orion_recall.graph.relation_words import folded
 from orion_recall.graph.terms import written
@@ -27,35 +46,6 @@ from orion_recall.graph.vocabulary import ORION
 
 MOST_MATCHES = 100_000
 _MOST_BRANCHES = 12
-Kind = Literal["entity", "memory", "relation"]
-
-LABELS = ("Memory", "Entity", "Speaker", *KINDS)
-_LINKS = {
-    "MENTIONS": ("mentions", "entity"),
-    "SPOKEN_BY": ("spokenBy", "entity"),
-    "NEXT": ("next", "memory"),
-    "REFERS_TO": ("refersTo", "memory"),
-}
-_LABEL, _ALSO = SKOS.prefLabel.n3(), SKOS.altLabel.n3()
-# Property: (its predicate, whether it is a number).
-PROPERTIES: Mapping[Kind, Mapping[str, tuple[str, bool]]] = {
-    "entity": {"name": (_LABEL, False)},
-    "memory": {
-        "id": (ORION.id.n3(), False), "kind": (ORION.kind.n3(), False), "text": (ORION.content.n3(), False),
-        "speaker": (ORION.speaker.n3(), False), "ts": (ORION.occurred.n3(), True), "title": (ORION.title.n3(), False),
-        "session": (ORION.session.n3(), False), "user": (ORION.user.n3(), False), "uri": (ORION.uri.n3(), False),
-        "tag": (ORION.tag.n3(), False),
-    },
-    "relation": {
-        "name": (_LABEL, False), "text": (ORION.text.n3(), False), "weight": (ORION.weight.n3(), True),
-        "firstSeen": (ORION.firstSeen.n3(), True), "lastSeen": (ORION.lastSeen.n3(), True),
-    },
-}  # fmt: skip
-# What is shown of a whole thing, and what it is sorted by.
-SHOWN: Mapping[Kind, tuple[str, ...]] = {
-    "entity": ("name",), "memory": ("id", "kind", "text", "speaker", "ts"), "relation": ("name", "text", "weight"),
-}  # fmt: skip
-_SORTED_BY: Mapping[Kind, str] = {"entity": "name", "memory": "ts", "relation": "weight"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +59,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One returned thing: where its parts stand in the rows. `parts` is property -> (SPARQL variable, is a number)."""
+    """One returned thing and where it stands in the rows. `parts`: property -> (SPARQL variable, is a number)."""
 
     name: str
     kind: Literal["entity", "memory", "relation", "property", "count"]
@@ -92,114 +82,9 @@ def compile_query(query: Query, graph: URIRef, known: Known) -> Compiled:
 class _Compiler:
     def __init__(self, query: Query, graph: URIRef, known: Known) -> None:
         self._query, self._graph, self._known = query, graph, known
-        self._kinds: dict[str, Kind] = {}
+        self._meaning = Meaning(query)
         self._numbers: dict[str, int] = {}
-        self._several: set[str] = set()
-        self._links: set[str] = set()
         self._fresh = itertools.count()
-        self._find_kinds()
-
-    def _wrong(self, message: str, at: At) -> GraphQueryError:
-        return GraphQueryError(message, text=self._query.text, line=at.line, column=at.column)
-
-    # -- what the variables stand for
-
-    def _find_kinds(self) -> None:
-        relations = [
-            (left, relation, right)
-            for chain in self._query.chains
-            for left, relation, right in zip(chain.nodes, chain.relations, chain.nodes[1:], strict=False)
-        ]
-        for chain in self._query.chains:
-            for node in chain.nodes:
-                if node.label is not None:
-                    self._check_label(node.label)
-                    self._is(node.variable, "memory" if node.label.text == "Memory" else "entity", node.at)
-        for left, relation, right in relations:
-            self._kind_by_types(left, relation, right)
-        changed = True
-        while changed:
-            before = len(self._kinds)
-            for left, relation, right in relations:
-                self._kind_beside_memories(left, relation, right)
-            changed = len(self._kinds) > before
-        for chain in self._query.chains:
-            for node in chain.nodes:
-                self._kinds.setdefault(node.variable, "entity")
-        seen: set[str] = set()
-        for left, relation, right in relations:
-            self._check_relation(left, relation, right)
-            if relation.variable in seen or relation.variable in (node.variable for chain in self._query.chains for node in chain.nodes):
-                raise self._wrong(f"{relation.variable} stands for two things", relation.at)
-            seen.add(relation.variable)
-            self._kinds[relation.variable] = "relation"
-            if relation.high > 1:
-                self._several.add(relation.variable)
-            if self._link_names(left, relation, right):
-                self._links.add(relation.variable)
-
-    def _is(self, variable: str, kind: Kind, at: At) -> None:
-        before = self._kinds.setdefault(variable, kind)
-        if before != kind:
-            raise self._wrong(f"{_shown(variable)} would be both {_article(before)} and {_article(kind)}", at)
-
-    def _check_label(self, label: Word) -> None:
-        if label.text not in LABELS:
-            close = get_close_matches(label.text.capitalize(), LABELS, 1)
-            hint = f" (did you mean {close[0]}?)" if close else ""
-            raise self._wrong(f"there is no label {label.text}{hint}: there are {', '.join(LABELS)}", label.at)
-
-    def _kind_by_types(self, left: Node, relation: Relation, right: Node) -> None:
-        links = [word for word in relation.types if word.text.upper() in _LINKS]
-        if not links:
-            return
-        if len(links) < len(relation.types):
-            raise self._wrong("memories' own edges and relations between entities do not mix", relation.types[0].at)
-        ends = {_LINKS[word.text.upper()][1] for word in links}
-        if ends == {"memory"}:
-            self._is(left.variable, "memory", relation.at)
-            self._is(right.variable, "memory", relation.at)
-        elif len(ends) == 1 and relation.direction != "either":
-            memory, entity = (left, right) if relation.direction == "right" else (right, left)
-            self._is(memory.variable, "memory", relation.at)
-            self._is(entity.variable, "entity", relation.at)
-
-    def _kind_beside_memories(self, left: Node, relation: Relation, right: Node) -> None:
-        """What is linked to a memory by anything is an entity, unless it is told to be a memory."""
-        for one, other in ((left, right), (right, left)):
-            if self._kinds.get(one.variable) == "memory" and other.variable not in self._kinds:
-                self._kinds[other.variable] = "entity"
-
-    def _check_relation(self, left: Node, relation: Relation, right: Node) -> None:
-        kinds = {self._kinds[left.variable], self._kinds[right.variable]}
-        links = [word for word in relation.types if word.text.upper() in _LINKS]
-        if not links and relation.types and "memory" in kinds:
-            word = relation.types[0]
-            raise self._wrong(f"a memory's edges are {', '.join(_LINKS)}, not {word.text}", word.at)
-        if links and "memory" not in kinds:
-            raise self._wrong("give the arrow, or an end the label Memory: such edges begin at memories", relation.at)
-        wanted = self._link_names(left, relation, right)
-        for word in links:
-            if word.text.upper() not in wanted:
-                raise self._wrong(f"{word.text} does not lead from {_article('memory')} to that", word.at)
-        if relation.high > 1 and kinds == {"memory", "entity"}:
-            raise self._wrong("between a memory and an entity there is one hop", relation.at)
-        if wanted and relation.named:
-            raise self._wrong("a memory's own edges have nothing to tell: leave out the name", relation.at)
-
-    def _link_names(self, left: Node, relation: Relation, right: Node) -> tuple[str, ...]:
-        """The memories' own edges that the relation may be; none when it is one between entities."""
-        ends = (self._kinds[left.variable], self._kinds[right.variable])
-        if "memory" not in ends:
-            return ()
-        other = "memory" if ends == ("memory", "memory") else "entity"
-        if other == "entity" and relation.direction != "either":
-            begins = ends[0] if relation.direction == "right" else ends[1]
-            if begins != "memory":
-                raise self._wrong("such an edge leads from the memory to the entity: turn the arrow", relation.at)
-        possible = tuple(name for name, (_, end) in _LINKS.items() if end == other)
-        asked = {word.text.upper() for word in relation.types}
-        return tuple(name for name in possible if not asked or name in asked)
 
     # -- variables
 
@@ -210,23 +95,6 @@ class _Compiler:
     def _new(self) -> str:
         return f"?x{next(self._fresh)}"
 
-    def _kind(self, variable: str, at: At) -> Kind:
-        if variable not in self._kinds or variable.startswith("#"):
-            names = sorted(name for name in self._kinds if not name.startswith("#"))
-            raise self._wrong(f"there is no {variable} in MATCH: there are {', '.join(names) or 'none'}", at)
-        if variable in self._several:
-            raise self._wrong(f"{variable} is several relations: only one of one hop can be asked for", at)
-        return self._kinds[variable]
-
-    def _property(self, variable: str, name: str, at: At) -> tuple[Kind, str, bool]:
-        kind = self._kind(variable, at) if not variable.startswith("#") else self._kinds[variable]
-        if variable.startswith("#") and variable in self._several:
-            raise self._wrong("relations of several hops have no properties to compare", at)
-        if name not in PROPERTIES[kind]:
-            raise self._wrong(f"{_article(kind)} has no {name}: it has {', '.join(PROPERTIES[kind])}", at)
-        predicate, is_number = PROPERTIES[kind][name]
-        return kind, predicate, is_number
-
     # -- the matches
 
     def _branches(self) -> list[str]:
@@ -235,7 +103,7 @@ class _Compiler:
             itertools.product(*(range(one.low, one.high + 1) for one in relations)), _MOST_BRANCHES + 1
         ))  # fmt: skip
         if len(ways) > _MOST_BRANCHES:
-            raise self._wrong("so many hops of several lengths are too many ways together", relations[0].at)
+            raise self._meaning.wrong("so many hops of several lengths are too many ways together", relations[0].at)
         fixed = self._fixed()
         conditions = self._conditions()
         return [f"{{ {fixed}{self._way(way)}{conditions} }}" for way in ways]
@@ -247,14 +115,12 @@ class _Compiler:
         for chain in self._query.chains:
             for left, relation, right in zip(chain.nodes, chain.relations, chain.nodes[1:], strict=False):
                 parts.append(self._hops(left, relation, right, next(lengths_left), edges))
-        parts.extend(
-            f"FILTER({one} != {other}) " for place, one in enumerate(edges) for other in edges[:place]
-        )
+        parts.extend(f"FILTER({one} != {other}) " for place, one in enumerate(edges) for other in edges[:place])
         return "".join(parts)
 
     def _hops(self, left: Node, relation: Relation, right: Node, length: int, edges: list[str]) -> str:
         ends = [self._var(left.variable), *(self._new() for _ in range(length - 1)), self._var(right.variable)]
-        links = self._link_names(left, relation, right)
+        links = self._meaning.link_names(left, relation, right)
         told: list[str] = []
         for start, end in itertools.pairwise(ends):
             if links:
@@ -273,12 +139,12 @@ class _Compiler:
         return "".join(told)
 
     def _link(self, start: str, end: str, links: Sequence[str], left: Node, relation: Relation) -> str:
-        predicates = [ORION[_LINKS[name][0]].n3() for name in links]
+        predicates = [ORION[LINKS[name][0]].n3() for name in links]
         backwards = relation.direction == "left" or (
-            relation.direction == "either" and self._kinds[left.variable] == "entity"
+            relation.direction == "either" and self._meaning.kinds[left.variable] == "entity"
         )
         first, second = (end, start) if backwards else (start, end)
-        undirected = relation.direction == "either" and _LINKS[links[0]][1] == "memory"
+        undirected = relation.direction == "either" and LINKS[links[0]][1] == "memory"
         if len(predicates) == 1 and not undirected:
             return f"{first} {predicates[0]} {second} . "
         ways = [*predicates, *(f"^{one}" for one in predicates if undirected)]
@@ -290,12 +156,12 @@ class _Compiler:
             wanted = folded(word.text)
             found = [iri for iri, name in self._known.relations.items() if folded(name) == wanted]
             if not found:
-                raise self._wrong(self._no_relation(word.text), word.at)
+                raise self._meaning.wrong(self._no_relation(word.text), word.at)
             iris.update(dict.fromkeys(found))
         if len(iris) == 1:
             return f"{edge} {RDF.predicate.n3()} {URIRef(next(iter(iris))).n3()} . "
-        kind = self._new()
-        return f"{edge} {RDF.predicate.n3()} {kind} . FILTER({kind} IN ({', '.join(URIRef(one).n3() for one in iris)})) "
+        kind, kinds = self._new(), ", ".join(URIRef(one).n3() for one in iris)
+        return f"{edge} {RDF.predicate.n3()} {kind} . FILTER({kind} IN ({kinds})) "
 
     def _no_relation(self, name: str) -> str:
         names = sorted({folded(one) for one in self._known.relations.values()})
@@ -314,17 +180,21 @@ class _Compiler:
                 values = " ".join(URIRef(iri).n3() for iri in candidates)
                 parts.append(f"VALUES {self._var(condition.variable)} {{ {values} }} ")
             elif condition.operator == "=" and isinstance(condition.value, str):
-                kind, predicate, is_number = self._property(condition.variable, condition.property, condition.at)
-                if kind != "entity" and predicate != _LABEL and not is_number:
+                kind, predicate, is_number = self._meaning.property(
+                    condition.variable, condition.property, condition.at
+                )
+                if kind != "entity" and predicate != LABEL and not is_number:
                     parts.append(f"{self._var(condition.variable)} {predicate} {written(Term(condition.value))} . ")
         return "".join(parts)
 
     def _candidates(self, one: Comparison) -> Sequence[str] | None:
         """The entities that a comparison of names lets through; None when it is another comparison."""
-        kind, _, _ = self._property(one.variable, one.property, one.at)
+        kind, _, _ = self._meaning.property(one.variable, one.property, one.at)
         if one.operator == "SIMILAR":
             if kind != "entity":
-                raise self._wrong("SIMILAR compares names of entities: for memories there is `orion-recall ask`", one.at)
+                raise self._meaning.wrong(
+                    "SIMILAR compares names of entities: for memories there is `orion-recall ask`", one.at
+                )
             return self._known.similar.get(self._text(one), ())
         if kind == "entity" and one.operator == "=":
             return self._known.named.get(self._text(one), ())
@@ -332,20 +202,19 @@ class _Compiler:
 
     def _text(self, one: Comparison) -> str:
         if not isinstance(one.value, str):
-            raise self._wrong(f"{one.property} is a text: compare it with one in quotes", one.at)
+            raise self._meaning.wrong(f"{one.property} is a text: compare it with one in quotes", one.at)
         return one.value
 
     def _conditions(self) -> str:
         parts: list[str] = []
         for chain in self._query.chains:
             parts.extend(self._node(chain, node) for node in chain.nodes)
-        for condition in self._query.conditions:
-            parts.append(f"FILTER({self._condition(condition)}) ")
+        parts.extend(f"FILTER({self._condition(condition)}) " for condition in self._query.conditions)
         return "".join(dict.fromkeys(parts))
 
     def _node(self, chain: Chain, node: Node) -> str:
         variable, label = self._var(node.variable), node.label.text if node.label is not None else None
-        if self._kinds[node.variable] == "memory":
+        if self._meaning.kinds[node.variable] == "memory":
             return f"{variable} a {ORION.Memory.n3()} . "
         told = "" if chain.relations and label is None else f"{variable} a {SKOS.Concept.n3()} . "
         speaks = f"EXISTS {{ {self._new()} {ORION.spokenBy.n3()} {variable} }}"
@@ -375,7 +244,7 @@ class _Compiler:
         return f"(!{self._condition(condition.part)})"
 
     def _comparison(self, one: Comparison) -> str:
-        kind, predicate, is_number = self._property(one.variable, one.property, one.at)
+        kind, predicate, is_number = self._meaning.property(one.variable, one.property, one.at)
         variable = self._var(one.variable)
         if one.operator in ("=", "<>", "SIMILAR") and kind == "entity":
             same = Comparison(
@@ -390,26 +259,32 @@ class _Compiler:
         value = self._new()
         if kind == "relation" and one.property == "name":
             relation = self._new()
-            where = f"{variable} {RDF.predicate.n3()} {relation} . {relation} {_LABEL} {value}"
+            where = f"{variable} {RDF.predicate.n3()} {relation} . {relation} {LABEL} {value}"
         elif kind == "entity":
-            where = f"{variable} {_LABEL}|{_ALSO} {value}"
+            where = f"{variable} {LABEL}|{ALSO} {value}"
         else:
             where = f"{variable} {predicate} {value}"
         test = self._test(one, value, is_number=is_number)
-        return f"(!EXISTS {{ {where} FILTER({test}) }})" if one.operator == "<>" else f"EXISTS {{ {where} FILTER({test}) }}"
+        return (
+            f"(!EXISTS {{ {where} FILTER({test}) }})"
+            if one.operator == "<>"
+            else f"EXISTS {{ {where} FILTER({test}) }}"
+        )
 
     def _test(self, one: Comparison, value: str, *, is_number: bool) -> str:
         operator = "=" if one.operator == "<>" else one.operator
         if is_number:
             if operator not in ("=", "<", "<=", ">", ">="):
-                raise self._wrong(f"{one.property} is a number, which cannot be compared by {operator}", one.at)
+                raise self._meaning.wrong(
+                    f"{one.property} is a number, which cannot be compared by {operator}", one.at
+                )
             return f"{value} {operator} {written(Term(self._number(one)))}"
         text = self._text(one)
         if operator == "=":
             return f"STR({value}) = {written(Term(text))}"
         functions = {"CONTAINS": "CONTAINS", "STARTS WITH": "STRSTARTS", "ENDS WITH": "STRENDS"}
         if operator not in functions:
-            raise self._wrong(f"{one.property} is a text, which cannot be compared by {operator}", one.at)
+            raise self._meaning.wrong(f"{one.property} is a text, which cannot be compared by {operator}", one.at)
         return f"{functions[operator]}(LCASE(STR({value})), LCASE({written(Term(text))}))"
 
     def _number(self, one: Comparison) -> float:
@@ -419,12 +294,13 @@ class _Compiler:
             except ValueError:
                 moment = None
             if moment is None or moment.tzinfo is None:
-                raise self._wrong(
-                    f"{one.property} is a time: write epoch seconds, or '2026-11-22T10:00:00Z' with its zone", one.at
+                raise self._meaning.wrong(
+                    f"{one.property} is a time: write epoch seconds, or '2026-11-22T10:00:00Z' with its zone",
+                    one.at,
                 )
             return moment.timestamp()
         if isinstance(one.value, str | bool):
-            raise self._wrong(f"{one.property} is a number", one.at)
+            raise self._meaning.wrong(f"{one.property} is a number", one.at)
         return one.value
 
     # -- what is returned
@@ -437,14 +313,19 @@ class _Compiler:
         branches = self._branches()
         counted = any(item.kind == "count" for item in query.items)
         streams = not (counted or query.distinct or query.order)
-        matched = [self._var(name) for name in self._kinds if name not in self._several and name not in self._links]
+        matched = [
+            self._var(name)
+            for name in self._meaning.kinds
+            if name not in self._meaning.several and name not in self._meaning.links
+        ]
         ends = f"OFFSET {query.skip} LIMIT {query.limit}"
         inner = (
             f"{{ SELECT DISTINCT {' '.join(matched)} WHERE {{ {' UNION '.join(branches)} }} "
             f"{ends if streams else f'LIMIT {MOST_MATCHES}'} }}"
         )
         wanted = dict.fromkeys(
-            (variable, name) for variable, name in (*self._returned(query.items), *self._returned(s for s, _ in sorts))
+            (variable, name)
+            for variable, name in (*self._returned(query.items), *self._returned(s for s, _ in sorts))
         )
         told = inner
         if wanted:
@@ -452,15 +333,18 @@ class _Compiler:
                 f"(MIN({self._part(variable, name)}_) AS {self._part(variable, name)})" for variable, name in wanted
             )
             joins = " ".join(self._joined(variable, name) for variable, name in wanted)
-            told = (
-                f"{{ SELECT {' '.join(matched)} {values} WHERE {{ {inner} {joins} }} GROUP BY {' '.join(matched)} }}"
-            )
+            each = " ".join(matched)
+            told = f"{{ SELECT {each} {values} WHERE {{ {inner} {joins} }} GROUP BY {each} }}"
         shown: list[str] = []
         groups: list[str] = []
         for item, column in zip(query.items, columns, strict=True):
             for variable, _ in column.parts.values():
                 if item.kind == "count":
-                    what = "*" if not item.variable else f"{'DISTINCT ' if item.distinct else ''}{self._var(item.variable)}"
+                    what = (
+                        "*"
+                        if not item.variable
+                        else f"{'DISTINCT ' if item.distinct else ''}{self._var(item.variable)}"
+                    )
                     shown.append(f"(COUNT({what}) AS ?{variable})")
                 else:
                     shown.append(f"?{variable}")
@@ -484,33 +368,32 @@ class _Compiler:
     def _column(self, item: Item) -> Column:
         if item.kind == "count":
             if item.variable:
-                self._kind(item.variable, item.at)
+                self._meaning.kind(item.variable, item.at)
             number = f"c{next(self._fresh)}"
             return Column(name=item.name, kind="count", parts={"": (number, True)})
-        kind = self._kind(item.variable, item.at)
+        kind = self._meaning.kind(item.variable, item.at)
         if item.kind == "property":
-            _, _, is_number = self._property(item.variable, item.property, item.at)
+            _, _, is_number = self._meaning.property(item.variable, item.property, item.at)
             part = self._part(item.variable, item.property)[1:]
             return Column(name=item.name, kind="property", parts={"": (part, is_number)})
         parts = {name: (self._part(item.variable, name)[1:], PROPERTIES[kind][name][1]) for name in SHOWN[kind]}
         return Column(name=item.name, kind=kind, parts={"iri": (self._var(item.variable)[1:], False), **parts})
 
-    def _returned(self, items: Sequence[Item] | object) -> list[tuple[str, str]]:
+    def _returned(self, items: Iterable[Item]) -> list[tuple[str, str]]:
         pairs: list[tuple[str, str]] = []
-        for item in items:  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
-            assert isinstance(item, Item)
+        for item in items:
             if item.kind == "property":
                 pairs.append((item.variable, item.property))
             elif item.kind == "variable":
-                pairs.extend((item.variable, name) for name in SHOWN[self._kinds[item.variable]])
+                pairs.extend((item.variable, name) for name in SHOWN[self._meaning.kinds[item.variable]])
         return pairs
 
     def _joined(self, variable: str, name: str) -> str:
-        kind = self._kinds[variable]
+        kind = self._meaning.kinds[variable]
         value, thing = f"{self._part(variable, name)}_", self._var(variable)
         if kind == "relation" and name == "name":
             relation = self._new()
-            return f"OPTIONAL {{ {thing} {RDF.predicate.n3()} {relation} . {relation} {_LABEL} {value} }}"
+            return f"OPTIONAL {{ {thing} {RDF.predicate.n3()} {relation} . {relation} {LABEL} {value} }}"
         return f"OPTIONAL {{ {thing} {PROPERTIES[kind][name][0]} {value} }}"
 
     def _sort(self, item: Item, columns: Sequence[Column]) -> tuple[Item, str]:
@@ -520,30 +403,22 @@ class _Compiler:
         if wanted in by_name:
             one, column = by_name[wanted]
             if one.kind == "variable":
-                one = _property_of(one, _SORTED_BY[self._kinds[one.variable]])
+                one = _property_of(one, SORTED_BY[self._meaning.kinds[one.variable]])
                 return one, self._sorting(one)
             variable, is_number = column.parts[""]
             return one, f"?{variable}" if is_number else f"LCASE(STR(?{variable}))"
         counted = any(one.kind == "count" for one in self._query.items)
         if counted or self._query.distinct or item.kind == "count":
-            raise self._wrong(f"sort by what is returned: {', '.join(by_name)}", item.at)
+            raise self._meaning.wrong(f"sort by what is returned: {', '.join(by_name)}", item.at)
         if item.kind == "variable":
-            item = _property_of(item, _SORTED_BY[self._kind(item.variable, item.at)])
+            item = _property_of(item, SORTED_BY[self._meaning.kind(item.variable, item.at)])
         return item, self._sorting(item)
 
     def _sorting(self, item: Item) -> str:
-        _, _, is_number = self._property(item.variable, item.property, item.at)
+        _, _, is_number = self._meaning.property(item.variable, item.property, item.at)
         part = self._part(item.variable, item.property)
         return part if is_number else f"LCASE(STR({part}))"
 
 
 def _property_of(item: Item, name: str) -> Item:
     return Item(kind="property", variable=item.variable, property=name, name=item.name, at=item.at)
-
-
-def _shown(variable: str) -> str:
-    return "this" if variable.startswith("#") else variable
-
-
-def _article(kind: Kind) -> str:
-    return "an entity" if kind == "entity" else f"a {kind}"

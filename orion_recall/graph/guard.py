@@ -40,21 +40,25 @@ def reading_form(query: str, *, confined: bool) -> Form:
     except ParseBaseException as error:
         first = re.sub(r"(?i)(\s|#[^\n]*\n|(prefix\s+\S+|base)\s+<[^>]*>)*", "", query, count=1)
         if _UPDATE.match(first):
-            raise GraphQueryError("this would be an update: only SELECT, ASK, CONSTRUCT and DESCRIBE are taken") from None
+            raise GraphQueryError(
+                "this would be an update: only SELECT, ASK, CONSTRUCT and DESCRIBE are taken"
+            ) from None
         raise GraphQueryError(
             "this is no SPARQL query from here on", text=query, line=error.lineno, column=error.column
         ) from None
     except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError) as error:
         raise GraphQueryError(f"the query cannot be read: {type(error).__name__}") from error
     found = _names(parsed)
-    form = next((_FORMS[name] for name in found if name in _FORMS), None)
-    if form is None:
+    forms: list[Form] = [_FORMS[name] for name in found if name in _FORMS]
+    if not forms:
         raise GraphQueryError("only SELECT, ASK, CONSTRUCT and DESCRIBE are taken")
     if "ServiceGraphPattern" in found or _SERVICE.search(_unescaped(query)):
         raise GraphQueryError("SERVICE is not allowed: nothing is asked of other servers")
     if confined and "DatasetClause" in found:
-        raise GraphQueryError("FROM is not allowed: the query is asked of one tenant's graph (--tenant, --all-tenants)")
-    return form
+        raise GraphQueryError(
+            "FROM is not allowed: the query is asked of one tenant's graph (--tenant, --all-tenants)"
+        )
+    return forms[0]
 
 
 def _names(parsed: Any) -> list[str]:

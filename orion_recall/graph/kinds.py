@@ -1,6 +1,6 @@
 """What kind of thing an entity is, as far as its relations tell: nobody stores it.
 
-A person is who speaks, or stands at an end of a relation that only people stand at ("Ida works at", "sister of Ana").
+A person is who speaks, or stands at an end of a relation that only people stand at ("Ida works at", "sister of").
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
 KINDS = (PERSON, PLACE, ORGANISATION)
 
 _KIN = (
-    "sister brother mother mom mum father dad son daughter wife husband partner girlfriend boyfriend fiancé fiancée "
-    "fiance fiancee friend boss manager colleague coworker teammate neighbor neighbour roommate flatmate cousin uncle "
-    "aunt niece nephew grandmother grandma grandfather grandpa grandson granddaughter stepmother stepfather "
-    "godmother godfather teacher mentor coach doctor dentist therapist assistant supervisor landlord student twin"
+    "sister brother mother mom mum father dad son daughter wife husband partner girlfriend boyfriend fiancé "
+    "fiancée fiance fiancee friend boss manager colleague coworker teammate neighbor neighbour roommate flatmate "
+    "cousin uncle aunt niece nephew grandmother grandma grandfather grandpa grandson granddaughter stepmother "
+    "stepfather godmother godfather teacher mentor coach doctor dentist therapist assistant supervisor "
+    "landlord student twin"
 ).split()
 # Kind of the subject, relations, kind of the object; "-" where the relation tells nothing of that end.
 _TELLS = (
     (PERSON, "works at, worked at, studies at, studied at, graduated from, teaches at, taught at, plays for, "
              "played for", ORGANISATION),
     (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from, married in", PLACE),
-    (PERSON, "married to, engaged to, dating, divorced from, lives with, works with, worked with, knows, met, hired, "
-             "reports to, invited", PERSON),
+    (PERSON, "married to, engaged to, dating, divorced from, lives with, works with, worked with, knows, met, "
+             "hired, reports to, invited", PERSON),
     (PERSON, "joined, founded", ORGANISATION),
-    (PERSON, "wrote, painted, composed, directed, loves, likes, enjoys, prefers, dislikes, read, watched, adopted", "-"),
+    (PERSON, "wrote, painted, composed, directed, loves, likes, enjoys, prefers, dislikes, read, watched, "
+             "adopted", "-"),
     (ORGANISATION, "founded by, led by", PERSON),
     (ORGANISATION, "based in", PLACE),
     ("-", "written by, painted by, composed by, directed by, designed by, created by", PERSON),

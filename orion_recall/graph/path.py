@@ -79,8 +79,8 @@ class Path:
 class Paths:
     """What a search found, cheapest first, and how it ended.
 
-    `exhausted`: there is nothing more within the hops. `expansions`, `deadline`: a bound was reached first. `cut` is
-    the number of nodes of which only some edges were looked at.
+    `exhausted`: there is nothing more within the hops. `expansions`, `deadline`: a bound was reached first. `cut`
+    is the number of nodes of which only some edges were looked at.
     """
 
     paths: tuple[Path, ...]
@@ -115,8 +115,8 @@ async def find_path(
     *,
     via: Sequence[str] = (),
     now: float,
-    bounds: PathBounds = PathBounds(),  # noqa: B008 (frozen)
-    costs: PathCosts = PathCosts(),  # noqa: B008 (frozen)
+    bounds: PathBounds = PathBounds(),
+    costs: PathCosts = PathCosts(),
 ) -> Paths:
     """The cheapest ways from `seed` to `target` (IRIs of entities), `bounds.paths` of them with different ends.
 
@@ -148,7 +148,13 @@ async def find_path(
 
 class _Search:
     def __init__(
-        self, graph: TenantGraph, target: str | None, via: tuple[str, ...], now: float, bounds: PathBounds, costs: PathCosts
+        self,
+        graph: TenantGraph,
+        target: str | None,
+        via: tuple[str, ...],
+        now: float,
+        bounds: PathBounds,
+        costs: PathCosts,
     ) -> None:
         self._graph, self._target, self._via, self._now = graph, target, via, now
         self._bounds, self._costs = bounds, costs
@@ -224,7 +230,7 @@ class _Search:
         return all(self._fits)
 
     async def _know_the_target(self, target: str) -> None:
-        """The edges of the target and of what is beside it: a hub on the way need not show the one that leads there."""
+        """The edges of the target and of what is beside it: a hub need not show the one that leads there."""
         limit = self._bounds.edges
         edges = (await self._graph.edges([target], limit=limit + 1))[target]
         near = dict.fromkeys(edge.other(target) for edge in edges)

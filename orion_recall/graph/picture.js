@@ -28,9 +28,8 @@
   // Sunflower seeds, the best linked in the middle: the same graph always looks the same.
   const byDegree = [...nodes].sort((a, b) => b.edges.length - a.edges.length || a.at - b.at);
   byDegree.forEach((node, rank) => {
-    const far = 42 * Math.sqrt(rank + 0.5), turn = rank * 2.39996;
-    node.x = far * Math.cos(turn);
-    node.y = far * Math.sin(turn);
+    const far = 60 * Math.sqrt(rank + 0.5), turn = rank * 2.39996;
+    node.x = far * Math.cos(turn); node.y = far * Math.sin(turn);
   });
 
   // -- the forces
@@ -42,24 +41,25 @@
       for (let j = i + 1; j < many; j++) {
         const other = nodes[j];
         let dx = one.x - other.x, dy = one.y - other.y, square = dx * dx + dy * dy;
-        if (square > 1e6) continue;
+        if (square > 4e6) continue;
         if (square < 1) { dx = (i - j) * 0.01 || 0.01; dy = 0.01; square = 1; }
-        const room = one.radius + other.radius + 14;
-        const push = (2600 + (square < room * room ? 5200 : 0)) * heat / square;
-        const length = Math.sqrt(square);
+        const room = one.radius + other.radius + 16, length = Math.sqrt(square);
+        // What is linked to much takes more room; discs never overlap, however cool it is.
+        let push = (9000 + 500 * Math.min(40, one.edges.length + other.edges.length)) * heat / square;
+        if (length < room) push += (room - length) * 0.3;
         dx *= push / length; dy *= push / length;
-        one.vx += dx; one.vy += dy;
-        other.vx -= dx; other.vy -= dy;
+        one.vx += dx; one.vy += dy; other.vx -= dx; other.vy -= dy;
       }
-      one.vx -= one.x * 0.012 * heat;
-      one.vy -= one.y * 0.012 * heat;
+      // Screens are wide: less holds it together sideways.
+      one.vx -= one.x * 0.007 * heat;
+      one.vy -= one.y * 0.014 * heat;
     }
     for (const edge of edges) {
       const a = edge.from, b = edge.to;
       if (a === b) continue;
       const dx = b.x - a.x, dy = b.y - a.y, length = Math.sqrt(dx * dx + dy * dy) || 1;
-      const wanted = 74 + a.radius + b.radius;
-      const pull = (length - wanted) / length * 0.11 * heat;
+      const wanted = 80 + a.radius + b.radius;
+      const pull = (length - wanted) / length * 0.08 * heat;
       const share = b.edges.length / (a.edges.length + b.edges.length);
       a.vx += dx * pull * share; a.vy += dy * pull * share;
       b.vx -= dx * pull * (1 - share); b.vy -= dy * pull * (1 - share);
@@ -117,6 +117,8 @@
   const beside = (node, thing) => thing && (node === thing || (thing.edges ? thing.edges.some((e) => e.from === node || e.to === node)
     : thing.from === node || thing.to === node));
 
+  const important = (node, focus) => (!focus && !found) || (found && found.has(node)) || beside(node, focus);
+
   function draw() {
     if (!asked) asked = requestAnimationFrame(() => { asked = 0; paint(); });
   }
@@ -124,9 +126,7 @@
   function paint() {
     const focus = over || chosen;
     pen.clearRect(0, 0, wide, high);
-    pen.save();
-    pen.translate(view.x, view.y);
-    pen.scale(view.scale, view.scale);
+    pen.save(); pen.translate(view.x, view.y); pen.scale(view.scale, view.scale);
     for (const edge of edges) {
       if (!seen(edge.from) || !seen(edge.to)) continue;
       const lit = touches(edge, focus);
@@ -138,17 +138,20 @@
       if (edge.from === edge.to) pen.arc(edge.from.x, edge.from.y - edge.from.radius - 7, 9, 0, 7);
       else { pen.moveTo(edge.from.x, edge.from.y); pen.quadraticCurveTo(2 * m.x - (edge.from.x + edge.to.x) / 2, 2 * m.y - (edge.from.y + edge.to.y) / 2, edge.to.x, edge.to.y); }
       pen.stroke();
-      if (lit || view.scale > 1.1) arrow(edge, m);
+      if (lit || view.scale > 0.6) arrow(edge, m);
     }
     for (const node of nodes) {
       if (!seen(node)) continue;
-      pen.globalAlpha = (found ? found.has(node) : !focus || beside(node, focus)) ? 1 : 0.2;
+      pen.globalAlpha = 1;
       pen.beginPath();
       pen.arc(node.x, node.y, node.radius, 0, 7);
+      pen.fillStyle = colours.ground;
+      pen.fill();  // no edge shines through a faint disc
+      pen.globalAlpha = important(node, focus) ? 1 : 0.22;
       pen.fillStyle = colours[node.kind] || colours.Thing;
       pen.fill();
-      pen.lineWidth = node === chosen ? 3.5 : 1.5;
-      pen.strokeStyle = node === chosen || (found && found.has(node)) ? colours.mark : colours.ground;
+      pen.lineWidth = node === chosen ? 3 : found && found.has(node) ? 3 : 1.5;
+      pen.strokeStyle = node === chosen ? colours.ink : found && found.has(node) ? colours.mark : colours.ground;
       pen.stroke();
     }
     pen.restore();
@@ -183,20 +186,19 @@
       pen.strokeText(short, x, y); pen.fillText(short, x, y);
     };
     pen.textAlign = "center"; pen.textBaseline = "middle"; pen.globalAlpha = 1;
-    const important = (n) => (found ? found.has(n) : beside(n, focus));
-    const order = [...byDegree].filter(seen);
-    if (focus || found) order.sort((a, b) => important(b) - important(a));
+    const order = byDegree.filter(seen);
+    const lights = new Set(order.filter((node) => important(node, focus)));
+    order.sort((a, b) => (b === focus) - (a === focus) || lights.has(b) - lights.has(a));
     for (const node of order) {
-      const lit = important(node);
-      pen.globalAlpha = lit || !(focus || found) ? 1 : 0.3;
+      pen.globalAlpha = lights.has(node) ? 1 : 0.25;
       const y = node.y * view.scale + view.y + node.radius * view.scale + 11;
       write(node.name, node.x * view.scale + view.x, y, { bold: node === chosen || node === over, must: node === chosen || node === over });
     }
     pen.globalAlpha = 1;
     for (const edge of edges) {
-      if (!seen(edge.from) || !seen(edge.to) || !(touches(edge, focus) || (!focus && view.scale > 1.25))) continue;
-      const m = middle(edge);
-      write(edge.name, m.x * view.scale + view.x, m.y * view.scale + view.y, { faint: true });
+      if (!seen(edge.from) || !seen(edge.to) || !(touches(edge, focus) || (!focus && !found && view.scale > 1.15))) continue;
+      const m = middle(edge), long = Math.hypot(edge.to.x - edge.from.x, edge.to.y - edge.from.y) * view.scale;
+      if (long > 60 + 5 * edge.name.length) write(edge.name, m.x * view.scale + view.x, m.y * view.scale + view.y, { faint: true });
     }
   }
 
@@ -237,6 +239,14 @@
     button.addEventListener("click", () => choose(node, true));
     return button;
   }
+  // Into the middle of what no panel covers, unless it is there already.
+  function show(node) {
+    const x = node.x * view.scale + view.x, y = node.y * view.scale + view.y;
+    const left = wide > 900 ? 280 : 20, right = wide > 900 ? wide - 410 : wide - 20;
+    if (x > left && x < right && y > 30 && y < high - 30) return;
+    view.x += (left + right) / 2 - x; view.y += high / 2 - y;
+    moved = true;
+  }
   function choose(thing, centre) {
     chosen = thing;
     panel.hidden = !thing;
@@ -258,7 +268,7 @@
         told.append(part);
       }
       panel.scrollTop = 0;
-      if (centre && thing.edges) { view.x = wide / 2 - thing.x * view.scale; view.y = high / 2 - thing.y * view.scale; }
+      if (centre && thing.edges) show(thing);
     }
     draw();
   }
@@ -320,7 +330,10 @@
     draw();
   });
   search.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && found && found.size) choose(byDegree.find((node) => found.has(node)), true);
+    if (event.key !== "Enter" || !found || !found.size) return;
+    const first = byDegree.find((node) => found.has(node));
+    found = null;
+    choose(first, true);
   });
   const escape = () => { search.value = ""; found = null; choose(null, false); };
   const press = { "Escape": escape, "+": () => zoom(1.3), "-": () => zoom(1 / 1.3), "0": whole, "d": () => shade(root.dataset.shade !== "dark") };
@@ -380,8 +393,6 @@
   // Most of the way before the first picture, for half a second at most; the rest can be watched.
   const began = performance.now();
   while (heat > 0.1 && performance.now() - began < 500) step();
-  measure();
-  whole();
-  run();
+  measure(); whole(); run();
   root.dataset.drawn = String(nodes.length);
 })();

@@ -71,7 +71,12 @@ class TenantGraph:
         return await self._store.select(f"SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {pattern} }} }}")
 
     async def edges(
-        self, nodes: Sequence[str], *, limit: int, relations: Mapping[str, Sequence[str]] | None = None, scan: int = 0
+        self,
+        nodes: Sequence[str],
+        *,
+        limit: int,
+        relations: Mapping[str, Sequence[str]] | None = None,
+        scan: int = 0,
     ) -> dict[str, list[Edge]]:
         """The edges at each of the nodes, `limit` of each; the nodes in batches.
 
@@ -88,7 +93,8 @@ class TenantGraph:
                         continue
                     wanted = f"VALUES ?relation {{ {' '.join(URIRef(one).n3() for one in relations[node])} }} "
                 parts.append(
-                    f'{{ SELECT ("{place}" AS ?place) ?edge ?subject ?relation ?object ?text ?weight ?seen ?name WHERE {{ '
+                    f'{{ SELECT ("{place}" AS ?place) ?edge ?subject ?relation ?object ?text ?weight ?seen ?name '
+                    "WHERE { "
                     f"{{ SELECT ?edge WHERE {{ ?edge {_ABOUT} {URIRef(node).n3()} }} LIMIT {scan or limit} }} "
                     f"{wanted}{_EDGE} }} LIMIT {limit} }}"
                 )
@@ -112,7 +118,8 @@ class TenantGraph:
             batch = edges[start : start + _AT_ONCE]
             parts = (
                 f'{{ SELECT ("{place}" AS ?place) ?id ?text ?ts WHERE {{ '
-                f"{{ SELECT ?memory WHERE {{ {URIRef(edge).n3()} {PROV.wasDerivedFrom.n3()} ?memory }} LIMIT {limit} }} "
+                f"{{ SELECT ?memory WHERE {{ {URIRef(edge).n3()} {PROV.wasDerivedFrom.n3()} ?memory }} "
+                f"LIMIT {limit} }} "
                 f"?memory {ORION.id.n3()} ?id ; {ORION.content.n3()} ?text "
                 f"OPTIONAL {{ ?memory {ORION.occurred.n3()} ?ts }} }} }}"
                 for place, edge in enumerate(batch)
@@ -120,8 +127,9 @@ class TenantGraph:
             for row in await self.rows(" UNION ".join(parts)):
                 one = Told(id=_of(row, "id"), text=_of(row, "text"), ts=_number(row, "ts"))
                 found[batch[int(_of(row, "place"))]].setdefault(one.id, one)
-        newest = {edge: sorted(told.values(), key=lambda one: (-(one.ts or 0.0), one.id)) for edge, told in found.items()}
-        return newest
+        return {
+            edge: sorted(told.values(), key=lambda one: (-(one.ts or 0.0), one.id)) for edge, told in found.items()
+        }
 
     async def labels(self, entities: Sequence[str]) -> dict[str, str]:
         """The names of entities as written; those without one are absent."""
@@ -139,7 +147,8 @@ class TenantGraph:
         for start in range(0, len(entities), _AT_ONCE):
             batch = entities[start : start + _AT_ONCE]
             parts = (
-                f'{{ SELECT ("{place}" AS ?place) WHERE {{ ?memory {ORION.spokenBy.n3()} {URIRef(entity).n3()} }} LIMIT 1 }}'
+                f'{{ SELECT ("{place}" AS ?place) WHERE {{ ?memory {ORION.spokenBy.n3()} {URIRef(entity).n3()} }} '
+                "LIMIT 1 }"
                 for place, entity in enumerate(batch)
             )
             found.update(batch[int(_of(row, "place"))] for row in await self.rows(" UNION ".join(parts)))
@@ -154,7 +163,7 @@ class TenantGraph:
         return {_of(row, "relation"): _of(row, "name") for row in rows}
 
     async def named(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """The entities (IRIs) of each name: by the name itself, folded, or by a spelling that was merged into it."""
+        """The entities (IRIs) of each name: by the name itself, folded, or by a spelling merged into another."""
         wanted = list(dict.fromkeys(names))
         parts = [
             part
@@ -162,7 +171,8 @@ class TenantGraph:
             for part in (
                 f'{{ SELECT ("{place}" AS ?place) ({entity_iri(name).n3()} AS ?entity) WHERE '
                 f"{{ {entity_iri(name).n3()} {_LABEL} ?label }} LIMIT 1 }}",
-                f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ ?entity {_ALSO} {written(Literal(name))} }} LIMIT 8 }}',
+                f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ ?entity {_ALSO} {written(Literal(name))} }} '
+                "LIMIT 8 }",
             )
         ]
         found: dict[str, list[str]] = {name: [] for name in wanted}
@@ -211,4 +221,6 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
     try:
         return float(row[name]) if name in row else None
     except ValueError as error:
-        raise SourceError(f"the graph holds a {name} that is no number: it was not written by orion-recall") from error
+        raise SourceError(
+            f"the graph holds a {name} that is no number: it was not written by orion-recall"
+        ) from error

@@ -1,4 +1,4 @@
-"""How well the name of a relation fits a word that somebody asks for: `employer` and "works at", `sister`, "sister of"."""
+"""How well a relation's name fits a word that somebody asks for: `employer` and "works at", say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OVERLAP = 0.7
 _ENDINGS = ("ments", "ment", "ings", "ing", "ers", "er", "ors", "or", "ies", "ied", "ed", "es", "ee", "s", "e", "y")
 _SHORTEST_STEM = 3
 
-# What a role is called, and the relation that people state it by. `<` before a relation: from its object to its subject.
+# What a role is called, and the relations that people state it by. With `<`: from the object to the subject.
 _ROLES: Mapping[str, str] = {
     "employer company job workplace work": "works at, worked at, joined",
     "employee staff": "<works at",

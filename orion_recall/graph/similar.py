@@ -55,7 +55,9 @@ class NamesInGraph:
         """Entities that share a stem with the text, or many of its letters."""
         labels = await TenantGraph(self._store, tenant).all_labels(MOST_COMPARED)
         scored = [(likeness(text, label), iri) for iri, label in labels.items()]
-        return [iri for score, iri in sorted(scored, key=lambda one: (-one[0], one[1])) if score >= _LEAST_LIKE][:limit]
+        return [iri for score, iri in sorted(scored, key=lambda one: (-one[0], one[1])) if score >= _LEAST_LIKE][
+            :limit
+        ]
 
 
 def likeness(one: str, other: str) -> float:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Answered:
     """The answer to a query of any form: rows of `columns`, an ASK's truth, or statements (s, p, o) as text.
 
-    Values are as N-Triples writes them when `terms` were asked for. `truncated` when there was more than was wanted.
+    Statements are written as in N-Triples. `truncated`: there was more than was wanted.
     """
 
     columns: tuple[str, ...] = ()
@@ -140,8 +140,8 @@ class _FolderReader:
 
     def _answer(self, query: str, graph: URIRef | None, limit: int) -> Answered:
         # The data set that is given here holds, whatever FROM a query has.
-        only = None if graph is None else [pyoxigraph.NamedNode(str(graph))]
-        found = self._store.query(query, default_graph=only, named_graphs=only)
+        only = None if graph is None else pyoxigraph.NamedNode(str(graph))
+        found = self._store.query(query, default_graph=only, named_graphs=None if only is None else [only])
         if isinstance(found, pyoxigraph.QueryBoolean):
             return Answered(truth=bool(found))
         columns, rows = _TRIPLE, list[tuple[str | None, ...]]()
@@ -162,7 +162,7 @@ def _text(value: Any) -> str:
 
 
 async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
-    """What `work` gives. Nothing can stop the engine in the middle of a query: the thread is left to end with the process."""
+    """What `work` gives. Nothing stops the engine in a query: a thread that is late ends with the process."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

@@ -252,9 +252,7 @@ def _check(response: httpx.Response, shown: str, kind: str, accept: str) -> None
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise SourceError(f"{shown} answers compressed, which was not asked for")
     if kind == "query" and media_type not in (_JSON if accept == _RESULTS else _STATEMENTS):
-        raise SourceError(
-            f"{shown} answers with {media_type[:80]!r} instead of {accept}: is it the query address?"
-        )
+        raise SourceError(f"{shown} answers with {media_type[:80]!r} instead of {accept}: is it the query address?")
 
 
 def _shown(url: str) -> str:

@@ -1,4 +1,4 @@
-"""A small graph in the published vocabulary, in an engine of this process: what traversal and queries are tested on."""
+"""A small graph in the published vocabulary, in an engine of this process: for traversal and queries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ class SampleGraph:
         assert isinstance(found, ox.QuerySolutions)
         names = [variable.value for variable in found.variables]
         return [
-            {name: value.value for name, value in zip(names, row, strict=True) if value is not None and not isinstance(value, ox.Triple)}
+            {
+                name: value.value
+                for name, value in zip(names, row, strict=True)
+                if value is not None and not isinstance(value, ox.Triple)
+            }
             for row in found
         ]
 
@@ -82,7 +86,12 @@ def _triples(memories: Sequence[Said], tenant: str) -> Iterable[tuple[str, str, 
     for said in memories:
         iri = str(memory_iri(memory_key(tenant, said.id)))
         yield iri, str(RDF.type), ox.NamedNode(str(ORION.Memory))
-        for name, value in (("id", said.id), ("content", said.text), ("kind", said.kind), ("speaker", said.speaker)):
+        for name, value in (
+            ("id", said.id),
+            ("content", said.text),
+            ("kind", said.kind),
+            ("speaker", said.speaker),
+        ):
             if value is not None:
                 yield iri, str(ORION[name]), ox.Literal(value)
         if said.at is not None:
