@@ -20,7 +20,7 @@ _FORMS: dict[str, Form] = {
 _UPDATE = re.compile(r"\b(insert|delete|load|clear|create|drop|copy|move|add|with)\b", re.IGNORECASE)
 # Two parsers need not agree in everything: what looks like a call to another server is one.
 _SPACE = r"(?:\s|#[^\n]*\n)*"
-_SERVICE = re.compile(rf"\bservice{_SPACE}(?:silent{_SPACE})?(?:<|\?|\$|[\w.-]*:)", re.IGNORECASE)
+_SERVICE = re.compile(rf"(?<![?$:\w])service{_SPACE}(?:silent{_SPACE})?(?:<|\?|\$|[\w.-]*:)", re.IGNORECASE)
 
 
 def reading_form(query: str, *, confined: bool) -> Form:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from orion_recall.sources.graph_memories import Row
 from orion_recall.sources.sparql_client import Form, SparqlClient, SparqlServer
 
 T = TypeVar("T")
+
+_WAITS_S = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,9 @@ async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGen
         finally:
             await client.close()
         return
-    yield _FolderReader(await _in_a_thread(lambda: _opened(settings.data_dir / "graph"), timeout_s), timeout_s)
+    reader = _FolderReader(settings.data_dir / "graph", timeout_s)
+    await reader.open()
+    yield reader
 
 
 def _opened(folder: Path) -> pyoxigraph.Store:
@@ -88,10 +93,15 @@ def _opened(folder: Path) -> pyoxigraph.Store:
             f"there is no graph in {folder}: start `orion-recall up`, name its data folder with --data, or set "
             "ORION_SPARQL_URL"
         )
-    try:
-        return pyoxigraph.Store.read_only(str(folder / "store"))
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
+    for wait_s in (*_WAITS_S, None):
+        try:
+            return pyoxigraph.Store.read_only(str(folder / "store"))
+        except (OSError, RuntimeError, ValueError) as error:
+            # The writer may have put a file away between the moment it was listed and that it was opened.
+            if wait_s is None:
+                raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
+            time.sleep(wait_s)
+    raise AssertionError("the last try returns or raises")
 
 
 class _ServerReader:
@@ -120,41 +130,59 @@ _TRIPLE = ("subject", "predicate", "object")
 
 
 class _FolderReader:
-    def __init__(self, store: pyoxigraph.Store, timeout_s: float) -> None:
-        self._store, self._timeout_s = store, timeout_s
+    def __init__(self, folder: Path, timeout_s: float) -> None:
+        self._folder, self._timeout_s = folder, timeout_s
+        self._store: pyoxigraph.Store | None = None
+
+    async def open(self) -> None:
+        """SourceError when there is no graph, or when it cannot be read."""
+        self._store = await _in_a_thread(lambda: _opened(self._folder), self._timeout_s)
 
     async def select(self, query: str) -> Sequence[Row]:
-        return await _in_a_thread(lambda: self._rows(query), self._timeout_s)
+        return await _in_a_thread(lambda: self._again(lambda store: _rows(store, query)), self._timeout_s)
 
     async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
-        return await _in_a_thread(lambda: self._answer(query, graph, limit), self._timeout_s)
+        return await _in_a_thread(
+            lambda: self._again(lambda store: _answer(store, query, graph, limit)), self._timeout_s
+        )
 
-    def _rows(self, query: str) -> Sequence[Row]:
-        solutions = self._store.query(query)
-        assert isinstance(solutions, pyoxigraph.QuerySolutions)
-        names = [variable.value for variable in solutions.variables]
-        return [
-            {name: _text(value) for name, value in zip(names, row, strict=True) if value is not None}
-            for row in solutions
-        ]
+    def _again(self, work: Callable[[pyoxigraph.Store], T]) -> T:
+        """What `work` gives; once more on the store as it is now, when the writer has put a file away."""
+        assert self._store is not None
+        try:
+            return work(self._store)
+        except OSError:
+            self._store = _opened(self._folder)
+            return work(self._store)
 
-    def _answer(self, query: str, graph: URIRef | None, limit: int) -> Answered:
-        # The data set that is given here holds, whatever FROM a query has.
-        only = None if graph is None else pyoxigraph.NamedNode(str(graph))
-        found = self._store.query(query, default_graph=only, named_graphs=None if only is None else [only])
-        if isinstance(found, pyoxigraph.QueryBoolean):
-            return Answered(truth=bool(found))
-        columns, rows = _TRIPLE, list[tuple[str | None, ...]]()
-        if isinstance(found, pyoxigraph.QuerySolutions):
-            columns = tuple(variable.value for variable in found.variables)
-        for one in found:
-            if len(rows) == limit:
-                return Answered(columns=columns, rows=tuple(rows), truncated=True)
-            if isinstance(one, pyoxigraph.Triple):
-                rows.append((str(one.subject), str(one.predicate), str(one.object)))
-            else:
-                rows.append(tuple(None if value is None else _text(value) for value in one))
-        return Answered(columns=columns, rows=tuple(rows))
+
+def _rows(store: pyoxigraph.Store, query: str) -> Sequence[Row]:
+    solutions = store.query(query)
+    assert isinstance(solutions, pyoxigraph.QuerySolutions)
+    names = [variable.value for variable in solutions.variables]
+    return [
+        {name: _text(value) for name, value in zip(names, row, strict=True) if value is not None}
+        for row in solutions
+    ]
+
+
+def _answer(store: pyoxigraph.Store, query: str, graph: URIRef | None, limit: int) -> Answered:
+    # The data set that is given here holds, whatever FROM a query has.
+    only = None if graph is None else pyoxigraph.NamedNode(str(graph))
+    found = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
+    if isinstance(found, pyoxigraph.QueryBoolean):
+        return Answered(truth=bool(found))
+    columns, rows = _TRIPLE, list[tuple[str | None, ...]]()
+    if isinstance(found, pyoxigraph.QuerySolutions):
+        columns = tuple(variable.value for variable in found.variables)
+    for one in found:
+        if len(rows) == limit:
+            return Answered(columns=columns, rows=tuple(rows), truncated=True)
+        if isinstance(one, pyoxigraph.Triple):
+            rows.append((str(one.subject), str(one.predicate), str(one.object)))
+        else:
+            rows.append(tuple(None if value is None else _text(value) for value in one))
+    return Answered(columns=columns, rows=tuple(rows))
 
 
 def _text(value: Any) -> str:
