@@ -11,9 +11,9 @@ import typer
 from orion_recall.cli.addresses import DataFolder
 from orion_recall.cli.graph_reading import TenantOption, TimeOut, with_graph
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
-from orion_recall.errors import ModelError, SourceError
+from orion_recall.errors import ModelError, OrionError
 from orion_recall.graph.ask import Answer, Cell, ask
-from orion_recall.graph.similar import IndexedEntities, NamesInGraph, SimilarEntities
+from orion_recall.graph.similar import FirstToAnswer, IndexedEntities, NamesInGraph, SimilarEntities
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
@@ -40,9 +40,10 @@ def run_query(
 
     async def run(graph: GraphReader, settings: Settings) -> Answer:
         async with contextlib.AsyncExitStack() as stack:
-            similar: SimilarEntities = NamesInGraph(graph)
+            finders: list[SimilarEntities] = [NamesInGraph(graph)]
             if settings.qdrant_url is not None and "similar" in query.casefold():
-                similar = _FirstOf(await _index(settings, stack), similar)
+                finders = [*await _index(settings, stack), *finders]
+            similar = FirstToAnswer(finders, told=_by_letters)
             return await ask(query, graph, tenant or settings.default_tenant, similar, timeout_s=timeout)
 
     answer = with_graph(data, timeout, run)
@@ -64,31 +65,19 @@ def _shown(cell: Cell) -> Any:
     return cell["text"] if cell["is"] == "relation" else cell["name"]
 
 
-async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> SimilarEntities | None:
-    """The index on its server; None when it cannot be used. An embedded one belongs to its worker alone."""
+async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[SimilarEntities]:
+    """The index on its server, if it can be used. An embedded one belongs to its worker alone."""
     assert settings.qdrant_url is not None
     try:
         embedder = await stack.enter_async_context(open_embedder(settings))
     except ModelError as error:
-        notes().print(f"names are compared by words and letters: {error}", markup=False)
-        return None
+        _by_letters(error)
+        return []
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
     index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder())
     stack.push_async_callback(index.close)
-    return IndexedEntities(index)
+    return [IndexedEntities(index)]
 
 
-class _FirstOf:
-    """The index's entities, and the names in the graph where the index cannot tell."""
-
-    def __init__(self, index: SimilarEntities | None, names: SimilarEntities) -> None:
-        self._index, self._names = index, names
-
-    async def similar_entities(self, text: str, tenant: str, limit: int) -> list[str]:
-        """As the first of the two that answers."""
-        if self._index is not None:
-            try:
-                return list(await self._index.similar_entities(text, tenant, limit))
-            except SourceError as error:
-                notes().print(f"names are compared by words and letters: {error}", markup=False)
-        return list(await self._names.similar_entities(text, tenant, limit))
+def _by_letters(error: OrionError) -> None:
+    notes().print(f"names are compared by words and letters: {error}", markup=False)

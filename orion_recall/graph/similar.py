@@ -6,9 +6,10 @@ out of the graph, a bounded number of them, and compared by their words and lett
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from orion_recall.errors import SourceError
 from orion_recall.graph.reading import Asked, TenantGraph
 from orion_recall.graph.relation_words import stem
 from orion_recall.graph.vocabulary import entity_iri
@@ -58,6 +59,24 @@ class NamesInGraph:
         return [iri for score, iri in sorted(scored, key=lambda one: (-one[0], one[1])) if score >= _LEAST_LIKE][
             :limit
         ]
+
+
+class FirstToAnswer:
+    """The first of several that can tell; `told` hears why one could not."""
+
+    def __init__(self, finders: Sequence[SimilarEntities], *, told: Callable[[SourceError], None]) -> None:
+        assert finders
+        self._finders, self._told = finders, told
+
+    async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
+        """SourceError when not even the last can tell."""
+        *others, last = self._finders
+        for finder in others:
+            try:
+                return await finder.similar_entities(text, tenant, limit)
+            except SourceError as error:
+                self._told(error)
+        return await last.similar_entities(text, tenant, limit)
 
 
 def likeness(one: str, other: str) -> float:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orion_recall.graph.similar import IndexedEntities, NamesInGraph, likeness
+import pytest
+
+from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.similar import FirstToAnswer, IndexedEntities, NamesInGraph, likeness
 from tests.stand_ins.graph import PEOPLE, TENANT, sample_graph
 
 
@@ -30,3 +33,16 @@ async def test_of_what_the_index_finds_only_what_is_near_the_best_is_kept():
 
     found = await IndexedEntities(Index()).similar_entities("fjord labs", TENANT, 10)
     assert found == ["urn:orion:entity:fjord_labs", "urn:orion:entity:labs"]
+
+
+async def test_when_the_index_is_away_the_names_in_the_graph_answer_and_why_is_told():
+    class Away:
+        async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
+            raise TransientSourceError("the index is away")
+
+    told: list[SourceError] = []
+    finder = FirstToAnswer([Away(), NamesInGraph(sample_graph(PEOPLE))], told=told.append)
+    assert await finder.similar_entities("fjord", TENANT, 5) == ["urn:orion:entity:fjord_labs"]
+    assert [str(error) for error in told] == ["the index is away"]
+    with pytest.raises(SourceError, match="is away"):
+        await FirstToAnswer([Away()], told=told.append).similar_entities("fjord", TENANT, 5)
