@@ -14,6 +14,7 @@ OrionError
 ├── EngineError         an embedded engine could not start or is held by another process
 ├── ModelError          weights are missing or are not what they should be
 ├── RecordError         the record (Postgres) is away: stop reading, lose nothing
+├── GraphQueryError     a query of the graph cannot be understood or is not allowed: place and reason
 ├── ImportFileError     a line of an import file cannot be read: file, line and reason
 ├── EvaluationError     a file of an evaluation cannot be used, or two runs cannot be compared
 └── ClientError         what a caller of `RecallClient` sees
@@ -136,6 +137,17 @@ class RecordError(OrionError):
     """The record is not reachable now. What is queued stays queued."""
 
 
+class GraphQueryError(OrionError):
+    """A query of the graph that cannot be understood, or that is not allowed.
+
+    `line` and `column` count from 1. Where they are known, the text shows the line with a caret under the place.
+    """
+
+    def __init__(self, message: str, *, text: str = "", line: int | None = None, column: int | None = None) -> None:
+        self.line, self.column = line, column
+        super().__init__(message if line is None or column is None else _pointed(message, text, line, column))
+
+
 class ImportFileError(OrionError):
     """A line of an import file that cannot be used; the text carries file, line and reason."""
 
@@ -154,3 +166,11 @@ class ReplyTimeout(ClientError):
 
 class BusUnavailable(ClientError):
     """The bus cannot be reached."""
+
+
+def _pointed(message: str, text: str, line: int, column: int) -> str:
+    lines = text.split("\n")
+    told = lines[line - 1] if 0 < line <= len(lines) else ""
+    start = max(0, column - 61)  # a long line is shown around the place
+    shown = "".join(c if c.isprintable() else " " for c in told[start : start + 100])
+    return f"line {line}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - start)}^"

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orion_recall.errors import AnotherRecordsCopy, RecordError, SettingsError, SourceError, TransientSourceError
+from orion_recall.errors import AnotherRecordsCopy, RecordError, SourceError, TransientSourceError
 from orion_recall.mapped_stores import open_mapped
 from orion_recall.mappings import load_mappings
 from orion_recall.memory.record import mark_at
@@ -25,15 +25,14 @@ from orion_recall.recall.pipeline import Sources
 from orion_recall.recall.search import StandIn
 from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.graph_reader import sparql_server
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
-from orion_recall.sources.rdf_reader import RdfReader
 from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import (
-    GraphStore,
     MarkedCopy,
     MemoryGraph,
     MemoryIndex,
@@ -42,7 +41,7 @@ from orion_recall.sources.source import (
     Unavailable,
 )
 from orion_recall.sources.sparql import SparqlGraph
-from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
+from orion_recall.sources.sparql_client import SparqlClient
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
@@ -143,37 +142,12 @@ async def mark_of(settings: Settings) -> str | None:
         return None
 
 
-@contextlib.asynccontextmanager
-async def open_graph_reader(settings: Settings) -> AsyncGenerator[GraphStore]:
-    """The graph for queries alone, beside workers that write to it; SourceError when it cannot be read."""
-    graph = SparqlGraph(SparqlClient(_sparql_server(settings))) if settings.sparql_url else None
-    reader = graph or RdfReader(settings.data_dir / "graph")
-    try:
-        await reader.open()
-        yield reader
-    finally:
-        await reader.close()
-
-
 def graph_of(settings: Settings) -> MemoryGraph:
     """The graph of the settings, not opened."""
-    if settings.sparql_url is None:
-        for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
-            if getattr(settings, name) is not None:
-                raise SettingsError(f"ORION_{name.upper()} is set and ORION_SPARQL_URL is not: set both or neither")
+    server = sparql_server(settings)
+    if server is None:
         return RdfGraph(settings.data_dir / "graph")
-    return SparqlGraph(SparqlClient(_sparql_server(settings)), has_record=settings.dsn is not None)
-
-
-def _sparql_server(settings: Settings) -> SparqlServer:
-    assert settings.sparql_url is not None, "the graph is on a server"
-    return SparqlServer(
-        url=settings.sparql_url,
-        update_url=settings.sparql_update_url,
-        user=settings.sparql_user,
-        password=settings.sparql_password,
-        token=settings.sparql_token,
-    )
+    return SparqlGraph(SparqlClient(server), has_record=settings.dsn is not None)
 
 
 async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:

@@ -23,9 +23,11 @@ from orion_recall.graph.exchange import Advanced, Format, looked_up, tenant_of, 
 from orion_recall.graph.exchanged import memory_lines
 from orion_recall.graph.pages import Select, count, ends, tenants
 from orion_recall.graph.vocabulary import ORION, tenant_graph
-from orion_recall.stores import open_graph_reader
+from orion_recall.sources.graph_reader import open_graph_reader
 
 _HUBS = 10
+# For one page of the graph; a long export asks for many.
+_PAGE_S = 120.0
 T = TypeVar("T")
 
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")]
@@ -49,7 +51,7 @@ def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag
     settings = find(data)
 
     async def shapes() -> list[_Shape]:
-        async with open_graph_reader(settings) as graph:
+        async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
             return [await _shape(graph.select, name) for name in await _graphs(graph.select, tenant)]
 
     found = asyncio.run(shapes())
@@ -86,7 +88,7 @@ def export_graph(
         raise SettingsError(f"{out} is there already: name a new {'folder' if form == 'csv' else 'file'}")
 
     async def write(advanced: Advanced) -> list[URIRef]:
-        async with open_graph_reader(settings) as graph:
+        async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
             names = await _graphs(graph.select, tenant)
             if form == "csv":
                 await asyncio.to_thread(out.mkdir, parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from orion_recall.cli.output import print_error
 from orion_recall.errors import (
     EngineError,
     EvaluationError,
+    GraphQueryError,
     ImportFileError,
     InvalidMessage,
     OrionError,
@@ -44,7 +45,7 @@ COMMANDS = {
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
-    "graph": "Look into the graph, and take it to other programs.",
+    "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
     "memory": "Build copies of the record anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
@@ -53,7 +54,9 @@ COMMANDS = {
 }
 # `import` is a word of Python's, and `eval` a function.
 _MODULES = {"import": "import_memories", "eval": "evaluate"}
-_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage)
+_WRONG_USE = (
+    SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage, GraphQueryError,
+)  # fmt: skip
 
 
 class LazyGroup(typer.core.TyperGroup):

@@ -13,10 +13,12 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from urllib.parse import urlsplit
+from typing import Literal
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 from pydantic import SecretStr
+from rdflib import Graph
 from rdflib.query import Result, ResultException
 
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
@@ -26,6 +28,9 @@ Row = Mapping[str, str]
 
 _RESULTS = "application/sparql-results+json"
 _JSON = frozenset({_RESULTS, "application/json"})
+_TRIPLES = "application/n-triples"
+_STATEMENTS = frozenset({_TRIPLES})
+Form = Literal["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"]
 _CONNECT_S, _PLACE_S = 2.0, 0.5
 # Making terms takes ten times as long as reading the JSON: what is longer than this is parsed in a thread.
 _PARSED_HERE = 4 * 1024
@@ -123,6 +128,19 @@ class SparqlClient:
             return self._rows(body)
         return await asyncio.to_thread(self._rows, body)
 
+    async def answer(self, query: str, form: Form, *, graph: str | None) -> Result:
+        """The result of a query of that form, over the one named graph (None: over what the server gives).
+
+        The data set is part of the request, as the protocol has it: it holds whatever FROM the query names.
+        """
+        url = self._server.url
+        if graph is not None:
+            dataset = urlencode({"default-graph-uri": graph, "named-graph-uri": graph})
+            url = f"{url}{'&' if urlsplit(url).query else '?'}{dataset}"
+        wanted = _RESULTS if form in ("SELECT", "ASK") else _TRIPLES
+        body = await self._post(url, query, "query", self._query_timeout_s, accept=wanted)
+        return await asyncio.to_thread(self._result, body, form)
+
     async def update(self, text: str) -> None:
         """Carry out an update request."""
         await self._post(self._server.updates_at, text, "update", self._update_timeout_s)
@@ -139,7 +157,7 @@ class SparqlClient:
             timeout=httpx.Timeout(self._query_timeout_s, connect=_CONNECT_S, pool=_PLACE_S),
         )
 
-    async def _post(self, url: str, text: str, kind: str, timeout_s: float) -> bytes:
+    async def _post(self, url: str, text: str, kind: str, timeout_s: float, *, accept: str = _RESULTS) -> bytes:
         shown = f"the SPARQL server at {_shown(url)}"
         try:
             content = text.encode()
@@ -147,7 +165,7 @@ class SparqlClient:
             raise SourceError(f"the {kind} for {shown} holds half a character, which cannot be sent") from error
         try:
             async with asyncio.timeout(timeout_s), self._places:
-                return await self._answer(url, content, kind, timeout_s)
+                return await self._answer(url, content, kind, timeout_s, accept)
         except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise TransientSourceError(f"{shown} gave no answer within {timeout_s:g} s") from error
         except httpx.PoolTimeout as error:
@@ -162,15 +180,15 @@ class SparqlClient:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             raise SourceError(f"{shown} cannot be asked: {type(error).__name__}") from error
 
-    async def _answer(self, url: str, content: bytes, kind: str, timeout_s: float) -> bytes:
+    async def _answer(self, url: str, content: bytes, kind: str, timeout_s: float, accept: str) -> bytes:
         if self._http is None:
             raise SourceError(f"the connection to the SPARQL server at {self.address} is closed")
         headers = {"Content-Type": f"application/sparql-{kind}; charset=utf-8"}
         if kind == "query":
-            headers["Accept"] = _RESULTS
+            headers["Accept"] = accept
         timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S, pool=_PLACE_S)
         async with self._http.stream("POST", url, content=content, headers=headers, timeout=timeout) as response:
-            _check(response, f"the SPARQL server at {_shown(url)}", kind)
+            _check(response, f"the SPARQL server at {_shown(url)}", kind, accept)
             received = bytearray()
             async for part in response.aiter_raw():
                 received += part
@@ -188,22 +206,32 @@ class SparqlClient:
             await lost.aclose()
 
     def _rows(self, body: bytes) -> list[Row]:
+        result = self._result(body, "SELECT")
+        if result.type != "SELECT":
+            raise SourceError(_no_results(self.address, "SELECT"))
+        return [{str(name): str(value) for name, value in row.items()} for row in result.bindings]
+
+    def _result(self, body: bytes, form: Form) -> Result:
         try:
-            result = Result.parse(BytesIO(body), content_type=_RESULTS)  # pyright: ignore[reportUnknownMemberType]
-            if result.type != "SELECT":
-                raise ResultException("no rows")
-            return [{str(name): str(value) for name, value in row.items()} for row in result.bindings]
+            if form in ("CONSTRUCT", "DESCRIBE"):
+                result = Result("CONSTRUCT")
+                result.graph = Graph().parse(data=body.decode(), format="nt")
+                return result
+            return Result.parse(BytesIO(body), content_type=_RESULTS)  # pyright: ignore[reportUnknownMemberType]
         except (ValueError, LookupError, TypeError, AttributeError, ResultException, RecursionError) as error:
-            raise SourceError(
-                f"the SPARQL server at {self.address} answers with something other than the results of a SELECT"
-            ) from error
+            raise SourceError(_no_results(self.address, form)) from error
         except NotImplementedError as error:
             raise SourceError(
                 f"the SPARQL server at {self.address} answers with terms of an unknown type"
             ) from error
 
 
-def _check(response: httpx.Response, shown: str, kind: str) -> None:
+def _no_results(address: str, form: Form) -> str:
+    article = "an" if form == "ASK" else "a"
+    return f"the SPARQL server at {address} answers with something other than the results of {article} {form}"
+
+
+def _check(response: httpx.Response, shown: str, kind: str, accept: str) -> None:
     """SourceError when the answer's head says that there is nothing to read."""
     status = response.status_code
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -223,10 +251,8 @@ def _check(response: httpx.Response, shown: str, kind: str) -> None:
         raise SourceError(f"{shown} answers {status} to a SPARQL {kind}; its own log says why")
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise SourceError(f"{shown} answers compressed, which was not asked for")
-    if kind == "query" and media_type not in _JSON:
-        raise SourceError(
-            f"{shown} answers with {media_type[:80]!r} instead of {_RESULTS}: is it the query address?"
-        )
+    if kind == "query" and media_type not in (_JSON if accept == _RESULTS else _STATEMENTS):
+        raise SourceError(f"{shown} answers with {media_type[:80]!r} instead of {accept}: is it the query address?")
 
 
 def _shown(url: str) -> str:

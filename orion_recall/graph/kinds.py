@@ -1,0 +1,77 @@
+"""What kind of thing an entity is, as far as its relations tell: nobody stores it.
+
+A person is who speaks, or stands at an end of a relation that only people stand at ("Ida works at", "sister of").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from orion_recall.graph.relation_words import folded
+
+PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
+KINDS = (PERSON, PLACE, ORGANISATION)
+
+_KIN = (
+    "sister brother mother mom mum father dad son daughter wife husband partner girlfriend boyfriend fiancé "
+    "fiancée fiance fiancee friend boss manager colleague coworker teammate neighbor neighbour roommate flatmate "
+    "cousin uncle aunt niece nephew grandmother grandma grandfather grandpa grandson granddaughter stepmother "
+    "stepfather godmother godfather teacher mentor coach doctor dentist therapist assistant supervisor "
+    "landlord student twin"
+).split()
+# Kind of the subject, relations, kind of the object; "-" where the relation tells nothing of that end.
+_TELLS = (
+    (PERSON, "works at, worked at, studies at, studied at, graduated from, teaches at, taught at, plays for, "
+             "played for", ORGANISATION),
+    (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from, married in", PLACE),
+    (PERSON, "married to, engaged to, dating, divorced from, lives with, works with, worked with, knows, met, "
+             "hired, reports to, invited", PERSON),
+    (PERSON, "joined, founded", ORGANISATION),
+    (PERSON, "wrote, painted, composed, directed, loves, likes, enjoys, prefers, dislikes, read, watched, "
+             "adopted", "-"),
+    (ORGANISATION, "founded by, led by", PERSON),
+    (ORGANISATION, "based in", PLACE),
+    ("-", "written by, painted by, composed by, directed by, designed by, created by", PERSON),
+    ("-", "located in, flows into, flows through", PLACE),
+    (PERSON, ", ".join(f"{kin} of" for kin in _KIN), PERSON),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Relations (IRIs) at whose subject, or object, things of one kind stand."""
+
+    subject: tuple[str, ...]
+    object: tuple[str, ...]
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    return {
+        folded(relation): (subject, object_)
+        for subject, relations, object_ in _TELLS
+        for relation in relations.split(",")
+    }
+
+
+_OF_RELATION = _table()
+
+
+def ends_of(relation: str) -> tuple[str | None, str | None]:
+    """The kinds that a relation's subject and object are, by its name."""
+    subject, object_ = _OF_RELATION.get(folded(relation), ("-", "-"))
+    return (subject if subject != "-" else None, object_ if object_ != "-" else None)
+
+
+def telling(kind: str, relations: Mapping[str, str]) -> Ends:
+    """Which of the graph's relations (name by IRI) tell that something is of the kind."""
+    return Ends(
+        subject=tuple(iri for iri, name in relations.items() if ends_of(name)[0] == kind),
+        object=tuple(iri for iri, name in relations.items() if ends_of(name)[1] == kind),
+    )
+
+
+def kind_by(votes: Iterable[str]) -> str | None:
+    """The kind that most relations tell of; of two the one named first in `KINDS`."""
+    told = list(votes)
+    return max(KINDS, key=told.count) if told else None

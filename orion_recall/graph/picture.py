@@ -1,0 +1,160 @@
+"""A part of a tenant's graph as one page that needs nothing else: no server, no library, no network.
+
+The page's own policy lets nothing in but the script and the style that it carries, by their hashes.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from orion_recall.graph.kinds import PERSON, ends_of, kind_by
+from orion_recall.graph.reading import Asked, Edge, TenantGraph, Told
+
+_HERE = Path(__file__).parent
+_EDGES_OF_A_NODE = 60
+_EDGES_A_NODE = 4
+_SCANNED = 50_000
+_MEMORIES_OF_AN_EDGE = 5
+_LONGEST_TEXT = 600
+OTHER = "Thing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """An entity in a picture: `kind` is Person, Place, Organisation, or Thing where nothing tells."""
+
+    iri: str
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a graph. `cut`: there is more around it, or there are more edges, than it has."""
+
+    nodes: tuple[Drawn, ...]
+    edges: tuple[Edge, ...]
+    told: Mapping[str, Sequence[Told]]
+    cut: bool
+
+
+async def part_around(store: Asked, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int) -> Part:
+    """What is at most `hops` edges from the entities (IRIs); without any, what the strongest edges link.
+
+    At most `max_nodes` entities, and four edges for each of them.
+    """
+    graph = TenantGraph(store, tenant)
+    if entities:
+        nodes, edges, cut = await _around(graph, entities, max_nodes, hops)
+    else:
+        nodes, edges, cut = await _strongest(graph, max_nodes)
+    most = _EDGES_A_NODE * max_nodes
+    kept = sorted(edges, key=lambda edge: (-edge.weight, edge.iri))
+    cut = cut or len(kept) > most
+    kept = kept[:most]
+    labels = await graph.labels(nodes)
+    speakers = await graph.speakers(nodes)
+    votes: dict[str, list[str]] = {node: [PERSON] * (node in speakers) for node in nodes}
+    for edge in kept:
+        for end, kind in zip((edge.subject, edge.object), ends_of(edge.name), strict=True):
+            if kind is not None:
+                votes[end].append(kind)
+    drawn = (Drawn(iri=node, name=labels.get(node, node), kind=kind_by(votes[node]) or OTHER) for node in nodes)
+    told = await graph.told([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
+    return Part(nodes=tuple(drawn), edges=tuple(kept), told=told, cut=cut)
+
+
+async def _around(
+    graph: TenantGraph, entities: Sequence[str], max_nodes: int, hops: int
+) -> tuple[list[str], list[Edge], bool]:
+    nodes = dict.fromkeys(entities[:max_nodes])
+    found: dict[str, Edge] = {}
+    frontier, cut = list(nodes), len(entities) > max_nodes
+    for hop in range(hops + 1):
+        # The last look is for edges between those that are there.
+        at_nodes = await graph.edges(frontier, limit=_EDGES_OF_A_NODE + 1)
+        cut = cut or any(len(edges) > _EDGES_OF_A_NODE for edges in at_nodes.values())
+        new: dict[str, None] = {}
+        edges = {edge.iri: edge for at_node in at_nodes.values() for edge in at_node}
+        for edge in sorted(edges.values(), key=lambda edge: (-edge.weight, edge.iri)):
+            found[edge.iri] = edge
+            for end in (edge.subject, edge.object):
+                if end in nodes:
+                    continue
+                if hop < hops and len(nodes) < max_nodes:
+                    nodes[end] = new[end] = None
+                else:
+                    cut = True
+        frontier = list(new)
+        if not frontier:
+            break
+    return list(nodes), [edge for edge in found.values() if edge.subject in nodes and edge.object in nodes], cut
+
+
+async def _strongest(graph: TenantGraph, max_nodes: int) -> tuple[list[str], list[Edge], bool]:
+    most = _EDGES_A_NODE * max_nodes
+    edges = await graph.strongest(most + 1, scan=_SCANNED)
+    nodes: dict[str, None] = {}
+    kept: list[Edge] = []
+    for edge in edges[:most]:
+        ends = dict.fromkeys((edge.subject, edge.object))
+        if len(nodes) + sum(end not in nodes for end in ends) <= max_nodes:
+            nodes.update(ends)
+            kept.append(edge)
+    return list(nodes), kept, len(kept) < len(edges)
+
+
+def page(part: Part, *, title: str) -> str:
+    """The whole page as HTML."""
+    script, style = ((_HERE / f"picture.{ending}").read_text("utf-8") for ending in ("js", "css"))
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    return Template((_HERE / "picture.html").read_text("utf-8")).substitute(
+        policy=policy, title=escape(title), style=style, script=script, data=_embedded(_data(part))
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _embedded(value: Any) -> str:
+    """JSON that ends no script element, opens no comment and is no markup, whatever the texts are."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _data(part: Part) -> dict[str, Any]:
+    places = {node.iri: place for place, node in enumerate(part.nodes)}
+    return {
+        "nodes": [{"name": node.name, "kind": node.kind} for node in part.nodes],
+        "edges": [
+            {
+                "from": places[edge.subject],
+                "to": places[edge.object],
+                "name": edge.name,
+                "text": edge.text,
+                "weight": edge.weight,
+                "seen": edge.seen,
+                "memories": list(_memories(part.told.get(edge.iri, ()))),
+            }
+            for edge in part.edges
+        ],
+        "cut": part.cut,
+    }
+
+
+def _memories(told: Iterable[Told]) -> Iterable[dict[str, Any]]:
+    for one in told:
+        text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
+        yield {"id": one.id, "text": text, "ts": one.ts}

@@ -1,0 +1,226 @@
+"""Reading entities, relations and edges out of a tenant's graph, so many at a time and no more.
+
+Limits stand inside a sub-select of each node: a node with fifty thousand edges costs what one with fifty does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rdflib import Literal, URIRef
+from rdflib.namespace import PROV, RDF, SKOS
+
+from orion_recall.errors import SourceError
+from orion_recall.graph.terms import written
+from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
+
+MOST_RELATIONS = 5_000
+_AT_ONCE = 64
+_LABEL, _ALSO = SKOS.prefLabel.n3(), SKOS.altLabel.n3()
+_SUBJECT, _PREDICATE, _OBJECT = RDF.subject.n3(), RDF.predicate.n3(), RDF.object.n3()
+_ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
+
+
+class Asked(Protocol):
+    """What can be asked for the rows of a SELECT: every `sources.source.GraphStore` is one."""
+
+    async def select(self, query: str) -> Sequence[Mapping[str, str]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A statement that the tenant's memories make: unique in subject, relation and object (IRIs).
+
+    `name` is the relation's, `weight` the number of memories that say so, `seen` the newest of their times (None:
+    undated).
+    """
+
+    iri: str
+    subject: str
+    relation: str
+    name: str
+    object: str
+    text: str
+    weight: float
+    seen: float | None
+
+    def other(self, end: str) -> str:
+        """The end that is not this one."""
+        return self.object if end == self.subject else self.subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A memory that an edge rests on."""
+
+    id: str
+    text: str
+    ts: float | None
+
+
+class TenantGraph:
+    """One tenant's graph, and the engine that holds it. What is no answer to a question is a SourceError."""
+
+    def __init__(self, store: Asked, tenant: str) -> None:
+        self._store, self.graph = store, tenant_graph(tenant)
+
+    async def rows(self, pattern: str) -> Sequence[Mapping[str, str]]:
+        """The rows of `SELECT … WHERE { … }` parts inside the tenant's graph."""
+        return await self._store.select(f"SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {pattern} }} }}")
+
+    async def edges(
+        self,
+        nodes: Sequence[str],
+        *,
+        limit: int,
+        relations: Mapping[str, Sequence[str]] | None = None,
+        scan: int = 0,
+    ) -> dict[str, list[Edge]]:
+        """The edges at each of the nodes, `limit` of each; the nodes in batches.
+
+        With `relations` only edges of the given relations (IRIs) of each node, among the first `scan` it has.
+        """
+        found: dict[str, dict[str, Edge]] = {node: {} for node in nodes}
+        for start in range(0, len(nodes), _AT_ONCE):
+            batch = nodes[start : start + _AT_ONCE]
+            parts: list[str] = []
+            for place, node in enumerate(batch):
+                wanted = ""
+                if relations is not None:
+                    if not relations.get(node):
+                        continue
+                    wanted = f"VALUES ?relation {{ {' '.join(URIRef(one).n3() for one in relations[node])} }} "
+                parts.append(
+                    f'{{ SELECT ("{place}" AS ?place) ?edge ?subject ?relation ?object ?text ?weight ?seen ?name '
+                    "WHERE { "
+                    f"{{ SELECT ?edge WHERE {{ ?edge {_ABOUT} {URIRef(node).n3()} }} LIMIT {scan or limit} }} "
+                    f"{wanted}{_EDGE} }} LIMIT {limit} }}"
+                )
+            for row in await self.rows(" UNION ".join(parts)) if parts else ():
+                edge = _edge(row)
+                found[batch[int(row["place"])]].setdefault(edge.iri, edge)
+        return {node: list(edges.values()) for node, edges in found.items()}
+
+    async def strongest(self, limit: int, *, scan: int) -> list[Edge]:
+        """The edges of most weight, among the first `scan` that the engine comes to."""
+        rows = await self.rows(
+            f"{{ SELECT ?edge ?weight WHERE {{ {{ SELECT ?edge ?weight WHERE {{ ?edge {_WEIGHT} ?weight }} "
+            f"LIMIT {scan} }} }} ORDER BY DESC(?weight) ?edge LIMIT {limit} }} {_EDGE}"
+        )
+        return list({edge.iri: edge for edge in map(_edge, rows)}.values())
+
+    async def told(self, edges: Sequence[str], *, limit: int) -> dict[str, list[Told]]:
+        """The memories that each of the edges rests on, `limit` of each, newest first."""
+        found: dict[str, dict[str, Told]] = {edge: {} for edge in edges}
+        for start in range(0, len(edges), _AT_ONCE):
+            batch = edges[start : start + _AT_ONCE]
+            parts = (
+                f'{{ SELECT ("{place}" AS ?place) ?id ?text ?ts WHERE {{ '
+                f"{{ SELECT ?memory WHERE {{ {URIRef(edge).n3()} {PROV.wasDerivedFrom.n3()} ?memory }} "
+                f"LIMIT {limit} }} "
+                f"?memory {ORION.id.n3()} ?id ; {ORION.content.n3()} ?text "
+                f"OPTIONAL {{ ?memory {ORION.occurred.n3()} ?ts }} }} }}"
+                for place, edge in enumerate(batch)
+            )
+            for row in await self.rows(" UNION ".join(parts)):
+                one = Told(id=_of(row, "id"), text=_of(row, "text"), ts=_number(row, "ts"))
+                found[batch[int(_of(row, "place"))]].setdefault(one.id, one)
+        return {
+            edge: sorted(told.values(), key=lambda one: (-(one.ts or 0.0), one.id)) for edge, told in found.items()
+        }
+
+    async def labels(self, entities: Sequence[str]) -> dict[str, str]:
+        """The names of entities as written; those without one are absent."""
+        found: dict[str, str] = {}
+        for start in range(0, len(entities), 4 * _AT_ONCE):
+            values = " ".join(URIRef(one).n3() for one in entities[start : start + 4 * _AT_ONCE])
+            for row in await self.rows(f"VALUES ?entity {{ {values} }} ?entity {_LABEL} ?label"):
+                entity, label = _of(row, "entity"), _of(row, "label")
+                found[entity] = min(label, found.get(entity, label))
+        return found
+
+    async def speakers(self, entities: Sequence[str]) -> frozenset[str]:
+        """Which of the entities speak in memories."""
+        found: set[str] = set()
+        for start in range(0, len(entities), _AT_ONCE):
+            batch = entities[start : start + _AT_ONCE]
+            parts = (
+                f'{{ SELECT ("{place}" AS ?place) WHERE {{ ?memory {ORION.spokenBy.n3()} {URIRef(entity).n3()} }} '
+                "LIMIT 1 }"
+                for place, entity in enumerate(batch)
+            )
+            found.update(batch[int(_of(row, "place"))] for row in await self.rows(" UNION ".join(parts)))
+        return frozenset(found)
+
+    async def relations(self) -> dict[str, str]:
+        """The names of the relations that the graph has, by their IRIs; 5,000 of them at most."""
+        rows = await self.rows(
+            f"{{ SELECT ?relation ?name WHERE {{ ?relation a {RDF.Property.n3()} ; {_LABEL} ?name }} "
+            f"LIMIT {MOST_RELATIONS} }}"
+        )
+        return {_of(row, "relation"): _of(row, "name") for row in rows}
+
+    async def named(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """The entities (IRIs) of each name: by the name itself, folded, or by a spelling merged into another."""
+        wanted = list(dict.fromkeys(names))
+        parts = [
+            part
+            for place, name in enumerate(wanted)
+            for part in (
+                f'{{ SELECT ("{place}" AS ?place) ({entity_iri(name).n3()} AS ?entity) WHERE '
+                f"{{ {entity_iri(name).n3()} {_LABEL} ?label }} LIMIT 1 }}",
+                f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ ?entity {_ALSO} {written(Literal(name))} }} '
+                "LIMIT 8 }",
+            )
+        ]
+        found: dict[str, list[str]] = {name: [] for name in wanted}
+        for row in await self.rows(" UNION ".join(parts)) if parts else ():
+            entities = found[wanted[int(_of(row, "place"))]]
+            if _of(row, "entity") not in entities:
+                entities.append(_of(row, "entity"))
+        return found
+
+    async def all_labels(self, limit: int) -> dict[str, str]:
+        """Names of entities by their IRIs, `limit` of them at most: whichever the engine comes to first."""
+        rows = await self.rows(
+            f"{{ SELECT ?entity ?label WHERE {{ ?entity a {SKOS.Concept.n3()} ; {_LABEL} ?label }} LIMIT {limit} }}"
+        )
+        return {_of(row, "entity"): _of(row, "label") for row in rows}
+
+
+_EDGE = (
+    f"?edge {_SUBJECT} ?subject ; {_PREDICATE} ?relation ; {_OBJECT} ?object ; {_TEXT} ?text ; {_WEIGHT} ?weight "
+    f"OPTIONAL {{ ?edge {ORION.lastSeen.n3()} ?seen }} OPTIONAL {{ ?relation {_LABEL} ?name }}"
+)
+
+
+def _edge(row: Mapping[str, str]) -> Edge:
+    relation = _of(row, "relation")
+    return Edge(
+        iri=_of(row, "edge"),
+        subject=_of(row, "subject"),
+        relation=relation,
+        name=row.get("name") or relation.rpartition(":")[2].replace("_", " "),
+        object=_of(row, "object"),
+        text=_of(row, "text"),
+        weight=_number(row, "weight") or 1.0,
+        seen=_number(row, "seen"),
+    )
+
+
+def _of(row: Mapping[str, str], name: str) -> str:
+    try:
+        return row[name]
+    except LookupError as error:
+        raise SourceError("the graph answers with rows that were not asked for") from error
+
+
+def _number(row: Mapping[str, str], name: str) -> float | None:
+    try:
+        return float(row[name]) if name in row else None
+    except ValueError as error:
+        raise SourceError(
+            f"the graph holds a {name} that is no number: it was not written by orion-recall"
+        ) from error

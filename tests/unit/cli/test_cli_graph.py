@@ -1,0 +1,159 @@
+"""The commands over a data folder as a worker leaves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.cli.main import run
+from tests.stand_ins.graph import PEOPLE, Said, graph_in_folder
+
+Answer = tuple[int, str, str]
+Command = Callable[..., Answer]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("graph")
+    graph_in_folder(folder, PEOPLE, tenant="default")
+    graph_in_folder(folder, [Said(id="s", text="s", statements=(("Eve", "knows", "Ana"),))], tenant="other")
+    return folder
+
+
+@pytest.fixture
+def graph(data: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    def command(name: str, *arguments: str) -> Answer:
+        code = run(["graph", name, *arguments, "--data", str(data)])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return command
+
+
+def parsed(answer: Answer) -> Any:
+    assert answer[0] == 0, answer
+    return json.loads(answer[1])
+
+
+def test_a_path_is_shown_with_its_evidence(graph: Command):
+    code, out, err = graph("path", "Ana", "Fjord Labs")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].startswith("Ana → Ida → Fjord Labs")
+    assert "[m5 2026-03-01] Ida still works at Fjord Labs." in out
+    value = parsed(graph("path", "ana", "--via", "sister, employer", "--json"))
+    assert value["paths"][0]["entities"] == ["Ana", "Ida", "Fjord Labs"]
+    assert value["paths"][0]["steps"][1]["memories"][0]["id"] == "m5"
+
+
+def test_where_there_is_no_path_that_is_said(graph: Command):
+    assert graph("path", "Ana", "Software Engineering")[::2] == (1, "error: nothing leads there within 4 hops\n")
+    code, out, _ = graph("path", "Ana", "Software Engineering", "--json")
+    assert (code, json.loads(out)["ended"]) == (1, "exhausted")
+    assert graph("path", "Ada", "Carl", "--max-hops", "2")[0] == 1
+
+
+def test_an_unknown_name_is_told_its_neighbours(graph: Command):
+    code, _, err = graph("path", "Fjord Lab", "Ana")
+    assert code == 2
+    assert (
+        err == "error: the graph of 'default' knows nobody and nothing named 'Fjord Lab'; near it are: Fjord Labs\n"
+    )
+    assert "named 'Eve'" in graph("path", "Eve", "Ana")[2]
+    assert graph("path", "Eve", "Ana", "--tenant", "other")[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [("Ana",), ("Ana", "--via", " , "), ("Ana", "--via", "a," * 9)])
+def test_a_path_needs_an_end_and_a_chain_one_can_follow(graph: Command, arguments: tuple[str, ...]):
+    assert graph("path", *arguments)[0] == 2
+
+
+def test_questions_are_answered_as_table_and_as_json(graph: Command):
+    query = "MATCH (a:Person)-[r:WORKS_AT]->(b) RETURN a, r, b.name AS at ORDER BY at"
+    _, out, _ = graph("query", query)
+    assert [line.split() for line in out.splitlines()][:2] == [
+        ["a", "r", "at"], ["Ida", "Ida", "works", "at", "Fjord", "Labs", "Fjord", "Labs"],
+    ]  # fmt: skip
+    value = parsed(graph("query", query, "--json"))
+    assert value["columns"] == ["a", "r", "at"]
+    assert value["rows"][0]["r"]["weight"] == 2
+    assert graph("query", "MATCH (a {name: 'x'}) RETURN a") == (0, "", "there is none\n")
+    assert parsed(graph("query", "MATCH (a)-[:KNOWS]->(b) RETURN a.name", "--tenant", "other", "--json"))[
+        "rows"
+    ] == [{"a.name": "Eve"}]
+
+
+def test_a_mistake_in_a_query_is_shown_with_its_place(graph: Command):
+    code, out, err = graph("query", "MATCH (a)\nRETRUN a")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[1:] == ["  RETRUN a", "  ^"]
+    code, out, _ = graph("query", "MATCH (a)\nRETRUN a", "--json")
+    assert json.loads(out)["error"]["type"] == "GraphQueryError"
+
+
+TEXTS = "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text } ORDER BY ?text"
+
+
+def test_sparql_of_ones_own_sees_one_tenant(graph: Command):
+    assert parsed(graph("sparql", TEXTS, "--tenant", "other", "--json")) == {
+        "columns": ["text"], "rows": [["Eve knows Ana"]], "truncated": False,
+    }  # fmt: skip
+    assert graph("sparql", TEXTS, "--limit", "1", "--csv") == (
+        0, "text\nAda knows Ida\n", "only the first 1 rows are shown (--limit)\n",
+    )  # fmt: skip
+    every = "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } } ORDER BY ?g"
+    assert graph("sparql", every, "--csv")[1] == "g\nurn:orion:tenant:default\n"
+    assert graph("sparql", every, "--csv", "--all-tenants")[1].split() == [
+        "g", "urn:orion:tenant:default", "urn:orion:tenant:other",
+    ]  # fmt: skip
+    assert graph("sparql", "ASK { ?s ?p ?o }")[1] == "true\n"
+    assert parsed(graph("sparql", "ASK { ?s <urn:none> ?o }", "--json")) == {"boolean": False}
+    assert '"Ana" .' in graph("sparql", "DESCRIBE <urn:orion:entity:ana>")[1]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("DROP ALL", "an update"),
+        ("SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "SERVICE is not allowed"),
+        ("SELECT * FROM <urn:orion:tenant:other> { ?s ?p ?o }", "FROM is not allowed"),
+    ],
+)
+def test_what_does_not_only_read_is_refused(graph: Command, query: str, message: str):
+    code, out, err = graph("sparql", query)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_options_that_contradict_each_other_are_refused(graph: Command):
+    assert graph("sparql", TEXTS, "--csv", "--json")[0] == 2
+    assert graph("sparql", TEXTS, "--tenant", "x", "--all-tenants")[0] == 2
+
+
+def test_a_picture_is_written_whole(graph: Command, tmp_path: Path):
+    out = tmp_path / "graph.html"
+    out.write_text("before")
+    told = parsed(graph("viz", "Ana", "--out", str(out), "--hops", "1", "--json"))
+    assert told == {"file": str(out), "entities": 3, "edges": 2, "cut": True}
+    assert out.read_text("utf-8").startswith("<!doctype html>")
+    assert out.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    assert [path.name for path in tmp_path.iterdir()] == ["graph.html"]
+    assert "8 entities and 8 edges" in graph("viz", "--out", str(out))[2]
+    assert graph("viz", "Nobody", "--out", str(tmp_path / "no.html"))[0] == 2
+    assert not (tmp_path / "no.html").exists()
+    assert graph("viz", "--out", str(tmp_path / "nowhere" / "x.html"))[0] == 1
+
+
+def _umask() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    raise AssertionError("no umask")
+
+
+def test_without_a_graph_the_commands_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["graph", "query", "MATCH (a) RETURN a", "--data", str(tmp_path)]) == 1
+    assert "there is no graph in" in capsys.readouterr().err

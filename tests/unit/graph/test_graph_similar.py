@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.similar import FirstToAnswer, IndexedEntities, NamesInGraph, likeness
+from tests.stand_ins.graph import PEOPLE, TENANT, sample_graph
+
+
+def test_names_are_alike_by_words_or_by_letters():
+    assert likeness("Fjord Labs", "fjord-labs") == 1.0
+    assert likeness("engineer", "Harbour Engineers") > 0.9
+    assert likeness("Johanna Berg", "Johana Berg") > 0.6
+    assert likeness("Ana", "Bergen") == 0.0
+    assert likeness("", "") <= 1.0
+
+
+async def test_the_graphs_own_names_are_compared():
+    names = NamesInGraph(sample_graph(PEOPLE))
+    found = await names.similar_entities("engineers", TENANT, 5)
+    assert set(found) == {"urn:orion:entity:harbour_engineers", "urn:orion:entity:software_engineering"}
+    assert len(await names.similar_entities("engineers", TENANT, 1)) == 1
+    assert await names.similar_entities("zzz", TENANT, 5) == []
+    assert await names.similar_entities("engineers", "other", 5) == []
+
+
+async def test_of_what_the_index_finds_only_what_is_near_the_best_is_kept():
+    class Index:
+        async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+            return [("Fjord Labs", 5.0), ("fjord labs", 4.0), ("Labs", 2.0), ("Fjord", 1.9)][:limit]
+
+    found = await IndexedEntities(Index()).similar_entities("fjord labs", TENANT, 10)
+    assert found == ["urn:orion:entity:fjord_labs", "urn:orion:entity:labs"]
+
+
+async def test_when_the_index_is_away_the_names_in_the_graph_answer_and_why_is_told():
+    class Away:
+        async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
+            raise TransientSourceError("the index is away")
+
+    told: list[SourceError] = []
+    finder = FirstToAnswer([Away(), NamesInGraph(sample_graph(PEOPLE))], told=told.append)
+    assert await finder.similar_entities("fjord", TENANT, 5) == ["urn:orion:entity:fjord_labs"]
+    assert [str(error) for error in told] == ["the index is away"]
+    with pytest.raises(SourceError, match="is away"):
+        await FirstToAnswer([Away()], told=told.append).similar_entities("fjord", TENANT, 5)
