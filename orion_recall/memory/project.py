@@ -33,6 +33,7 @@ class Projector:
         self._record, self._projection, self._copy, self._turn = record, projection, copy, turn
         self._wake = asyncio.Event()
         self._head: int | None = None
+        self._reported: int | None = None
         self.error: str | None = None
 
     @property
@@ -90,6 +91,11 @@ class Projector:
         if self._turn is not None:
             await self._turn.end()
 
+    async def _report(self) -> None:
+        position = self._projection.position
+        await self._record.report(self._copy, self._projection.kind, position)
+        self._reported = position
+
     async def catch_up(self) -> int:
         """Apply everything in the outbox after the copy's position; the new position."""
         projection = self._projection
@@ -106,8 +112,11 @@ class Projector:
             if not changes or (self._turn is not None and not await self._turn.is_mine()):
                 break
             await projection.apply(changes)
-            await self._record.report(self._copy, projection.kind, projection.position)
+            await self._report()
             moved = True
+        # What was applied by a process that died before it could say so, and what was put back: it is told at once.
+        if self._reported != projection.position and (projection.position or self._reported):
+            await self._report()
         if not moved and self.error is not None:
             log.info("the %s goes on at position %d", projection.kind, projection.position)
         return projection.position
