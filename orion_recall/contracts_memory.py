@@ -1,7 +1,7 @@
 """What crosses the bus to change and delete memories, and to say what a recall was worth.
 
 Read as in `contracts`: unknown fields of a message are ignored, a wrong type in a known field is an error by
-its name. Only the fields of a memory that is to be changed must all be known: half a change is worse than none.
+its name. Only what is to change of a memory, and the conditions of `where`, must all be known.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ class _Message(BaseModel):
 class MemoryWhereV1(_Message):
     """Which memories: those that meet every condition given; of a list, one of its values is enough.
 
-    Deleted and replaced memories are never among them.
+    Deleted and replaced memories are never among them. A condition that is not known is an error: without it more
+    would match than was meant.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
     text: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         default=None, description="words that title, speaker and text must hold, all of them"

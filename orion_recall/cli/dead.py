@@ -14,9 +14,14 @@ from rich.text import Text
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.cli.addresses import DataFolder, find, open_bus
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.errors import SettingsError
 
 T = TypeVar("T")
-Stores = Annotated[bool, typer.Option("--stores", help="Store messages instead of queries.")]
+Stores = Annotated[bool, typer.Option("--stores", help="Store messages: short for --of stores.")]
+Of = Annotated[
+    str | None,
+    typer.Option("--of", metavar="WHAT", help="queries (default), stores, updates, deletes or feedback."),
+]
 _ALL = 100_000
 
 app = typer.Typer(
@@ -35,6 +40,7 @@ app = typer.Typer(
 @app.command("list")
 def list_letters(
     stores: Stores = False,
+    of: Of = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -43,7 +49,7 @@ def list_letters(
 
     Example: `orion-recall dead list --stores`
     """
-    letters = _with_letters(data, stores, lambda dead: dead.latest(limit))
+    letters = _with_letters(data, stores, of, lambda dead: dead.latest(limit))
     if as_json:
         print_json({"letters": [_as_json(letter) for letter in letters]})
     elif letters:
@@ -57,6 +63,7 @@ def list_letters(
 def show_letter(
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or that of the entry it was.")],
     stores: Stores = False,
+    of: Of = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -64,7 +71,7 @@ def show_letter(
 
     Example: `orion-recall dead show 1795302643570-0`
     """
-    letter = _with_letters(data, stores, lambda dead: dead.get(letter_id))
+    letter = _with_letters(data, stores, of, lambda dead: dead.get(letter_id))
     if letter is None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -85,6 +92,7 @@ def requeue_letters(
     letter_id: Annotated[str | None, typer.Argument(metavar="ID", help="Which one.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
     stores: Stores = False,
+    of: Of = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -105,7 +113,7 @@ def requeue_letters(
             found = [one for one in found if not one.withheld]
         return [{"id": one.id, "entry_id": await dead.requeue(one)} for one in found]
 
-    moved = _with_letters(data, stores, requeue)
+    moved = _with_letters(data, stores, of, requeue)
     if not moved and letter_id is not None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -116,10 +124,15 @@ def requeue_letters(
     return 0
 
 
-def _with_letters(data: Path | None, stores: bool, work: Callable[[DeadLetters], Awaitable[T]]) -> T:
+def _with_letters(
+    data: Path | None, stores: bool, of: str | None, work: Callable[[DeadLetters], Awaitable[T]]
+) -> T:
     settings = find(data)
-    stream = settings.store_stream if stores else settings.query_stream
-    dead_stream = settings.store_dead_stream if stores else settings.dead_stream
+    what = of or ("stores" if stores else "queries")
+    streams = settings.intake_streams
+    if what not in streams:
+        raise SettingsError(f"--of: {what!r} is none of {', '.join(streams)}")
+    stream, dead_stream = streams[what], f"{streams[what]}:dead"
 
     async def run() -> T:
         async with open_bus(settings) as redis:

@@ -43,7 +43,7 @@ COMMANDS = {
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the stores of others: every mapping against the live store, with a sample item.",
-    "memory": "Build copies of the record anew.",
+    "memory": "Store, change and delete memories, see what became of them, and build their copies anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
     "settings": "List every setting, which of them are set, and names that nothing reads.",
