@@ -34,6 +34,12 @@ GROUP BY o.tenant, o.memory_id
 """
 
 
+# A schema that is older, or not there yet, knows of no change.
+_KNOWS_CHANGES: LiteralString = """
+SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('memories') AND attname = 'live')
+"""
+
+
 async def copies_behind(pool: Pool, position: int) -> int:
     """How many registered copies that are still kept have not reached the position. RecordError."""
     async with borrow(pool, "reading positions") as connection:
@@ -43,6 +49,8 @@ async def copies_behind(pool: Pool, position: int) -> int:
 async def changed_since(pool: Pool, position: int) -> dict[int, int]:
     """The memories changed, replaced or deleted behind a position: number and last position. RecordError."""
     async with borrow(pool, "reading what was changed") as connection:
+        if not await connection.fetchval(_KNOWS_CHANGES):
+            return {}
         rows = await connection.fetch(_CHANGED_SINCE, position)
     return {memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows}
 

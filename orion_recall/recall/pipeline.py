@@ -139,8 +139,8 @@ async def recall(
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
-    pool = _without_the_dead(pool, sources.tombstones, floor, dropped)
-    kept = _filtered(pool, memories, scope, understood.question, options, dropped)
+    alive = _without_the_dead(pool, sources.tombstones, floor, dropped)
+    kept = _filtered(alive, memories, scope, understood.question, options, dropped)
     similarities = _similarities(reports, pool)
     scored = score_candidates(
         kept, profile, now=clock, named_speaker=understood.named_speaker, similarities=similarities
