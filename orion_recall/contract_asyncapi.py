@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, RECEIPT_KIND, REPLY_KIND, STORE_KIND
+from orion_recall.contracts_memory import DELETE_KIND, FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND, UPDATE_KIND
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP
 
 Json = dict[str, Any]
@@ -23,8 +24,17 @@ _TITLES = {
     ),
     DECISION_KIND: ("recallDecision", "What was found, kept and dropped, and why.", ("decision",)),
     STORE_KIND: ("memoryStore", "Memories to keep, each judged alone.", ("store",)),
-    RECEIPT_KIND: ("memoryReceipt", "What became of each memory of a batch.", ("receipt",)),
+    RECEIPT_KIND: (
+        "memoryReceipt",
+        "What became of each memory of a message.",
+        ("receipt", "receipt_of_update", "receipt_of_dry_run", "receipt_of_delete"),
+    ),
+    UPDATE_KIND: ("memoryUpdate", "Memories to change, each judged alone.", ("update", "update_where")),
+    DELETE_KIND: ("memoryDelete", "Memories to delete, for ever.", ("delete", "delete_where")),
+    FEEDBACK_KIND: ("recallFeedback", "What a recall was worth.", ("feedback",)),
+    FEEDBACK_RECEIPT_KIND: ("recallReceipt", "That feedback was kept.", ("feedback_receipt",)),
 }
+_ANSWERS = ("recallReply", "memoryReceipt", "recallReceipt")
 _REPLY_ADDRESS = (
     "Where the answer goes: `reply_to` of the envelope, else `reply_to` of the payload, else recall.reply.v1. "
     "Allowed are recall.reply.v1 and recall.reply.v1:* (streams), orion-exec:result:* and orion:exec:result:* "
@@ -79,13 +89,13 @@ def _channels() -> Json:
             REPLY_KIND,
             "Shared by all who name no reply address of their own; read from where one stands, find answers by "
             "their correlation_id. Trimmed by age (10 minutes).",
-            ("recallReply", "memoryReceipt"),
+            _ANSWERS,
         ),
         "recallReplyOfClient": _stream(
             f"{REPLY_KIND}:{{client}}",
             "A caller's own stream. Trimmed to about 10,000 entries, expires 10 minutes after the last answer; the "
             "caller deletes what it has read, and the stream when it leaves.",
-            ("recallReply", "memoryReceipt"),
+            _ANSWERS,
         )
         | {"parameters": {"client": {"description": "A name that no other caller has, such as a UUID."}}},
         "executorResult": _pubsub("orion-exec:result:{client}"),
@@ -93,7 +103,7 @@ def _channels() -> Json:
         "replyAddress": {
             "address": None,
             "description": _REPLY_ADDRESS,
-            "messages": _references(("recallReply", "memoryReceipt")),
+            "messages": _references(_ANSWERS),
         },
         "recallDecision": _stream(
             DECISION_KIND,
@@ -105,6 +115,12 @@ def _channels() -> Json:
         "recallQueryDead": _dead_stream(f"{QUERY_KIND}:dead"),
         "memoryStore": _stream(STORE_KIND, _INTAKE, ("memoryStore",), group=RECALL_GROUP),
         "memoryStoreDead": _dead_stream(f"{STORE_KIND}:dead"),
+        "memoryUpdate": _stream(UPDATE_KIND, _INTAKE, ("memoryUpdate",), group=RECALL_GROUP),
+        "memoryUpdateDead": _dead_stream(f"{UPDATE_KIND}:dead"),
+        "memoryDelete": _stream(DELETE_KIND, _INTAKE, ("memoryDelete",), group=RECALL_GROUP),
+        "memoryDeleteDead": _dead_stream(f"{DELETE_KIND}:dead"),
+        "recallFeedback": _stream(FEEDBACK_KIND, _INTAKE, ("recallFeedback",), group=RECALL_GROUP),
+        "recallFeedbackDead": _dead_stream(f"{FEEDBACK_KIND}:dead"),
     }
 
 
@@ -129,7 +145,7 @@ def _pubsub(address: str) -> Json:
     return {
         "address": address,
         "description": "A pub/sub channel: published once, lost if nobody listens. The message is the JSON itself.",
-        "messages": _references(("recallReply", "memoryReceipt")),
+        "messages": _references(_ANSWERS),
         "parameters": {"client": {"description": "Whatever the executor chose."}},
         "servers": [{"$ref": "#/servers/bus"}],
         "x-redis": {"type": "pubsub"},
@@ -158,6 +174,27 @@ def _worker_operations() -> Json:
         "buryStore": _operation(
             "send", "memoryStoreDead", "deadLetter", "Worker: for store messages that cannot be served."
         ),
+        "updateMemories": _operation(
+            "receive", "memoryUpdate", "memoryUpdate", "Worker: one receipt for every message.",
+            reply="memoryReceipt",
+        ),
+        "buryUpdate": _operation(
+            "send", "memoryUpdateDead", "deadLetter", "Worker: for updates that cannot be served."
+        ),
+        "deleteMemories": _operation(
+            "receive", "memoryDelete", "memoryDelete", "Worker: one receipt for every message.",
+            reply="memoryReceipt",
+        ),
+        "buryDelete": _operation(
+            "send", "memoryDeleteDead", "deadLetter", "Worker: for deletions that cannot be served."
+        ),
+        "keepFeedback": _operation(
+            "receive", "recallFeedback", "recallFeedback", "Worker: kept once for every entry.",
+            reply="recallReceipt",
+        ),
+        "buryFeedback": _operation(
+            "send", "recallFeedbackDead", "deadLetter", "Worker: for feedback that cannot be served."
+        ),
         "persistDecision": _operation(
             "receive", "recallDecision", "recallDecision", "Sink: writes decisions to Postgres, once each."
         ),
@@ -179,6 +216,16 @@ def _executor_operations() -> Json:
         ),
         "sendMemories": _operation(
             "send", "memoryStore", "memoryStore", "Executor: XADD a batch of memories.", reply="memoryReceipt"
+        ),
+        "changeMemories": _operation(
+            "send", "memoryUpdate", "memoryUpdate", "Executor: XADD what is to change.", reply="memoryReceipt"
+        ),
+        "removeMemories": _operation(
+            "send", "memoryDelete", "memoryDelete", "Executor: XADD what is to go.", reply="memoryReceipt"
+        ),
+        "giveFeedback": _operation(
+            "send", "recallFeedback", "recallFeedback", "Executor: XADD what was used, or wrong.",
+            reply="recallReceipt",
         ),
     }  # fmt: skip
 

@@ -16,6 +16,7 @@ from orion_recall.contracts import (
     STORE_KIND,
     RecallDecisionV1,
 )
+from orion_recall.contracts_memory import DELETE_KIND, FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND, UPDATE_KIND
 
 Json = dict[str, Any]
 
@@ -46,6 +47,42 @@ def examples() -> dict[str, Json]:
         "decision": _answer(DECISION_KIND, _decision()),
         "store": _request(STORE_KIND, {"memories": _memories()}),
         "receipt": _answer(RECEIPT_KIND, _receipt()),
+        **_changes(),
+    }
+
+
+def _changes() -> dict[str, Json]:
+    """Bo corrects himself, what a shift said goes, and the executor says what was of use."""
+    by = {"actor": "bo"}
+    where: Json = {"session_id": "shift-2026-02-01", "until": "2026-02-02T00:00:00Z", "tags": ["harbour"]}
+    patches: list[Json] = [
+        {"id": "mem-17", "expected_version": 1, "text": "The harbour crane needs a new gearbox by Monday."},
+        {"id": "mem-03", "title": None, "confidence": 0.9},
+    ]
+    nothing: Json = {"stored": 0, "unchanged": 0, "conflict": 0, "rejected": 0}
+    feedback: Json = {"decision_id": _DECISION_ID, "used": ["mem-17"], "wrong": ["mem-21"], "note": "ordered twice"}
+    return {
+        "update": _request(UPDATE_KIND, {"memories": patches, "idempotency_key": "shift-7/1", **by}),
+        "update_where": _request(UPDATE_KIND, {"where": where, "set": {"tags": ["old"]}, "expected_count": 2}),
+        "delete": _request(DELETE_KIND, {"ids": ["mem-21"], "reason": "never ordered", "erase": True, **by}),
+        "delete_where": _request(DELETE_KIND, {"where": where | {"text": "crane"}}),
+        "receipt_of_update": _answer(
+            RECEIPT_KIND,
+            nothing
+            | {"position": 8, "updated": 2, "pending": False}
+            | {"results": [{"id": name, "status": "updated"} for name in ("mem-17", "mem-03")]},
+        ),
+        "receipt_of_dry_run": _answer(
+            RECEIPT_KIND, nothing | {"matched": 1, "results": [{"id": "mem-12", "status": "matched"}]}
+        ),
+        "receipt_of_delete": _answer(
+            RECEIPT_KIND,
+            nothing
+            | {"position": 10, "deleted": 1, "pending": False}
+            | {"results": [{"id": "mem-21", "status": "deleted"}]},
+        ),
+        "feedback": _request(FEEDBACK_KIND, feedback | by),
+        "feedback_receipt": _answer(FEEDBACK_RECEIPT_KIND, {"recorded": True}),
     }
 
 

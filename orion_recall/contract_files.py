@@ -31,6 +31,17 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReplyV1,
 )
+from orion_recall.contracts_memory import (
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
+    UNCHANGEABLE,
+    UPDATE_KIND,
+    MemoryDeleteV1,
+    MemoryUpdateV1,
+    RecallFeedbackV1,
+    RecallReceiptV1,
+)
 from orion_recall.mappings import Mappings
 from orion_recall.profile import profile_json_schema
 
@@ -82,6 +93,10 @@ def schemas() -> dict[str, Json]:
         DECISION_KIND: _named(_schema(RecallDecisionV1, "serialization"), DECISION_KIND),
         STORE_KIND: _named(_store_schema(), STORE_KIND),
         RECEIPT_KIND: _named(_schema(MemoryReceiptV1, "serialization"), RECEIPT_KIND),
+        UPDATE_KIND: _named(_update_schema(), UPDATE_KIND),
+        DELETE_KIND: _named(_schema(MemoryDeleteV1, "validation"), DELETE_KIND),
+        FEEDBACK_KIND: _named(_schema(RecallFeedbackV1, "validation"), FEEDBACK_KIND),
+        FEEDBACK_RECEIPT_KIND: _named(_schema(RecallReceiptV1, "serialization"), FEEDBACK_RECEIPT_KIND),
         "profile": profile_json_schema(),
         "mappings": {"$schema": DIALECT, **_schema(Mappings, "validation")},
     }
@@ -117,6 +132,35 @@ def _store_schema() -> Json:
     definitions = store.get(_DEFINITIONS, {}) | memory.pop(_DEFINITIONS, {}) | {"MemoryV1": memory}
     store["properties"]["memories"]["items"] = {"$ref": f"#/{_DEFINITIONS}/MemoryV1"}
     return {_DEFINITIONS: definitions, **{key: value for key, value in store.items() if key != _DEFINITIONS}}
+
+
+def _update_schema() -> Json:
+    """The model leaves what is to change open, so that one bad patch is rejected alone; here each is described."""
+    update, memory = _schema(MemoryUpdateV1, "validation"), _schema(MemoryV1, "validation")
+    fields: Json = {}
+    for name, field in memory["properties"].items():
+        if name not in UNCHANGEABLE:
+            plain = _without_default(field)
+            fields[name] = plain if name == "text" or "anyOf" in plain else {"anyOf": [plain, {"type": "null"}]}
+    version = {"type": "integer", "description": "change it only if it is still at this version"}
+    changes: Json = {
+        "type": "object",
+        "description": "Fields to change; null clears one.",
+        "properties": fields,
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
+    patch = changes | {
+        "properties": {"id": memory["properties"]["id"], "expected_version": version, **fields},
+        "required": ["id"],
+        "minProperties": 2,
+    }
+    definitions = update.get(_DEFINITIONS, {}) | memory.get(_DEFINITIONS, {})
+    definitions |= {"MemoryPatchV1": patch, "MemoryChangesV1": changes}
+    (listed,) = [one for one in update["properties"]["memories"]["anyOf"] if one["type"] == "array"]
+    listed["items"] = {"$ref": f"#/{_DEFINITIONS}/MemoryPatchV1"}
+    update["properties"]["set"]["anyOf"][0] = {"$ref": f"#/{_DEFINITIONS}/MemoryChangesV1"}
+    return {_DEFINITIONS: definitions, **{key: value for key, value in update.items() if key != _DEFINITIONS}}
 
 
 def _json(value: Json) -> str:

@@ -95,7 +95,16 @@ Identifier = Annotated[
     BeforeValidator(_identifier),
 ]
 Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
-MemoryKind = Literal["world", "experience", "opinion", "observation", "procedure", "plan", "task"]
+MEMORY_KINDS = ("world", "experience", "opinion", "observation", "procedure", "plan", "task")
+# Which further ones there are is the settings' word: they are checked where a message is served.
+MemoryKind = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        description=f"{', '.join(MEMORY_KINDS)}, or one of those that the worker adds (ORION_MEMORY_KINDS)",
+    ),
+]
 ScopeName = Literal["session", "user", "global"]
 BudgetName = Literal["low", "mid", "high"]
 
@@ -340,21 +349,35 @@ class MemoryStoreV1(_Message):
 
 
 class MemoryVerdictV1(_Message):
-    """What became of one memory of a batch."""
+    """What became of one memory of a batch; `matched` is one that a dry run found and left as it is."""
 
     id: str | None
-    status: Literal["stored", "unchanged", "conflict", "rejected"]
+    status: Literal["stored", "unchanged", "conflict", "rejected", "updated", "deleted", "missing", "matched"]
     reason: str | None = None
 
 
 class MemoryReceiptV1(_Message):
-    """The answer to `memory.store.v1`. `position` is the outbox position at which all of it is projected."""
+    """The answer to `memory.store.v1`, `memory.update.v1` and `memory.delete.v1`.
+
+    `position` is the outbox position at which all of it is projected. The fields after it are left out where they
+    have nothing to say, as they always are for a store.
+    """
 
     stored: int
     unchanged: int
     conflict: int
     rejected: int
     position: int | None = None
+    updated: int = 0
+    deleted: int = 0
+    missing: int = 0
+    matched: int | None = Field(
+        default=None, description="memories that `where` matches; without expected_count: now"
+    )
+    pending: bool | None = Field(
+        default=None,
+        description="of a change: false when no registered copy can show what was there before; true: not yet",
+    )
     results: list[MemoryVerdictV1]
     error: ErrorInfo | None = None
 

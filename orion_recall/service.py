@@ -23,9 +23,10 @@ from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
+from orion_recall.memory.desks import MemoryDesks
+from orion_recall.memory.freshness import Freshness
 from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
-from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
 from orion_recall.observe.card import card_fields
 from orion_recall.observe.look import StoreLook
@@ -45,7 +46,6 @@ from orion_recall.worker import Worker
 
 log = logging.getLogger("orion_recall.service")
 
-_STORES_AT_ONCE = 4
 _STOP_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
@@ -79,7 +79,6 @@ class Service:
         self._stored = asyncio.Event()
         self._pool: Pool | None = None
         self._accesses: AccessCounts | None = None
-        self._store_worker: StoreWorker | None = None
         self.sink: DecisionSink | None = None
         self.projectors: list[Projector] = []
         pace = Pace(
@@ -96,7 +95,10 @@ class Service:
             watch=self.observer,
         )
         self._queries = Server(self._intake, self.worker.serve, pace)
-        self._stores: Server | None = None
+        self._desks: MemoryDesks | None = None
+        self._freshness = Freshness(
+            redis, blocking[1], settings, opened.sources.tombstones, self.projections, told=self._stored.set
+        )
         self.observer.attach(self, redis)
 
     @classmethod
@@ -132,31 +134,33 @@ class Service:
     @property
     def in_hand(self) -> Mapping[str, int]:
         """Entries being worked on, by what they bring."""
-        return {"queries": self._queries.in_hand, "stores": self._stores.in_hand if self._stores else 0}
+        return {"queries": self._queries.in_hand, **(self._desks.in_hand if self._desks else {"stores": 0})}
 
     def stop(self) -> None:
         """Take nothing more; `serve` returns when what is in hand has been answered, within ten seconds."""
         self._stopping, self.is_taking = True, False
         self._queries.stop()
-        if self._stores is not None:
-            self._stores.stop()
-        if self._store_worker is not None:
-            self._store_worker.stop()
+        if self._desks is not None:
+            self._desks.stop()
 
     async def serve(self, ready: asyncio.Event | None = None) -> None:
         """Queries, memories and decisions until `stop()`. `ready` is set once queries are being taken."""
         await self._wait_for_bus()
+        await self._freshness.before_serving()
         queries = asyncio.create_task(self._queries.run())
         beside = asyncio.create_task(self._beside())
-        keeping = [asyncio.create_task(part.run()) for part in (self._profile_watch, self._presence, self._look)]
+        keeping = [
+            asyncio.create_task(part.run())
+            for part in (self._profile_watch, self._presence, self._freshness, self._look)
+        ]
         self.is_taking = not self._stopping
         if ready is not None:
             ready.set()
         try:
             await asyncio.wait([queries, beside, *keeping], return_when=asyncio.FIRST_COMPLETED)
             self.stop()
-            # Without a store server `beside` waits for Postgres, and holds nothing.
-            await asyncio.wait([queries, beside] if self._stores is not None else [queries], timeout=_STOP_S)
+            # Without desks `beside` waits for Postgres, and holds nothing.
+            await asyncio.wait([queries, beside] if self._desks is not None else [queries], timeout=_STOP_S)
         finally:
             self.is_taking = False
             for task in (queries, beside, *keeping):
@@ -172,11 +176,12 @@ class Service:
         if self.settings.dsn is None:
             stream = self.settings.decision_stream
             log.warning("no Postgres is configured: decisions stay on %s, no memory can be stored", stream)
-            await self._store_server(None).run()
+            await self._open_desks(None).run()
             return
         self._pool = await open_pool(self.settings.dsn, name="worker", min_size=0, max_size=6)
         await _migrated(self.settings.dsn)
         record = Record(self._pool)
+        self._freshness.follow(self._pool)
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
         self.projectors = [self._projector(record, self.settings.dsn, part) for part in self.projections]
@@ -185,13 +190,13 @@ class Service:
         endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
         signing = sign_for_broken(record, self._own_copy, self.opened.broken)
         tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors(), signing)]
-        stores = asyncio.create_task(self._store_server(record).run())
+        desks = asyncio.create_task(self._open_desks(self._pool).run())
         try:
-            done, _ = await asyncio.wait([stores, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([desks, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (stores, *tasks):
+            for task in (desks, *tasks):
                 task.cancel()
-            await asyncio.gather(stores, *tasks, return_exceptions=True)
+            await asyncio.gather(desks, *tasks, return_exceptions=True)
         for task in done:
             task.result()
 
@@ -216,30 +221,28 @@ class Service:
             for projector in self.projectors:
                 projector.wake()
 
-    def _store_server(self, record: Record | None) -> Server:
-        settings = self.settings
-        intake = self._reader(settings.store_stream, self._blocking[1])
-        self._store_worker = StoreWorker(
-            settings,
-            self._committer(settings.store_stream, settings.store_dead_stream),
-            record,
-            forgive=intake.forgive,
-            stored=self._stored,
+    def _open_desks(self, pool: Pool | None) -> MemoryDesks:
+        self._desks = MemoryDesks(
+            self.settings,
+            pool,
+            self._freshness.stream,
+            reader=lambda stream: self._reader(stream, self._blocking[1]),
+            committer=lambda stream: self._committer(stream, f"{stream}:dead"),
+            wake=self._stored.set,
             tracer=self.observer.tracer,
         )
-        pace = Pace(
-            concurrency=_STORES_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms
-        )
-        self._stores = Server(intake, self._store_worker.serve, pace)
         if self._stopping:
-            self._stores.stop()
-        return self._stores
+            self._desks.stop()
+        return self._desks
 
     async def _wait_for_bus(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while not self._stopping:
             try:
-                for reader in (self._intake, self._reader(self.settings.store_stream, self._blocking[1])):
+                for stream in self.settings.intake_streams.values():
+                    reader = self._intake
+                    if stream != reader.stream:
+                        reader = self._reader(stream, self._blocking[1])
                     await reader.create_group()
                     await reader.refresh(())
                 return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, STORE_KIND, describe
-from orion_recall.errors import SettingsError
+from orion_recall.contracts import DECISION_KIND, MEMORY_KINDS, QUERY_KIND, REPLY_KIND, STORE_KIND, describe
+from orion_recall.contracts_memory import DELETE_KIND, FEEDBACK_KIND, UPDATE_KIND
+from orion_recall.errors import InvalidMessage, SettingsError
 from orion_recall.values import SourceName
 
 RECALL_GROUP = "orion-recall"
@@ -77,6 +78,14 @@ class Settings(BaseSettings):
     reply_ttl_s: int = Field(default=600, ge=1, description="life of a caller's reply stream, and of an entry")
     decisions_cap: int = Field(default=1_000_000, ge=100, description="decisions kept while no sink reads")
     decisions_keep_s: int = Field(default=3600, ge=0, description="how long persisted decisions stay on the bus")
+
+    memory_kinds: CommaList = Field(default=(), description=f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
+    where_cap: int = Field(
+        default=1000, ge=1, description="memories that one update or delete by query may change at most"
+    )
+    acknowledge_ms: int = Field(
+        default=2000, ge=0, description="how long a receipt of a change waits for index and graph everywhere"
+    )
 
     # The log's own life.
     decisions_retention_days: int | None = Field(
@@ -148,7 +157,7 @@ class Settings(BaseSettings):
         default="info", description="debug, info, warning or error"
     )
 
-    @field_validator("tenants", "reply_streams", "reply_channels", "ready_sources", mode="before")
+    @field_validator("tenants", "reply_streams", "reply_channels", "ready_sources", "memory_kinds", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -158,6 +167,13 @@ class Settings(BaseSettings):
     def _somebody(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
             raise ValueError("name at least one tenant, or * for all")
+        return value
+
+    @field_validator("memory_kinds")
+    @classmethod
+    def _short_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(len(kind) > 64 for kind in value):
+            raise ValueError("a kind has 64 characters at most")
         return value
 
     @field_validator("redis_url")
@@ -260,6 +276,22 @@ class Settings(BaseSettings):
         return "*" in self.tenants or tenant in self.tenants
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind that a memory may be of here."""
+        return tuple(dict.fromkeys((*MEMORY_KINDS, *self.memory_kinds)))
+
+    def check_kinds(self, kinds: Iterable[object], where: str) -> None:
+        """InvalidMessage, which lists the kinds that there are, for one that is none of them."""
+        for kind in kinds:
+            if kind not in self.kinds:
+                there_are = f"there are {', '.join(self.kinds)} (ORION_MEMORY_KINDS adds to them)"
+                shown = str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."
+                raise InvalidMessage(
+                    f"{where}: {shown!r} is no kind of memory; {there_are}",
+                    without_values=f"{where}: no kind of memory; {there_are}",
+                )
+
+    @property
     def query_stream(self) -> str:
         """The intake of queries."""
         return self.prefix + QUERY_KIND
@@ -278,6 +310,37 @@ class Settings(BaseSettings):
     def store_stream(self) -> str:
         """The intake of memories."""
         return self.prefix + STORE_KIND
+
+    @property
+    def update_stream(self) -> str:
+        """The intake of changes of memories."""
+        return self.prefix + UPDATE_KIND
+
+    @property
+    def delete_stream(self) -> str:
+        """The intake of deletions."""
+        return self.prefix + DELETE_KIND
+
+    @property
+    def feedback_stream(self) -> str:
+        """The intake of what recalls were worth."""
+        return self.prefix + FEEDBACK_KIND
+
+    @property
+    def intake_streams(self) -> Mapping[str, str]:
+        """Every intake, by what it brings."""
+        return {
+            "queries": self.query_stream,
+            "stores": self.store_stream,
+            "updates": self.update_stream,
+            "deletes": self.delete_stream,
+            "feedback": self.feedback_stream,
+        }
+
+    @property
+    def tombstone_stream(self) -> str:
+        """What was changed or deleted a moment ago, for every worker."""
+        return f"{self.prefix}memory.tombstone.v1"
 
     @property
     def dead_stream(self) -> str:

@@ -22,7 +22,6 @@ from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags,
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 SPAN_RECALL = "recall"
-SPAN_STORE = "store"
 SPAN_STAGE = "recall.{}"
 SPAN_SOURCE = "recall.source.{}"
 
@@ -78,6 +77,11 @@ class Continued:
     span: Span
     carrier: Mapping[str, str]
     trace_id: str
+
+
+def span_of(kind: str) -> str:
+    """The span of serving a message about memories: `store` of `memory.store.v1`."""
+    return kind.split(".")[1]
 
 
 def continue_trace(

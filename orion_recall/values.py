@@ -27,6 +27,7 @@ DropReason = Literal[
     "excluded",
     "own_turn",
     "filtered",
+    "deleted",
     "missing",
     "rank_pool",
     "below_min_score",

@@ -160,6 +160,7 @@ class Worker:
             asked = self._profiled(replace(asked, query=query, unknown_fields=unknown), profiles)
             profile = profiles[asked.profile].profile
             scope_of(query, profile, "")  # of several outcomes, invalid comes first
+            self.settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
             timeout_s = self._time_left(received)
             if refused is not None:
                 raise refused

@@ -33,13 +33,11 @@ class ReplyRules:
             streams=[settings.prefix + pattern for pattern in settings.reply_streams],
             channels=[settings.prefix + pattern for pattern in settings.reply_channels],
             reserved=(
-                settings.query_stream,
                 settings.decision_stream,
                 f"{settings.decision_stream}:dead",
                 f"{settings.decision_stream}:trimmed",
-                settings.dead_stream,
-                settings.store_stream,
-                settings.store_dead_stream,
+                settings.tombstone_stream,
+                *(name for stream in settings.intake_streams.values() for name in (stream, f"{stream}:dead")),
             ),
         )
 

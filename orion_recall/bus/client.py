@@ -30,6 +30,15 @@ from orion_recall.contracts import (
     RecallReplyV1,
     read_message,
 )
+from orion_recall.contracts_memory import (
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    UPDATE_KIND,
+    MemoryDeleteV1,
+    MemoryUpdateV1,
+    RecallFeedbackV1,
+    RecallReceiptV1,
+)
 from orion_recall.errors import BusUnavailable, ReplyTimeout
 
 log = logging.getLogger("orion_recall.client")
@@ -94,6 +103,50 @@ class RecallClient:
         """The receipt for a batch of memories, each a mapping of MemoryV1's fields (times with a zone)."""
         payload = {"memories": [dict(memory) for memory in memories]}
         return await self._call(STORE_KIND, payload, MemoryReceiptV1, timeout_s=timeout_s, trace=None)
+
+    async def update(
+        self,
+        memories: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        set: Mapping[str, Any] | None = None,
+        timeout_s: float = 60.0,
+        **fields: Any,
+    ) -> MemoryReceiptV1:
+        """The receipt for changes: of each memory by `id`, or by `set` of all that `where` matches.
+
+        `fields` are further ones of MemoryUpdateV1: tenant, actor, idempotency_key, expected_count (without it
+        `where` is a dry run). None clears a field of a memory. Raises as `recall` does.
+        """
+        given = {"memories": memories, "where": where, "set": set, **fields}
+        return await self._change(UPDATE_KIND, MemoryUpdateV1, given, timeout_s)
+
+    async def delete(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        timeout_s: float = 60.0,
+        **fields: Any,
+    ) -> MemoryReceiptV1:
+        """The receipt for deletions, by id or by what `where` matches.
+
+        `fields` are further ones of MemoryDeleteV1: tenant, actor, reason, erase, idempotency_key, expected_count
+        (without it `where` is a dry run). `receipt.pending` is False once nothing shows them any more. Raises as
+        `recall` does.
+        """
+        return await self._change(DELETE_KIND, MemoryDeleteV1, {"ids": ids, "where": where, **fields}, timeout_s)
+
+    async def feedback(self, *, timeout_s: float = 10.0, **fields: Any) -> RecallReceiptV1:
+        """Says what a recall was worth; `fields` are those of RecallFeedbackV1 (decision_id, used, wrong, …)."""
+        payload = _read(RecallFeedbackV1, fields)
+        return await self._call(FEEDBACK_KIND, payload, RecallReceiptV1, timeout_s=timeout_s, trace=None)
+
+    async def _change(
+        self, kind: str, model: type[BaseModel], given: Mapping[str, Any], timeout_s: float
+    ) -> MemoryReceiptV1:
+        payload = _read(model, {name: value for name, value in given.items() if value is not None})
+        return await self._call(kind, payload, MemoryReceiptV1, timeout_s=timeout_s, trace=None)
 
     async def _call(
         self,
@@ -167,3 +220,8 @@ class RecallClient:
             return
         if future is not None and not future.done():
             future.set_result(payload)
+
+
+def _read(model: type[BaseModel], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields as JSON; InvalidMessage when they are no such message, so that nothing is sent."""
+    return read_message(model, fields, "message").model_dump(mode="json", exclude_unset=True)

@@ -8,17 +8,38 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import BaseModel
 from rich.text import Text
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.cli.addresses import DataFolder, find, open_bus
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import QUERY_KIND, STORE_KIND, MemoryStoreV1, RecallQueryV1
+from orion_recall.contracts_memory import (
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    UPDATE_KIND,
+    MemoryDeleteV1,
+    MemoryUpdateV1,
+    RecallFeedbackV1,
+)
+from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
 T = TypeVar("T")
-Stores = Annotated[bool, typer.Option("--stores", help="Store messages instead of queries.")]
+Stores = Annotated[bool, typer.Option("--stores", help="Store messages: short for --of stores.")]
+Of = Annotated[
+    str | None,
+    typer.Option("--of", metavar="WHAT", help="queries (default), stores, updates, deletes or feedback."),
+]
 _ALL = 100_000
+_READ_AS: dict[str, tuple[str, type[BaseModel]]] = {
+    "queries": (QUERY_KIND, RecallQueryV1),
+    "stores": (STORE_KIND, MemoryStoreV1),
+    "updates": (UPDATE_KIND, MemoryUpdateV1),
+    "deletes": (DELETE_KIND, MemoryDeleteV1),
+    "feedback": (FEEDBACK_KIND, RecallFeedbackV1),
+}
 
 app = typer.Typer(
     add_completion=False,
@@ -36,6 +57,7 @@ app = typer.Typer(
 @app.command("list")
 def list_letters(
     stores: Stores = False,
+    of: Of = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -44,7 +66,7 @@ def list_letters(
 
     Example: `orion-recall dead list --stores`
     """
-    letters = _with_letters(find(data), stores, lambda dead: dead.latest(limit))
+    letters = _with_letters(find(data), _asked(stores, of), lambda dead: dead.latest(limit))
     if as_json:
         print_json({"letters": [_as_json(letter) for letter in letters]})
     elif letters:
@@ -58,6 +80,7 @@ def list_letters(
 def show_letter(
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or that of the entry it was.")],
     stores: Stores = False,
+    of: Of = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -65,7 +88,7 @@ def show_letter(
 
     Example: `orion-recall dead show 1795302643570-0`
     """
-    letter = _with_letters(find(data), stores, lambda dead: dead.get(letter_id))
+    letter = _with_letters(find(data), _asked(stores, of), lambda dead: dead.get(letter_id))
     if letter is None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -86,6 +109,7 @@ def requeue_letters(
     letter_id: Annotated[str | None, typer.Argument(metavar="ID", help="Which one.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
     stores: Stores = False,
+    of: Of = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -99,7 +123,8 @@ def requeue_letters(
         raise typer.BadParameter("give either an ID or --all")
 
     settings = find(data)
-    kind, payload = (STORE_KIND, MemoryStoreV1) if stores else (QUERY_KIND, RecallQueryV1)
+    what = _asked(stores, of)
+    kind, payload = _READ_AS[what]
 
     async def requeue(dead: DeadLetters) -> list[dict[str, str | None]]:
         letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await dead.get(letter_id)]
@@ -121,7 +146,7 @@ def requeue_letters(
             put_back.append({"id": one.id, "entry_id": entry_id, "problem": problem})
         return put_back
 
-    moved = _with_letters(settings, stores, requeue)
+    moved = _with_letters(settings, what, requeue)
     if not moved and letter_id is not None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -132,9 +157,16 @@ def requeue_letters(
     return 0
 
 
-def _with_letters(settings: Settings, stores: bool, work: Callable[[DeadLetters], Awaitable[T]]) -> T:
-    stream = settings.store_stream if stores else settings.query_stream
-    dead_stream = settings.store_dead_stream if stores else settings.dead_stream
+def _asked(stores: bool, of: str | None) -> str:
+    what = of or ("stores" if stores else "queries")
+    if what not in _READ_AS:
+        raise SettingsError(f"--of: {what!r} is none of {', '.join(_READ_AS)}")
+    return what
+
+
+def _with_letters(settings: Settings, what: str, work: Callable[[DeadLetters], Awaitable[T]]) -> T:
+    stream = settings.intake_streams[what]
+    dead_stream = f"{stream}:dead"
 
     async def run() -> T:
         async with open_bus(settings) as redis:

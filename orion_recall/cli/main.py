@@ -46,7 +46,7 @@ COMMANDS = {
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
     "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
-    "memory": "Build copies of the record anew.",
+    "memory": "Store, change and delete memories, see what became of them, and build their copies anew.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
     "settings": "List every setting, which of them are set, and names that nothing reads.",

@@ -107,9 +107,7 @@ async def _forget(settings: Settings, copy: str) -> list[str]:
 async def _bus(settings: Settings) -> Found:
     found: Found = {"url": without_secrets(bus_of(settings)), "reachable": False, "error": None}
     found |= {
-        "queries": _NO_GROUP,
-        "stores": _NO_GROUP,
-        "decisions": _NO_GROUP,
+        **dict.fromkeys((*settings.intake_streams, "decisions"), _NO_GROUP),
         "dead": {},
         "decisions_trimmed": None,
         "workers": [],
@@ -117,19 +115,16 @@ async def _bus(settings: Settings) -> Found:
     try:
         async with open_bus(settings) as redis:
             trimmed = cast("bytes | None", await redis.get(f"{settings.decision_stream}:trimmed"))
-            dead = {
-                "queries": settings.dead_stream,
-                "stores": settings.store_dead_stream,
-                "decisions": f"{settings.decision_stream}:dead",
-            }
+            dead = {name: f"{stream}:dead" for name, stream in settings.intake_streams.items()}
+            dead["decisions"] = f"{settings.decision_stream}:dead"
             found |= {
                 "reachable": True,
-                "queries": await _group(redis, settings.query_stream, RECALL_GROUP),
-                "stores": await _group(redis, settings.store_stream, RECALL_GROUP),
                 "decisions": await _group(redis, settings.decision_stream, DECISIONS_GROUP),
                 "dead": {name: int(await redis.xlen(stream)) for name, stream in dead.items()},
                 "decisions_trimmed": int(trimmed or 0),
             }
+            for name, stream in settings.intake_streams.items():
+                found[name] = await _group(redis, stream, RECALL_GROUP)
             found["workers"] = await read_workers(redis, settings, found["queries"]["consumers"])
     except BusUnavailable as error:
         found["error"] = str(error)
@@ -222,7 +217,7 @@ def _show(found: Found) -> None:
                 ", ".join(bus[name]["consumers"]) or "nobody",
                 ", ".join(bus[name]["silent_consumers"]),
             )
-            for name in ("queries", "stores", "decisions")
+            for name in bus["dead"]
         ]
         console().print(table(("  stream", "waiting", "in hand", "dead", "taken by", "silent for a minute"), rows))
         for worker in bus["workers"]:

@@ -11,7 +11,7 @@ from typing import cast
 
 from pydantic import JsonValue as PydanticJson
 
-from orion_recall.contracts import MemoryKind, MemoryV1
+from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extract import extract
 from orion_recall.text import one_line, simhash, storable, storable_json, text_hash
@@ -82,7 +82,7 @@ def as_message(memory: Memory) -> MemoryV1:
         run_id=memory.run_id,
         session_id=memory.session_id,
         node_id=memory.node_id,
-        kind=cast("MemoryKind", memory.kind),
+        kind=memory.kind,
         speaker=memory.speaker,
         title=memory.title,
         occurred_at=_moment(memory.occurred_at),

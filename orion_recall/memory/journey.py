@@ -80,37 +80,9 @@ class Journey:
         """
         if not patches:
             return []
-        firsts: dict[str, Patch] = {}
-        for patch in patches:
-            firsts.setdefault(patch.id, patch)
         async with borrow(self._pool, "changing memories") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            held = await _read(connection, tenant, list(firsts))
-            # Names and statements are found anew: not on the loop.
-            judged = await asyncio.to_thread(_changed, firsts.values(), held)
-            changed = {memory.id: memory for memory in judged.values() if isinstance(memory, Memory)}
-            beside = await _beside(connection, tenant, changed)
-            refused = await _change(connection, tenant, list(changed.values()), actor, lineage or {})
-            done = [name for name in changed if name not in refused]
-            beside += await _beside(connection, tenant, done)
-            positions = await _queue(connection, tenant, done, beside)
-            positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
-        verdicts: list[ChangeVerdict] = []
-        for patch in patches:
-            if firsts[patch.id] is not patch:
-                verdicts.append(_conflict(patch.id, "the same message changes it already"))
-                continue
-            found = judged[patch.id]
-            if isinstance(found, ChangeVerdict):
-                position = positions.get(patch.id) if found.status == "unchanged" else None
-                verdicts.append(
-                    ChangeVerdict(id=found.id, status=found.status, reason=found.reason, position=position)
-                )
-            elif patch.id in refused:
-                verdicts.append(ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id]))
-            else:
-                verdicts.append(ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id]))
-        return verdicts
+            return await update(connection, tenant, patches, actor=actor, lineage=lineage)
 
     async def delete(
         self,
@@ -127,26 +99,9 @@ class Journey:
         """
         if not ids:
             return []
-        names = list(dict.fromkeys(ids))
         async with borrow(self._pool, "deleting memories") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            held = await _read(connection, tenant, names)
-            alive = [name for name, memory in held.items() if memory.deleted_at is None]
-            lineage: dict[str, JsonValue] = {"reason": why} if why else {}
-            positions = await _retire(connection, tenant, alive, sql.DELETE, "delete", actor, lineage)
-            positions |= await _last_positions(connection, tenant, [name for name in held if name not in alive])
-            if erase and held:
-                # Once: a second request finds nothing that could be told apart from the first.
-                full = [name for name, memory in held.items() if memory.content_hash]
-                await connection.execute(sql.TELL, tenant, full, "erase", actor, lineage)
-                await connection.execute(sql.ERASE, tenant, full)
-                await connection.execute(sql.ERASE_HISTORY, tenant, full)
-        return [
-            ChangeVerdict(id=name, status="deleted", position=positions[name])
-            if name in held
-            else ChangeVerdict(id=name, status="missing", reason="no memory has this id")
-            for name in ids
-        ]
+            return await delete(connection, tenant, ids, actor=actor, why=why, erase=erase)
 
     async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
         """Every step of one memory, oldest first; none when there never was one."""
@@ -164,6 +119,74 @@ class Journey:
             )
             for row in rows
         ]
+
+
+async def update(
+    connection: Connection,
+    tenant: str,
+    patches: Sequence[Patch],
+    *,
+    actor: str | None = None,
+    lineage: Mapping[str, JsonValue] | None = None,
+) -> list[ChangeVerdict]:
+    """`Journey.update` in the caller's transaction and under its lock on the outbox."""
+    firsts: dict[str, Patch] = {}
+    for patch in patches:
+        firsts.setdefault(patch.id, patch)
+    held = await _read(connection, tenant, list(firsts))
+    # Names and statements are found anew: not on the loop.
+    judged = await asyncio.to_thread(_changed, firsts.values(), held)
+    changed = {memory.id: memory for memory in judged.values() if isinstance(memory, Memory)}
+    beside = await _beside(connection, tenant, changed)
+    refused = await _change(connection, tenant, list(changed.values()), actor, lineage or {})
+    done = [name for name in changed if name not in refused]
+    beside += await _beside(connection, tenant, done)
+    positions = await _queue(connection, tenant, done, beside)
+    positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
+    verdicts: list[ChangeVerdict] = []
+    for patch in patches:
+        if firsts[patch.id] is not patch:
+            verdicts.append(_conflict(patch.id, "the same message changes it already"))
+            continue
+        found = judged[patch.id]
+        if isinstance(found, ChangeVerdict):
+            position = positions.get(patch.id) if found.status == "unchanged" else None
+            verdicts.append(ChangeVerdict(id=found.id, status=found.status, reason=found.reason, position=position))
+        elif patch.id in refused:
+            verdicts.append(ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id]))
+        else:
+            verdicts.append(ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id]))
+    return verdicts
+
+
+async def delete(
+    connection: Connection,
+    tenant: str,
+    ids: Sequence[str],
+    *,
+    actor: str | None = None,
+    why: str | None = None,
+    erase: bool = False,
+) -> list[ChangeVerdict]:
+    """`Journey.delete` in the caller's transaction and under its lock on the outbox."""
+    names = list(dict.fromkeys(ids))
+    held = await _read(connection, tenant, names)
+    alive = [name for name, memory in held.items() if memory.deleted_at is None]
+    lineage: dict[str, JsonValue] = {"reason": why} if why else {}
+    positions = await _retire(connection, tenant, alive, sql.DELETE, "delete", actor, lineage)
+    positions |= await _last_positions(connection, tenant, [name for name in held if name not in alive])
+    if erase and held:
+        # Once: a second request finds nothing that could be told apart from the first.
+        full = [name for name, memory in held.items() if memory.content_hash]
+        await connection.execute(sql.TELL, tenant, full, "erase", actor, lineage)
+        await connection.execute(sql.ERASE, tenant, full)
+        await connection.execute(sql.ERASE_HISTORY, tenant, full)
+    return [
+        ChangeVerdict(id=name, status="deleted", position=positions[name])
+        if name in held
+        else ChangeVerdict(id=name, status="missing", reason="no memory has this id")
+        for name in ids
+    ]
 
 
 async def supersede(

@@ -41,6 +41,7 @@ class Projector:
         self._head: int | None = None
         self._mark: str | None = None
         self._signed_at: float | None = None
+        self._reported: int | None = None
         self.error: str | None = None
 
     @property
@@ -150,7 +151,9 @@ class Projector:
             await self._report()
             moved = True
         else:  # not where the turn was lost: another may have moved the position on
-            if not moved and self._sign_is_due:
+            # What a process applied that died before it could say so, and what was put back, is told at once.
+            is_untold = self._reported != projection.position and (projection.position or self._reported)
+            if not moved and (is_untold or self._sign_is_due):
                 await self._report()
         if not moved and self.error is not None:
             log.info("the %s goes on at position %d", projection.kind, projection.position)
@@ -161,8 +164,9 @@ class Projector:
         return self._signed_at is None or time.monotonic() - self._signed_at > _SIGN_EVERY_S
 
     async def _report(self) -> None:
-        await self._record.report(self.copy, self._projection.kind, self._projection.position)
-        self._signed_at = time.monotonic()
+        position = self._projection.position
+        await self._record.report(self.copy, self._projection.kind, position)
+        self._reported, self._signed_at = position, time.monotonic()
 
     async def _give_sign(self) -> None:
         """Somebody keeps the copy, though it does not move now; its position may not be known."""

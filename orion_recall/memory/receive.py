@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from orion_recall.contracts import MemoryReceiptV1, MemoryStoreV1, MemoryV1, MemoryVerdictV1, read_message
+from orion_recall.bus.envelope import Received
+from orion_recall.contracts import (
+    RECEIPT_KIND,
+    STORE_KIND,
+    ErrorInfo,
+    MemoryReceiptV1,
+    MemoryStoreV1,
+    MemoryV1,
+    MemoryVerdictV1,
+    read_message,
+)
 from orion_recall.errors import MessageError, RefusedMessage
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import StoreResult
+from orion_recall.memory.serving import NO_RECORD, nothing_done
 from orion_recall.settings import Settings
 from orion_recall.text import storable_json
 from orion_recall.values import Memory
@@ -20,6 +31,29 @@ class Store(Protocol):
     """What keeps memories: the record."""
 
     async def store(self, memories: Sequence[Memory]) -> StoreResult: ...
+
+
+class Stores:
+    """Serves `memory.store.v1`; late memories are kept too. `wake` is told when there are new ones."""
+
+    kind, receipt_kind = STORE_KIND, RECEIPT_KIND
+
+    def __init__(self, record: Store | None, settings: Settings, wake: Callable[[], None]) -> None:
+        self._record, self._settings, self._wake = record, settings, wake
+
+    async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
+        """What became of every memory; RecordError: nothing was stored."""
+        payload = read_message(MemoryStoreV1, received.payload, "payload")
+        if self._record is None:
+            raise RefusedMessage(NO_RECORD)
+        receipt = await receive(payload, self._record, self._settings)
+        if receipt.stored:
+            self._wake()
+        return receipt
+
+    def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
+        """The receipt for what could not be served."""
+        return nothing_done(error)
 
 
 async def receive(payload: MemoryStoreV1, record: Store, settings: Settings) -> MemoryReceiptV1:
@@ -57,7 +91,9 @@ def _compose_one(raw: Mapping[str, Any], where: str, settings: Settings) -> Memo
     # Cleaned first: pydantic refuses texts with lone surrogates outright.
     clean: dict[str, Any] = storable_json(dict(raw))
     try:
-        memory = compose(read_message(MemoryV1, clean, where), settings.default_tenant)
+        message = read_message(MemoryV1, clean, where)
+        settings.check_kinds([message.kind], f"{where}.kind")
+        memory = compose(message, settings.default_tenant)
         if not settings.serves(memory.tenant):
             raise RefusedMessage(f"{where}.tenant: this worker does not serve {memory.tenant!r}")
     except MessageError as error:

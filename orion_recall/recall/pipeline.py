@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage, SourceError
+from orion_recall.memory.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
@@ -55,7 +56,7 @@ class Sources:
     """What a recall searches and reads: the arms by name, and what they stand on.
 
     The first reader that answers gives the memories; the others are for when it cannot. `standing_by` is searched
-    while the index is away.
+    while the index is away. What the `tombstones` hide is left out, whoever finds it.
     """
 
     arms: Mapping[SourceName, Source]
@@ -68,6 +69,7 @@ class Sources:
     )
     reranker: Reranker | None = None
     rerank_breaker: Breaker = field(default_factory=Breaker)
+    tombstones: Tombstones = field(default_factory=Tombstones)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ async def recall(
     the same result. Raises InvalidMessage for a scope without its id; a source that fails costs its own hits only.
     """
     stages = _Stages()
+    floor = sources.tombstones.floor()  # before the search: the copies move on while it runs
     options = query.options or _NO_OPTIONS
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
@@ -136,7 +139,8 @@ async def recall(
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
-    kept = _filtered(pool, memories, scope, understood.question, options, dropped)
+    alive = _without_the_dead(pool, sources.tombstones, floor, dropped)
+    kept = _filtered(alive, memories, scope, understood.question, options, dropped)
     similarities = _similarities(reports, pool)
     scored = score_candidates(
         kept, profile, now=clock, named_speaker=understood.named_speaker, similarities=similarities
@@ -249,6 +253,23 @@ async def _fetch(
         except (SourceError, TimeoutError):
             continue
     return {}  # what a source has read itself is still there; the rest is counted as missing
+
+
+def _without_the_dead(
+    pool: Sequence[Candidate], tombstones: Tombstones, floor: float, dropped: Counter[DropReason]
+) -> Sequence[Candidate]:
+    """The candidates that were not changed or deleted since the copies that were searched.
+
+    What the graph gives as its reasons may come of any memory: while there is something it has not heard of, it
+    gives none.
+    """
+    if not tombstones.any_above(floor):
+        return pool
+    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, floor)]
+    for candidate in kept:
+        candidate.statements = ()
+    dropped["deleted"] += len(pool) - len(kept)
+    return kept
 
 
 def _filtered(

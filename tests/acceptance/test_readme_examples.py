@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orion_recall.bus.client import RecallClient
 from tests.acceptance.processes import WITH_SERVERS, running_engines, start_worker, store_and_wait
 
 pytestmark = pytest.mark.acceptance
@@ -31,5 +32,7 @@ async def test_the_three_ways_of_asking_find_the_memory() -> None:
         bundle = await asyncio.to_thread(example("ask"), engines.redis_url, "where does crate number 7 stand?")
         assert "Crate number 7 stands in hall 2" in bundle["rendered"]
         assert "Ana" in await example("step")(engines.redis_url)
+        async with RecallClient.connect(engines.redis_url) as client:
+            assert await example("correct")(client, "d-1")
         assert await worker.stop() == 0
         assert "Ana" in await example("remember")(folder / "a")

@@ -13,8 +13,12 @@ _PERMANENT = (
     "recall.decision.v1",
     "recall.decision.v1:dead",
     "recall.decision.v1:trimmed",
-    "memory.store.v1",
-    "memory.store.v1:dead",
+    *(
+        name + dead
+        for name in ("memory.store.v1", "memory.update.v1", "memory.delete.v1", "recall.feedback.v1")
+        for dead in ("", ":dead")
+    ),
+    "memory.tombstone.v1",
 )
 
 

@@ -41,12 +41,12 @@ class Scene:
         assert ended.decision["outcome"] == "ok"
 
     async def reads_block(self) -> None:
-        """Returns when the worker waits for entries, of queries and of memories."""
+        """Returns when the worker waits for entries of its five intakes, and for tombstones."""
 
-        async def both() -> bool:
-            return (await info(self.redis, "clients"))["blocked_clients"] == 2
+        async def all_of_them() -> bool:
+            return (await info(self.redis, "clients"))["blocked_clients"] == 6
 
-        await until(both, "two blocked reads")
+        await until(all_of_them, "six blocked reads")
 
     async def commands_within(self, seconds: float) -> int:
         """Commands that the server has run in that time."""
@@ -141,7 +141,7 @@ async def test_queries_sent_after_it_are_answered_and_nothing_spins(blow: str, s
     await BLOWS[blow](scene)
     await scene.is_answered()
     await scene.is_answered()
-    # Of queries and of memories, 20 refreshes and 16 claims a second. A loop that spins runs thousands of commands.
+    # Of each of five streams, 20 refreshes and 16 claims a second. A loop that spins runs thousands of commands.
     assert await scene.commands_within(0.3) < 500
 
 

@@ -20,6 +20,9 @@ from orion_recall.engines.valkey import find_binary
 QUERY, STORE, DECISION, REPLY = (
     PREFIX + name for name in ("recall.query.v1", "memory.store.v1", "recall.decision.v1", "recall.reply.v1")
 )
+UPDATE, DELETE, FEEDBACK, TOMBSTONE = (
+    PREFIX + name for name in ("memory.update.v1", "memory.delete.v1", "recall.feedback.v1", "memory.tombstone.v1")
+)
 MINE = f"{REPLY}:mine"
 CHANNEL = f"{PREFIX}orion-exec:result:1"
 _REFUSED = r"invalid username-password pair|Authentication required"
@@ -40,10 +43,15 @@ ALLOWED = {
         f"DEL {QUERY}:worker:me",
         f"PUBLISH {CHANNEL} x",
         f"PUBLISH {PREFIX}orion:exec:result:1 x",
+        f"XREADGROUP GROUP orion-recall me STREAMS {DELETE} >",
+        f"XADD {DELETE}:dead * reason x",
+        f"XADD {TOMBSTONE} MAXLEN ~ 9 * positions x",
+        f"XREAD STREAMS {TOMBSTONE} 0",
     ],
     "client": [
         f"XADD {QUERY} * envelope x",
         f"XADD {STORE} * envelope x",
+        *(f"XADD {stream} * envelope x" for stream in (UPDATE, DELETE, FEEDBACK)),
         f"XREAD BLOCK 1 STREAMS {MINE} 0",
         f"XDEL {MINE} 1-1",
         f"DEL {MINE}",
@@ -60,6 +68,9 @@ ALLOWED = {
         f"XREVRANGE {QUERY}:dead + -",
         f"XDEL {QUERY}:dead 1-1",
         f"XADD {QUERY} * envelope x",
+        f"XREVRANGE {UPDATE}:dead + -",
+        f"XDEL {FEEDBACK}:dead 1-1",
+        f"XADD {DELETE} * envelope x",
     ],
     "analyst": [
         f"XRANGE {DECISION} - +",
@@ -95,7 +106,8 @@ _NEVER = [
 DENIED = {
     "worker": [f"DEL {REPLY}:anybody", f"XGROUP DESTROY {QUERY} orion-recall", f"XGROUP SETID {QUERY} g 0",
                f"SET {DECISION}:trimmed 0", f"PUBLISH {PREFIX}other x"],
-    "client": [f"HGETALL {QUERY}:worker:me",
+    "client": [f"XADD {TOMBSTONE} * positions x", f"XREAD STREAMS {TOMBSTONE} 0", f"XREAD STREAMS {DELETE} 0",
+               f"HGETALL {QUERY}:worker:me",
                f"XREAD STREAMS {QUERY} 0", f"XRANGE {QUERY} - +", f"XDEL {QUERY} 1-1", f"XTRIM {QUERY} MAXLEN 0",
                f"XREAD STREAMS {DECISION} 0", f"XREAD STREAMS {REPLY} 0", f"XADD {DECISION} * envelope x",
                f"XADD {MINE} * envelope x", f"XADD {REPLY} * envelope x", f"PUBLISH {CHANNEL} x",

@@ -125,6 +125,22 @@ async def test_store_recall_and_decide(
     assert [record.getMessage() for record in caplog.records] == []
 
 
+async def test_memories_are_changed_and_deleted_and_feedback_is_kept(
+    deployed: Deployed, client: RecallClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        receipt = await client.store([{"id": "m-keel", "text": "The keel of the Vega is oak."}])
+        await caught_up(deployed.service, receipt.position or 0)
+        updated = await client.update(
+            [{"id": "m-keel", "text": "The keel is ash."}], idempotency_key="k", actor="bo"
+        )
+        assert (updated.updated, updated.pending) == (1, False)
+        deleted = await client.delete(where={"text": "keel ash"}, expected_count=1, erase=True)
+        assert (deleted.deleted, deleted.pending) == (1, False)
+        assert (await client.feedback(correlation_id="c", wrong=["m-keel"])).recorded
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 async def test_what_cannot_be_read_is_answered_and_kept_and_put_back_by_the_operator(deployed: Deployed) -> None:
     async with connect(deployed.bus.url("client")) as redis:
         await redis.xadd(f"{PREFIX}recall.query.v1", {"envelope": "not JSON"})

@@ -29,8 +29,21 @@ from orion_recall.contracts import (
     count_unknown,
     read_message,
 )
+from orion_recall.contracts_memory import (
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
+    UPDATE_KIND,
+    MemoryDeleteV1,
+    MemoryUpdateV1,
+    RecallFeedbackV1,
+    RecallReceiptV1,
+)
 from orion_recall.mappings import Mappings
+from orion_recall.memory.journey import Patch
+from orion_recall.memory.patch import read_patch
 from orion_recall.recall.reply import reply_json
+from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 
 CONTRACTS = shipped_folder("contracts")
@@ -41,6 +54,10 @@ MODELS = {
     DECISION_KIND: RecallDecisionV1,
     STORE_KIND: MemoryStoreV1,
     RECEIPT_KIND: MemoryReceiptV1,
+    UPDATE_KIND: MemoryUpdateV1,
+    DELETE_KIND: MemoryDeleteV1,
+    FEEDBACK_KIND: RecallFeedbackV1,
+    FEEDBACK_RECEIPT_KIND: RecallReceiptV1,
 }
 
 
@@ -221,7 +238,7 @@ def test_an_envelopes_time_may_be_text_or_a_number(at: object):
         (QUERY_KIND, {"fragment": "a", "verb": 7}),
         (QUERY_KIND, {"fragment": "a", "options": {"k": 0}}),
         (QUERY_KIND, {"fragment": "a", "options": {"scope": "world"}}),
-        (QUERY_KIND, {"fragment": "a", "options": {"kinds": ["gossip"]}}),
+        (QUERY_KIND, {"fragment": "a", "options": {"kinds": [7]}}),
         (QUERY_KIND, {"fragment": "a", "options": {"since": True}}),
         (QUERY_KIND, {"fragment": "a", "options": {"tenant": "acme\x00"}}),
         (QUERY_KIND, {"fragment": "a", "session_id": "acme\ufffd"}),
@@ -235,10 +252,28 @@ def test_what_the_models_refuse_the_schemas_refuse(name: str, payload: dict[str,
         read_message(MODELS[name], payload, "payload")
 
 
-@pytest.mark.parametrize("memory", [{"id": "a"}, {"text": "a"}, {"id": "a", "text": "a", "kind": "gossip"}])
+@pytest.mark.parametrize("memory", [{"id": "a"}, {"text": "a"}, {"id": "a", "text": "a", "kind": 7}])
 def test_the_store_schema_describes_its_memories(memory: dict[str, Any]):
     with pytest.raises(ValidationError):
         check(STORE_KIND, {"memories": [memory]})
+
+
+@pytest.mark.parametrize(
+    ("patch", "fits"),
+    [
+        ({"id": "a", "text": "b", "expected_version": 2}, True),
+        ({"id": "a", "title": None, "tags": None, "kind": None}, True),
+        ({"text": "b"}, False),
+        ({"id": "a"}, False),
+        ({"id": "a", "text": None}, False),
+        ({"id": "a", "txt": "b"}, False),
+        ({"id": "a", "tenant": "b"}, False),
+    ],
+)
+def test_the_update_schema_describes_what_is_to_change(patch: dict[str, Any], fits: bool):
+    assert is_valid(UPDATE_KIND, {"memories": [patch]}) == fits
+    found = read_patch(patch, "memories.0", Settings.read())
+    assert isinstance(found, Patch) == fits
 
 
 def test_fields_that_are_not_known_are_no_error():
@@ -336,7 +371,7 @@ def test_every_asyncapi_operation_uses_messages_of_its_own_channels():
 def test_a_reply_address_comes_from_the_message_and_its_channel_has_none():
     document = asyncapi()
     replies = [operation["reply"] for operation in document["operations"].values() if "reply" in operation]
-    assert len(replies) == 4
+    assert len(replies) == 10
     for reply in replies:
         assert reply["address"]["location"] == "$message.payload#/reply_to"
         assert resolve(document, reply["channel"]["$ref"])["address"] is None

@@ -65,7 +65,7 @@ def test_the_seven_fields_come_through():
         ({"options": {"k": True}}, r"payload\.options\.k: "),
         ({"options": {"k": 0}}, r"payload\.options\.k: "),
         ({"options": {"min_score": 1.5}}, r"payload\.options\.min_score: "),
-        ({"options": {"kinds": ["gossip"]}}, r"payload\.options\.kinds\.0: "),
+        ({"options": {"kinds": [7]}}, r"payload\.options\.kinds\.0: "),
         ({"options": {"tags": "harbour"}}, r"payload\.options\.tags: "),
         ({"options": {"scope": "world"}}, r"payload\.options\.scope: "),
         ({"options": {"since": "2026-03-01T09:30:00"}}, r"payload\.options\.since: the time has no zone"),

@@ -56,6 +56,11 @@ def test_no_rule_however_wide_opens_a_stream_of_our_own() -> None:
         settings.dead_stream,
         settings.store_stream,
         settings.store_dead_stream,
+        settings.update_stream,
+        settings.delete_stream,
+        f"{settings.delete_stream}:dead",
+        settings.feedback_stream,
+        settings.tombstone_stream,
         f"{settings.decision_stream}:dead",
         f"{settings.decision_stream}:trimmed",
     ]

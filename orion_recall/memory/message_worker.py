@@ -1,53 +1,52 @@
-"""The path of one store message: decode, receive, commit the receipt."""
+"""The path of one message about memories: decode, handle, commit the receipt."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from opentelemetry.trace import Tracer
+from pydantic import BaseModel
 
 from orion_recall.bus.addresses import ReplyRules
 from orion_recall.bus.commit import Commit, Committed, Ending, ReplyAddress, commit_when_possible
 from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode
-from orion_recall.contracts import (
-    RECEIPT_KIND,
-    STORE_KIND,
-    ErrorInfo,
-    MemoryReceiptV1,
-    MemoryStoreV1,
-    read_message,
-)
+from orion_recall.contracts import ErrorInfo
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
-from orion_recall.memory.receive import Store, receive
+from orion_recall.memory.serving import Handler
 from orion_recall.settings import Settings
-from orion_recall.telemetry import ATTRIBUTE_COMMIT, SPAN_STORE, Continued, continue_trace
+from orion_recall.telemetry import ATTRIBUTE_COMMIT, Continued, continue_trace, span_of
 
 log = logging.getLogger("orion_recall.memory")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
+_ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 
 
-class StoreWorker:
-    """Answers store messages. While the record is away it holds what it has, and so takes nothing more.
+class MessageWorker:
+    """Answers messages of one kind. While the record is away it holds what it has, and so takes nothing more.
 
-    `forgive` tells the bus that an entry waits for the record, so that waiting never makes it poison.
+    `forgive` tells the bus that an entry waits for the record, so that waiting never makes it poison. `server_time`
+    is the clock of the bus: a ttl is counted on it.
     """
 
     def __init__(
         self,
         settings: Settings,
         committer: Ending,
-        record: Store | None,
+        handler: Handler,
         *,
         forgive: Callable[[str], Awaitable[None]],
-        stored: asyncio.Event,
+        server_time: Callable[[], float] = time.time,
         tracer: Tracer | None = None,
     ) -> None:
-        self._settings, self._committer, self._record = settings, committer, record
-        self._forgive, self._stored, self._tracer = forgive, stored, tracer
+        self._settings, self._committer, self._handler = settings, committer, handler
+        self._forgive, self._server_time, self._tracer = forgive, server_time, tracer
+        self._name = span_of(handler.kind)
         self._stopping = asyncio.Event()
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
         self._rules = ReplyRules.of(settings)
@@ -58,60 +57,60 @@ class StoreWorker:
 
     async def serve(self, entry: Entry) -> None:
         """One entry, from bytes to commit."""
-        received = decode(entry, kind=STORE_KIND, max_bytes=self._settings.max_message_bytes)
-        traced = continue_trace(received.trace, tracer=self._tracer, name=SPAN_STORE)
+        received = decode(entry, kind=self._handler.kind, max_bytes=self._settings.max_message_bytes)
+        traced = continue_trace(received.trace, tracer=self._tracer, name=self._name)
         address, refused = self._rules.resolve_or_shared(received.reply_to)
         dead_reason = ""
         try:
             if entry.deliveries > self._settings.max_deliveries:
                 message = f"delivered {entry.deliveries - 1} times without an answer"
                 dead_reason = f"poison: {message}"
-                receipt = _nothing("failed", message)
+                receipt = self._nothing("failed", message)
             elif refused is not None:
                 raise refused
             else:
                 receipt = await self._receipt(received)
         except MessageError as error:
-            receipt = _nothing(_kind(error), str(error))
+            receipt = self._nothing(_kind(error), str(error))
             dead_reason = f"invalid: {error}" if isinstance(error, InvalidMessage) else ""
-        if receipt.stored:
-            self._stored.set()
         result = await self._commit(received, traced, receipt, address, dead_reason)
         if result == "reply_not_writable":
             result = await self._commit(received, traced, receipt, self._rules.shared, dead_reason)
         traced.span.set_attribute(ATTRIBUTE_COMMIT, result)
         traced.span.end()
         log.info(
-            "store",
+            self._name,
             extra={
                 "fields": {
                     "correlation_id": received.correlation_id[:200],
                     "trace_id": traced.trace_id,
                     "commit": result,
-                    "stored": receipt.stored,
-                    "unchanged": receipt.unchanged,
-                    "conflict": receipt.conflict,
-                    "rejected": receipt.rejected,
+                    **_counts(receipt),
                 }
             },
         )
 
-    async def _receipt(self, received: Received) -> MemoryReceiptV1:
+    async def _receipt(self, received: Received) -> BaseModel:
         if received.error is not None:
             raise received.error
-        payload = read_message(MemoryStoreV1, received.payload, "payload")
-        if self._record is None:
-            raise RefusedMessage("this worker has no record: set ORION_POSTGRES_DSN to store memories")
         pause_s = _FIRST_PAUSE_S
         while True:
+            left_s = self._time_left(received)
             try:
-                return await receive(payload, self._record, self._settings)
+                return await self._handler.receipt(received, left_s)
             except RecordError as error:
                 if pause_s == _FIRST_PAUSE_S:
-                    log.warning("a store message waits: %s", error)
+                    log.warning("a message (%s) waits: %s", self._handler.kind, error)
                 await self._forgive(received.entry.id)
                 await self._wait(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _time_left(self, received: Received) -> float:
+        """Seconds until the sender stops waiting; negative when it has stopped."""
+        if received.expires_at is None:
+            return math.inf
+        # Our reading of the server's clock may be a little behind; an entry has not come before its time.
+        return received.expires_at - max(self._server_time(), received.entry.added_at)
 
     async def _wait(self, pause_s: float) -> None:
         """Sleep; asyncio.CancelledError when stopping, which leaves the entry pending."""
@@ -126,12 +125,12 @@ class StoreWorker:
         self,
         received: Received,
         traced: Continued,
-        receipt: MemoryReceiptV1,
+        receipt: BaseModel,
         address: ReplyAddress,
         dead_reason: str,
     ) -> Committed:
         reply = encode(
-            RECEIPT_KIND,
+            self._handler.receipt_kind,
             # A memory without an id is rejected with the id null: only what has its default is left out.
             receipt.model_dump_json(exclude_defaults=True).encode(),
             correlation_id=received.correlation_id,
@@ -148,14 +147,16 @@ class StoreWorker:
         )
         return await commit_when_possible(self._committer, commit)
 
+    def _nothing(self, kind: _ErrorKind, message: str) -> BaseModel:
+        return self._handler.nothing(ErrorInfo(type=kind, message=message))
 
-def _kind(error: MessageError) -> Literal["invalid", "expired", "refused"]:
+
+def _kind(error: MessageError) -> _ErrorKind:
     if isinstance(error, ExpiredMessage):
         return "expired"
     return "refused" if isinstance(error, RefusedMessage) else "invalid"
 
 
-def _nothing(kind: Literal["invalid", "expired", "refused", "failed"], message: str) -> MemoryReceiptV1:
-    return MemoryReceiptV1(
-        stored=0, unchanged=0, conflict=0, rejected=0, results=[], error=ErrorInfo(type=kind, message=message)
-    )
+def _counts(receipt: BaseModel) -> dict[str, int]:
+    """The numbers of a receipt, for the log: no word of any memory."""
+    return {name: value for name, value in receipt.model_dump().items() if isinstance(value, int)}

@@ -1,0 +1,161 @@
+"""What crosses the bus to change and delete memories, and to say what a recall was worth.
+
+Read as in `contracts`: unknown fields of a message are ignored, a wrong type in a known field is an error by
+its name. Only what is to change of a memory, and the conditions of `where`, must all be known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from orion_recall.contracts import (
+    MAX_MEMORIES_PER_STORE,
+    ErrorInfo,
+    Identifier,
+    MemoryKind,
+    MemoryV1,
+    Moment,
+    Strings,
+)
+
+UPDATE_KIND = "memory.update.v1"
+DELETE_KIND = "memory.delete.v1"
+FEEDBACK_KIND = "recall.feedback.v1"
+FEEDBACK_RECEIPT_KIND = "recall.receipt.v1"
+
+# What a memory is told apart by, and what is only said when it is stored.
+UNCHANGEABLE = frozenset(("id", "tenant", "supersedes"))
+CHANGEABLE = tuple(name for name in MemoryV1.model_fields if name not in UNCHANGEABLE)
+
+_Actor = Annotated[str, Field(min_length=1, max_length=256, description="who asks for it, for the history")]
+_Key = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=512,
+        description="the same request under the same key is answered with the first receipt and changes nothing",
+    ),
+]
+_Count = Annotated[int, Field(ge=0, description="of `where`: how many it must match; left out: a dry run")]
+_Ids = Annotated[tuple[Identifier, ...], Field(strict=False, max_length=MAX_MEMORIES_PER_STORE)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)
+
+
+class MemoryWhereV1(_Message):
+    """Which memories: those that meet every condition given; of a list, one of its values is enough.
+
+    Deleted and replaced memories are never among them. A condition that is not known is an error: without it more
+    would match than was meant.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+    text: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        default=None, description="words that title, speaker and text must hold, all of them"
+    )
+    session_id: Identifier | None = None
+    user_id: Identifier | None = None
+    agent_id: Identifier | None = None
+    run_id: Identifier | None = None
+    speaker: Identifier | None = None
+    kinds: Annotated[tuple[MemoryKind, ...], Field(strict=False)] = ()
+    tags: Strings = ()
+    entities: Strings = Field(default=(), description="as written")
+    source: Identifier | None = None
+    since: Moment | None = Field(default=None, description="not before; an undated memory is not matched")
+    until: Moment | None = Field(default=None, description="before; an undated memory is not matched")
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not any(getattr(self, name) not in (None, ()) for name in type(self).model_fields):
+            raise ValueError(f"give at least one condition: {', '.join(type(self).model_fields)}")
+        return self
+
+
+class MemoryUpdateV1(_Message):
+    """Memories to change: each by its id, or all that `where` matches by `set`. Each is judged alone.
+
+    A field that is null is cleared; one that is left out stays as it is.
+    """
+
+    memories: (
+        Annotated[
+            tuple[dict[str, JsonValue], ...], Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE)
+        ]
+        | None
+    ) = None
+    where: MemoryWhereV1 | None = None
+    set: dict[str, JsonValue] | None = Field(
+        default=None, description="fields to change of all that `where` matches"
+    )
+    tenant: Identifier | None = None
+    actor: _Actor | None = None
+    idempotency_key: _Key | None = None
+    expected_count: _Count | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.memories is None) == (self.where is None) or (self.where is None) != (self.set is None):
+            raise ValueError("give either memories, or where and set")
+        if self.expected_count is not None and self.where is None:
+            raise ValueError("expected_count belongs to where")
+        return self
+
+
+class MemoryDeleteV1(_Message):
+    """Memories to delete: by id, or all that `where` matches. A deleted memory never comes back.
+
+    With `erase` the record and its history keep no word of it either.
+    """
+
+    ids: Annotated[_Ids, Field(min_length=1)] | None = None
+    where: MemoryWhereV1 | None = None
+    tenant: Identifier | None = None
+    actor: _Actor | None = None
+    reason: Annotated[str, Field(max_length=2048)] | None = None
+    erase: bool = False
+    idempotency_key: _Key | None = None
+    expected_count: _Count | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.ids is None) == (self.where is None):
+            raise ValueError("give either ids or where")
+        if self.expected_count is not None and self.where is None:
+            raise ValueError("expected_count belongs to where")
+        return self
+
+
+class RecallFeedbackV1(_Message):
+    """What a recall was worth: which of its memories were used, which were wrong."""
+
+    decision_id: Identifier | None = Field(default=None, description="of the recall: `stats.decision_id`")
+    correlation_id: Identifier | None = Field(default=None, description="of the recall's own message")
+    tenant: Identifier | None = None
+    used: _Ids = ()
+    wrong: _Ids = ()
+    note: Annotated[str, Field(max_length=4096)] | None = None
+    actor: _Actor | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _about_something(self) -> Self:
+        if self.decision_id is None and self.correlation_id is None:
+            raise ValueError("give decision_id or correlation_id of the recall")
+        if not (self.used or self.wrong or self.note):
+            raise ValueError("give at least one of used, wrong, note")
+        return self
+
+
+class RecallReceiptV1(_Message):
+    """The answer to `recall.feedback.v1`."""
+
+    recorded: bool
+    error: ErrorInfo | None = None

@@ -1,0 +1,42 @@
+"""What a change of memories promises: no worker shows what was there before, and the receipt says since when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from orion_recall.errors import RecordError
+from orion_recall.memory.copies import copies_behind
+from orion_recall.memory.tombstones import TombstoneStream
+from orion_recall.postgres import Pool
+from orion_recall.text import memory_key
+
+log = logging.getLogger("orion_recall.memory")
+_LOOK_EVERY_S = 0.05
+
+
+class Acknowledger:
+    """Tells workers and projectors of a change, and waits for the copies."""
+
+    def __init__(self, pool: Pool, tombstones: TombstoneStream, wake: Callable[[], None]) -> None:
+        self._pool, self._tombstones, self._wake = pool, tombstones, wake
+
+    async def pending(self, tenant: str, ids: Iterable[str], position: int, timeout_s: float) -> bool:
+        """False once every registered copy is at the position; True when one is not after `timeout_s`.
+
+        Then workers leave the memories out all the same, by their tombstones.
+        """
+        self._wake()
+        await self._tombstones.publish({memory_key(tenant, name): position for name in ids})
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        try:
+            while await copies_behind(self._pool, position):
+                if loop.time() + _LOOK_EVERY_S > until:
+                    return True
+                await asyncio.sleep(_LOOK_EVERY_S)
+        except RecordError as error:
+            log.warning("whether the copies have position %d cannot be seen: %s", position, error)
+            return True
+        return False

@@ -1,0 +1,144 @@
+"""What was changed or deleted a moment ago, and may still be in copies that have not heard of it.
+
+A tombstone is a memory's number and the position in the outbox at which it changed. It is in force for a worker
+while the copies that this worker searches are below that position: so long the memory is left out of every recall.
+Tombstones travel on a stream that every worker reads from its start, without a group. They hold no id and no word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orion_recall.bus.connect import BUS_AWAY
+
+log = logging.getLogger("orion_recall.memory")
+
+# A tombstone is of use for a second or so; what a worker that was away does not find here the record tells it.
+_MOST_KEPT = 10_000
+_AT_ONCE = 500
+_BLOCK_MS = 1000
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+# Longer than any recall takes: one that began before the copies had moved on still needs what was in force then.
+_SWEEP_EVERY_S = 120.0
+
+
+class Tombstones:
+    """Those that this worker knows of. `floor` gives how far its copies have come; without any it needs none."""
+
+    def __init__(self) -> None:
+        self._positions: dict[int, int] = {}
+        self._highest = 0
+        self._swept_at, self._swept_to = time.monotonic(), 0.0
+        self.floor: Callable[[], float] = lambda: math.inf
+
+    def add(self, positions: Mapping[int, int]) -> None:
+        """Further ones, by the memory's number; of two for one memory the later counts."""
+        for key, position in positions.items():
+            if position > self._positions.get(key, 0):
+                self._positions[key] = position
+                self._highest = max(self._highest, position)
+
+    def hides(self, key: int, floor: float) -> bool:
+        """Whether a recall that began when the copies were at `floor` must leave the memory out."""
+        return self._positions.get(key, 0) > floor
+
+    def any_above(self, floor: float) -> bool:
+        """Whether there is something that copies at `floor` have not heard of."""
+        return self._highest > floor
+
+    @property
+    def in_force(self) -> bool:
+        """Whether this worker's copies have something to learn."""
+        return self.any_above(self.floor())
+
+    def sweep(self) -> None:
+        """Forget those that were out of force at the last sweep already; call it as often as you like."""
+        now = time.monotonic()
+        if now - self._swept_at < _SWEEP_EVERY_S:
+            return
+        old = [key for key, position in self._positions.items() if position <= self._swept_to]
+        for key in old:
+            del self._positions[key]
+        self._swept_at, self._swept_to = now, self.floor()
+
+
+class TombstoneStream:
+    """The stream of them: `publish` for whoever changes something, `run` for every worker."""
+
+    def __init__(self, redis: Redis, blocking: Redis, stream: str, known: Tombstones) -> None:
+        self._redis, self._blocking, self._stream, self._known = redis, blocking, stream, known
+        self._last = "0"
+
+    async def publish(self, positions: Mapping[int, int]) -> None:
+        """Tells every worker, this one first; while the bus is away it waits."""
+        self._known.add(positions)
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self._redis.xadd(
+                    self._stream,
+                    {"positions": json.dumps({str(key): position for key, position in positions.items()})},
+                    maxlen=_MOST_KEPT,
+                    approximate=True,
+                )
+            except BUS_AWAY as error:
+                if pause_s == _FIRST_PAUSE_S:
+                    log.warning("a tombstone waits: the bus is away (%s)", type(error).__name__)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            except RedisError as error:
+                # The receipt still says when every copy has it; other workers only learn of it from the record.
+                log.error("no tombstone on %s: the bus refused (%s)", self._stream, error)  # noqa: TRY400
+                return
+            else:
+                return
+
+    async def catch_up(self) -> None:
+        """Read what is there now. RedisError when the bus does not answer."""
+        while await self._read(None):
+            pass
+
+    async def run(self, told: Callable[[], None]) -> None:
+        """Read until cancelled; `told` is called after each news."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                if await self._read(_BLOCK_MS):
+                    told()
+                self._known.sweep()
+                pause_s = _FIRST_PAUSE_S
+            except (*BUS_AWAY, RedisError) as error:
+                log.debug("reading tombstones: %s; trying again", error)
+                self._last = "0"  # another server, or one that has lost some, may count anew
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _read(self, block_ms: int | None) -> bool:
+        client = self._redis if block_ms is None else self._blocking
+        found = cast(
+            "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]",
+            await client.xread({self._stream: self._last}, count=_AT_ONCE, block=block_ms),
+        )
+        rows = [row for _, part in found or [] for row in part]
+        for entry_id, fields in rows:
+            self._known.add(_positions(fields))
+            self._last = entry_id.decode()
+        return bool(rows)
+
+
+def _positions(fields: Mapping[bytes, bytes]) -> dict[int, int]:
+    try:
+        found = json.loads(fields[b"positions"])
+        return {int(key): int(position) for key, position in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        log.warning("a tombstone could not be read: %r", error)
+        return {}

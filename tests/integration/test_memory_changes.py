@@ -1,0 +1,253 @@
+"""`memory.update.v1`, `memory.delete.v1` and `recall.feedback.v1`: receipts, and nothing old found again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from executor import Executor, rows, until
+from serving import caught_up
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.contracts import MemoryReceiptV1, RecallReplyV1
+from orion_recall.errors import InvalidMessage
+from orion_recall.postgres import Connection
+from orion_recall.service import Service
+
+PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
+
+
+def memory(name: str, text: str, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "text": text} | fields
+
+
+async def stored(client: RecallClient, service: Service, tenant: str, *memories: dict[str, Any]) -> None:
+    receipt = await client.store([one | {"tenant": tenant} for one in memories])
+    assert receipt.stored == len(memories), receipt
+    await caught_up(service, receipt.position or 0)
+
+
+async def said(client: RecallClient, tenant: str, question: str) -> dict[str, RecallReplyV1]:
+    """The answers under every profile."""
+    options = {"tenant": tenant, "include": {"chunks": True, "entities": True}}
+    return {name: await client.recall(question, profile=name, options=options) for name in PROFILES}
+
+
+def statuses(receipt: MemoryReceiptV1) -> list[tuple[str | None, str]]:
+    return [(one.id, one.status) for one in receipt.results]
+
+
+async def test_an_updated_memory_is_found_by_what_it_says_now_and_nowhere_by_what_it_said(
+    client: RecallClient, service: Service, tenant: str
+) -> None:
+    at = "2026-11-21T10:00:00Z"
+    await stored(
+        client, service, tenant, memory("m-1", "Quentin works at Zephyr Labs.", speaker="Ana", occurred_at=at)
+    )
+    receipt = await client.update(
+        [{"id": "m-1", "text": "Rosalind works at Umbra Works."}], tenant=tenant, actor="bo"
+    )
+    assert (statuses(receipt), receipt.updated, receipt.pending) == ([("m-1", "updated")], 1, False)
+    for name, reply in (await said(client, tenant, "Who works at Umbra Works?")).items():
+        assert [item.id for item in reply.bundle.items] == ["m-1"], name
+        assert "Rosalind" in reply.bundle.rendered
+    for name, reply in (await said(client, tenant, "Where does Quentin work? At Zephyr Labs?")).items():
+        assert "Quentin" not in reply.model_dump_json().replace("Where does Quentin", ""), name
+        assert "Zephyr" not in reply.bundle.rendered
+
+
+async def test_a_deleted_memory_is_found_by_nobody_once_its_receipt_is_there(
+    client: RecallClient, service: Service, tenant: str, service_database: Connection
+) -> None:
+    at = "2026-11-21T10:00:00Z"
+    await stored(
+        client,
+        service,
+        tenant,
+        memory("m-1", "Bo works at Zephyr Labs.", speaker="Bo", session_id="s", occurred_at=at),
+        memory("m-2", "The kettle at the lab is blue.", speaker="Ana", session_id="s", occurred_at=at),
+    )
+    assert "m-1" in str(await said(client, tenant, "Where does Bo work?"))
+    receipt = await client.delete(["m-1", "m-404"], tenant=tenant, actor="bo", reason="wrong", erase=True)
+    assert statuses(receipt) == [("m-1", "deleted"), ("m-404", "missing")]
+    assert (receipt.deleted, receipt.missing, receipt.pending) == (1, 1, False)
+    for name, reply in (await said(client, tenant, "Where does Bo work? At Zephyr Labs?")).items():
+        assert "m-1" not in [item.id for item in reply.bundle.items], name
+        assert "Zephyr" not in reply.bundle.rendered
+    kept = await service_database.fetch(
+        "SELECT m::text || h::text AS all FROM memories m JOIN memory_history h ON h.memory_id = m.id "
+        "AND h.tenant = m.tenant WHERE m.tenant = $1 AND m.id = 'm-1'",
+        tenant,
+    )
+    assert kept
+    assert not any("Zephyr" in row["all"] for row in kept)
+    again = await client.store([memory("m-1", "Bo works at Zephyr Labs.", tenant=tenant)])
+    assert again.conflict == 1
+
+
+async def test_every_patch_is_judged_alone_and_a_field_that_is_not_there_is_named(
+    client: RecallClient, service: Service, tenant: str
+) -> None:
+    await stored(
+        client, service, tenant, *(memory(name, f"Kettle {name} is blue.", title="x") for name in "abcdefg")
+    )
+    receipt = await client.update(
+        [
+            {"id": "a", "expected_version": 1, "title": None},
+            {"id": "b", "expected_version": 2, "title": None},
+            {"id": "c", "txt": "new"},
+            {"id": "d", "tenant": "other"},
+            {"id": "e", "text": None},
+            {"id": "f", "kind": "gossip"},
+            {"id": "g", "title": "x"},
+            {"id": "nobody", "title": "x"},
+            {"title": "x"},
+            {"id": "a", "title": "y"},
+        ],
+        tenant=tenant,
+    )
+    assert [status for _, status in statuses(receipt)] == [
+        "updated", "conflict", "rejected", "rejected", "rejected", "rejected", "unchanged", "missing", "rejected",
+        "conflict",
+    ]  # fmt: skip
+    reasons = [one.reason or "" for one in receipt.results]
+    assert "memories.2.txt: a memory has no such field; did you mean text?" in reasons[2]
+    assert "memories.3.tenant: it cannot be changed" in reasons[3]
+    assert "memories.5.kind: 'gossip' is no kind of memory; there are world, experience" in reasons[5]
+    assert (receipt.updated, receipt.rejected, receipt.conflict, receipt.missing) == (1, 5, 2, 1)
+
+
+async def test_a_query_says_first_how_many_and_is_carried_out_when_that_is_still_so(
+    client: RecallClient, service: Service, tenant: str
+) -> None:
+    kettles = [
+        memory(f"k-{n}", f"Kettle number {n} is blue.", tags=["kitchen"], session_id="s-1") for n in range(5)
+    ]
+    await stored(client, service, tenant, *kettles, memory("other", "The blue boat sails.", tags=["harbour"]))
+    where = {"text": "blue kettles", "tags": ["kitchen", "bath"], "session_id": "s-1"}
+    looked = await client.update(where=where, set={"speaker": "Ana"}, tenant=tenant)
+    assert (looked.matched, looked.updated, looked.pending) == (5, 0, None)
+    assert statuses(looked) == [(f"k-{n}", "matched") for n in range(5)]
+    wrong = await client.update(where=where, set={"speaker": "Ana"}, tenant=tenant, expected_count=4)
+    assert wrong.error is not None
+    assert (wrong.error.type, wrong.matched, wrong.updated) == ("refused", 5, 0)
+    assert "5 memories match now, not 4" in wrong.error.message
+    done = await client.update(where=where, set={"speaker": "Ana"}, tenant=tenant, expected_count=5)
+    assert (done.matched, done.updated, done.pending) == (5, 5, False)
+    gone = await client.delete(where={"speaker": "Ana", "kinds": ["experience"]}, tenant=tenant, expected_count=5)
+    assert (gone.deleted, gone.pending) == (5, False)
+    left = await client.delete(where={"text": "blue"}, tenant=tenant)
+    assert statuses(left) == [("other", "matched")]
+
+
+async def test_a_query_that_matches_too_many_is_refused(
+    client: RecallClient, service: Service, tenant: str
+) -> None:
+    cap = service.settings.where_cap
+    for first in range(0, cap + 1, 500):
+        some = [memory(f"m-{n}", "Fog.", tenant=tenant) for n in range(first, min(first + 500, cap + 1))]
+        assert (await client.store(some)).stored == len(some)
+    receipt = await client.delete(where={"text": "fog"}, tenant=tenant, expected_count=cap + 1)
+    assert receipt.error is not None
+    assert (receipt.error.type, receipt.matched, receipt.deleted) == ("refused", cap + 1, 0)
+    assert str(cap) in receipt.error.message
+    assert (await client.delete(where={"text": "fog"}, tenant=tenant)).matched == cap + 1
+
+
+async def test_a_request_under_its_key_is_done_once_and_another_under_that_key_is_refused(
+    client: RecallClient, service: Service, tenant: str, service_database: Connection
+) -> None:
+    await stored(client, service, tenant, memory("m-1", "The kettle is blue."))
+    red = {"id": "m-1", "text": "The kettle is red.", "expected_version": 1}
+    first = await client.update([red], tenant=tenant, idempotency_key="k")
+    again = await client.update([red], tenant=tenant, idempotency_key="k")
+    assert first == again
+    assert first.updated == 1
+    other = await client.update([red | {"text": "The kettle is green."}], tenant=tenant, idempotency_key="k")
+    deleted = await client.delete(["m-1"], tenant=tenant, idempotency_key="k")
+    for refused in (other, deleted):
+        assert refused.error is not None
+        assert refused.error.type == "refused"
+        assert "idempotency_key" in refused.error.message
+    steps = await service_database.fetchval("SELECT count(*) FROM memory_history WHERE tenant = $1", tenant)
+    assert steps == 2
+
+
+async def test_an_expired_message_changes_nothing(
+    client: RecallClient, service: Service, executor: Executor, tenant: str
+) -> None:
+    await stored(client, service, tenant, memory("m-1", "The kettle is blue."))
+    message = executor.message({"tenant": tenant, "ids": ["m-1"]}, kind="memory.delete.v1", ttl_ms=0)
+    await executor.add({"envelope": json.dumps(message)}, stream=service.settings.delete_stream)
+
+    async def answered() -> bool:
+        return bool(await executor.replies(executor.reply_to))
+
+    await until(answered, "the receipt")
+    (receipt,) = await executor.replies(executor.reply_to)
+    assert receipt["payload"]["error"]["type"] == "expired"
+    assert (await client.delete(where={"text": "kettle"}, tenant=tenant)).matched == 1
+
+
+INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no ids": ("delete", {}, "either ids or where"),
+    "both": ("delete", {"ids": ["a"], "where": {"text": "b"}}, "either ids or where"),
+    "no condition": ("delete", {"where": {}}, "payload.where: give at least one condition"),
+    "an unknown condition": ("delete", {"where": {"text": "b", "spaeker": "Ana"}}, "payload.where.spaeker: "),
+    "no word": ("delete", {"where": {"text": "the"}}, "payload.where.text"),
+    "an unknown kind": ("delete", {"where": {"kinds": ["gossip"]}}, "payload.where.kinds: 'gossip'"),
+    "a time without zone": ("delete", {"where": {"since": "2026-11-21T10:00:00"}}, "no zone"),
+    "nothing to set": ("update", {"where": {"text": "b"}, "set": {}}, "payload.set: there is nothing to change"),
+    "where without set": ("update", {"where": {"text": "b"}}, "either memories, or where and set"),
+    "a count without where": ("update", {"memories": [{"id": "a"}], "expected_count": 1}, "belongs to where"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+async def test_an_invalid_change_is_answered_and_set_aside(
+    name: str, executor: Executor, service: Service, tenant: str
+) -> None:
+    what, payload, says = INVALID[name]
+    kind = f"memory.{what}.v1"
+    stream = f"{executor.prefix}{kind}"
+    message = executor.message(payload | {"tenant": tenant}, kind=kind)
+    entry_id = await executor.add({"envelope": json.dumps(message)}, stream=stream)
+
+    async def answered() -> bool:
+        return not await executor.redis.xrange(stream, entry_id, entry_id)
+
+    await until(answered, "an answer")
+    (receipt,) = await executor.replies(executor.reply_to)
+    assert receipt["kind"] == "memory.receipt.v1"
+    assert receipt["payload"]["error"]["type"] == "invalid"
+    assert says in receipt["payload"]["error"]["message"]
+    letters = [fields for _, fields in await rows(executor.redis, f"{stream}:dead", entry_id)]
+    assert [one[b"entry_id"].decode() for one in letters] == [entry_id]
+
+
+async def test_a_tenant_that_is_not_served_is_refused(client: RecallClient) -> None:
+    for receipt in (
+        await client.update([{"id": "a", "title": "x"}], tenant="elsewhere"),
+        await client.delete(["a"], tenant="elsewhere"),
+        await client.feedback(decision_id="d", used=["a"], tenant="elsewhere"),
+    ):
+        assert receipt.error is not None
+        assert receipt.error.type == "refused"
+
+
+async def test_feedback_is_kept_once(
+    client: RecallClient, service: Service, executor: Executor, tenant: str, service_database: Connection
+) -> None:
+    decision = str(uuid4())
+    receipt = await client.feedback(
+        decision_id=decision, correlation_id="c-1", tenant=tenant, used=["m-1"], wrong=["m-2"], note="n", actor="bo"
+    )
+    assert receipt.recorded
+    (row,) = await service_database.fetch("SELECT * FROM recall_feedback WHERE decision_id = $1", decision)
+    assert (row["tenant"], row["corr_id"], row["used"], row["wrong"], row["note"], row["actor"]) == (
+        tenant, "c-1", ["m-1"], ["m-2"], "n", "bo",
+    )  # fmt: skip
+    with pytest.raises(InvalidMessage, match="decision_id or correlation_id"):
+        await client.feedback(used=["m-1"])

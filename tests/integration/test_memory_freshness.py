@@ -1,0 +1,163 @@
+"""What was changed or deleted is shown by no worker, also while its copies have not heard of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import caught_up
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.bus.connect import connect
+from orion_recall.contracts import RecallReplyV1
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.memory.copies import copies_behind
+from orion_recall.memory.record import Record
+from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+from orion_recall.values import Change
+
+PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
+TEXT = "Quentin works at Zephyr Labs."
+
+
+class Gate:
+    """Holds a copy where it is until it is opened."""
+
+    def __init__(self, service: Service, patch: pytest.MonkeyPatch) -> None:
+        self.open = asyncio.Event()
+        assert service.opened.index is not None
+        self._apply = service.opened.index.apply
+        patch.setattr(service.opened.index, "apply", self._wait)
+
+    async def _wait(self, changes: Sequence[Change]) -> None:
+        await self.open.wait()
+        await self._apply(changes)
+
+
+async def asked(client: RecallClient, tenant: str) -> dict[str, RecallReplyV1]:
+    question, options = "Where does Quentin work? At Zephyr Labs?", {"tenant": tenant}
+    return {name: await client.recall(question, profile=name, options=options) for name in PROFILES}
+
+
+async def stored(client: RecallClient, service: Service, tenant: str) -> None:
+    receipt = await client.store([{"id": "m-1", "text": TEXT, "tenant": tenant, "speaker": "Ana"}])
+    await caught_up(service, receipt.position or 0)
+    assert all(reply.bundle.items for reply in (await asked(client, tenant)).values())
+
+
+@pytest.mark.parametrize("what", ["delete", "update"])
+async def test_while_a_copy_is_behind_the_receipt_says_pending_and_the_memory_is_left_out(
+    what: str, client: RecallClient, service: Service, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stored(client, service, tenant)
+    gate = Gate(service, monkeypatch)
+    try:
+        if what == "delete":
+            receipt = await client.delete(["m-1"], tenant=tenant)
+        else:
+            receipt = await client.update([{"id": "m-1", "text": "Rosalind works at Umbra Works."}], tenant=tenant)
+        assert receipt.pending is True
+        for name, reply in (await asked(client, tenant)).items():
+            assert reply.bundle.items == [], name
+            assert reply.bundle.stats.dropped == {"deleted": 1}, name
+    finally:
+        gate.open.set()
+    await caught_up(service, receipt.position or 0)
+    again = await client.recall("Who works at Umbra Works?", options={"tenant": tenant})
+    assert [item.id for item in again.bundle.items] == ([] if what == "delete" else ["m-1"])
+    assert all("Zephyr" not in reply.bundle.rendered for reply in (await asked(client, tenant)).values())
+
+
+@pytest.fixture
+def settings(service_engines: EmbeddedEngines, database: str, prefix: str) -> Generator[Settings]:
+    folder = Path(tempfile.mkdtemp(prefix="orion-fresh-", dir="/tmp"))
+    yield Settings.read(
+        redis_url=service_engines.redis_url,
+        postgres_dsn=database,
+        data_dir=folder,
+        prefix=prefix,
+        claim_idle_ms=300,
+        acknowledge_ms=0,
+        reply_ttl_s=60,
+    )
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="freshness-test", max_size=2)
+    yield opened
+    await opened.close()
+
+
+async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gone(
+    settings: Settings, pool: Pool, service_engines: EmbeddedEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the record; and from the bus while Postgres is away."""
+    async with RecallClient.connect(service_engines.redis_url, prefix=settings.prefix) as client:
+        async with Service.start(settings) as service, _serving(service):
+            await stored(client, service, "default")
+            gate = Gate(service, monkeypatch)
+            receipt = await client.delete(["m-1"])
+            assert receipt.pending is True
+            assert not gate.open.is_set()
+        # Nothing is brought up to date from now on: what is not shown is known another way.
+        monkeypatch.setattr(Record, "changes", _never)
+        await _shows_nothing(client, settings.changed(postgres_dsn=None, instance="without-postgres"))
+        async with connect(service_engines.redis_url) as redis:
+            await redis.unlink(settings.tombstone_stream)
+        await _shows_nothing(client, settings.changed(instance="without-tombstones"))
+
+
+async def _shows_nothing(client: RecallClient, settings: Settings) -> None:
+    async with Service.start(settings) as service, _serving(service):
+        for name, reply in (await asked(client, "default")).items():
+            assert reply.bundle.items == [], (name, settings.instance)
+
+
+async def _never(*_: Any) -> list[Change]:
+    await asyncio.Event().wait()
+    return []
+
+
+@asynccontextmanager
+async def _serving(service: Service) -> AsyncGenerator[None]:
+    ready = asyncio.Event()
+    task = asyncio.create_task(service.serve(ready))
+    await ready.wait()
+    yield
+    service.stop()
+    await task
+
+
+async def test_a_copy_that_is_idle_counts_and_one_that_is_gone_does_not(database: str, pool: Pool) -> None:
+    record = Record(pool)
+    async with borrow(pool) as connection:
+        await connection.execute(
+            "INSERT INTO outbox (tenant, memory_id, op, recorded_at) "
+            "VALUES ('t', 'old', 'upsert', now() - '2 h'::interval), ('t', 'new', 'upsert', now())"
+        )
+        head = await record.head()
+        old = head - 1
+        await connection.execute(
+            "INSERT INTO projections (copy, kind, position, updated_at) "
+            "VALUES ('idle', 'index', $1, now() - '3 h'::interval)",
+            old,
+        )
+        assert await copies_behind(pool, head) == 1, (
+            "it had nothing to say, and has had something to do for a moment"
+        )
+        await connection.execute("UPDATE projections SET position = $1", old - 1)
+        assert await copies_behind(pool, head) == 0, "it has had something to do for two hours"
+        await connection.execute("UPDATE projections SET updated_at = now()")
+        assert await copies_behind(pool, head) == 1, "it is slow, and says so"
+        await connection.execute("UPDATE projections SET position = $1", head)
+        assert await copies_behind(pool, head) == 0

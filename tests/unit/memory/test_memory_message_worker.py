@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from orion_recall.bus.commit import Commit, Committed
+from orion_recall.bus.consume import Entry
+from orion_recall.bus.envelope import Received
+from orion_recall.contracts import ErrorInfo
+from orion_recall.contracts_memory import RecallReceiptV1
+from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
+from orion_recall.memory.message_worker import MessageWorker
+from orion_recall.settings import Settings
+
+
+class Ending:
+    """Takes every commit."""
+
+    def __init__(self) -> None:
+        self.commits: list[Commit] = []
+
+    async def commit(self, commit: Commit) -> Committed:
+        self.commits.append(commit)
+        return "committed"
+
+
+class Told:
+    """Raises what it was given, one error a call; then it has done it."""
+
+    kind, receipt_kind = "memory.delete.v1", "recall.receipt.v1"
+
+    def __init__(self, *errors: OrionError) -> None:
+        self.errors, self.left_s = list(errors), list[float]()
+
+    async def receipt(self, received: Received, time_left_s: float) -> RecallReceiptV1:
+        self.left_s.append(time_left_s)
+        if self.errors:
+            raise self.errors.pop(0)
+        return RecallReceiptV1(recorded=True)
+
+    def nothing(self, error: ErrorInfo) -> RecallReceiptV1:
+        return RecallReceiptV1(recorded=False, error=error)
+
+
+async def served(
+    handler: Told, *, deliveries: int = 1, **envelope: Any
+) -> tuple[Commit, dict[str, Any], list[str]]:
+    """The commit, its payload, and the entries that were forgiven."""
+    ending, forgiven = Ending(), list[str]()
+
+    async def forgive(entry_id: str) -> None:
+        forgiven.append(entry_id)
+
+    worker = MessageWorker(Settings.read(), ending, handler, forgive=forgive, server_time=lambda: 1003.0)
+    message: dict[str, Any] = {"kind": handler.kind, "correlation_id": "c", "payload": dict[str, Any]()}
+    message |= envelope
+    fields = {b"envelope": json.dumps(message).encode()}
+    await worker.serve(Entry(id="1000000-0", fields=fields, deliveries=deliveries))
+    (commit,) = ending.commits
+    return commit, json.loads(commit.reply)["payload"], forgiven
+
+
+async def test_a_message_is_handled_once_and_its_receipt_committed() -> None:
+    commit, payload, forgiven = await served(Told(), ttl_ms=5000)
+    assert (payload, commit.entry_id, commit.dead_reason, forgiven) == ({"recorded": True}, "1000000-0", "", [])
+    assert json.loads(commit.reply)["kind"] == "recall.receipt.v1"
+
+
+@pytest.mark.parametrize(("ttl_ms", "left_s"), [(5000, 2.0), (1000, -2.0), (None, float("inf"))])
+async def test_the_handler_knows_how_long_the_sender_waits(ttl_ms: int | None, left_s: float) -> None:
+    told = Told()
+    await served(told, ttl_ms=ttl_ms)
+    assert told.left_s == [left_s]
+
+
+async def test_while_the_record_is_away_it_waits_and_the_entry_is_forgiven() -> None:
+    _, payload, forgiven = await served(Told(RecordError("away"), RecordError("away")))
+    assert payload == {"recorded": True}
+    assert forgiven == ["1000000-0"] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "dead"),
+    [(InvalidMessage("odd"), "invalid", "invalid: odd"), (RefusedMessage("no"), "refused", "")],
+)
+async def test_what_is_not_served_is_answered_and_only_the_invalid_is_set_aside(
+    error: MessageError, kind: str, dead: str
+) -> None:
+    commit, payload, _ = await served(Told(error))
+    assert payload["error"] == {"type": kind, "message": str(error)}
+    assert commit.dead_reason == dead
+
+
+async def test_poison_is_answered_without_being_touched() -> None:
+    told = Told()
+    commit, payload, _ = await served(told, deliveries=6)
+    assert payload["error"]["type"] == "failed"
+    assert commit.dead_reason.startswith("poison: delivered 5 times")
+    assert told.left_s == []
