@@ -23,6 +23,10 @@ from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
+from orion_recall.memory.extraction import BackgroundExtraction
+from orion_recall.memory.extraction_queue import ExtractionQueue
+from orion_recall.memory.extractor_chosen import open_extractors
+from orion_recall.memory.extractors import Extractor
 from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.store_worker import StoreWorker
@@ -52,9 +56,11 @@ class Service:
         redis: Redis,
         blocking: tuple[Redis, Redis, Redis],
         *,
+        extractors: tuple[Extractor, ...] = (),
         observer: Observer | None = None,
     ) -> None:
         self.settings, self.opened = settings, opened
+        self._extractors = extractors
         self.observer = observer or Observer(settings)
         profiles = loaded_profiles(settings.profiles_dir)
         if settings.default_profile not in profiles:
@@ -77,6 +83,7 @@ class Service:
         self._store_worker: StoreWorker | None = None
         self.sink: DecisionSink | None = None
         self.projectors: list[Projector] = []
+        self.extractions: list[BackgroundExtraction] = []
         pace = Pace(
             concurrency=settings.concurrency, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms
         )
@@ -102,13 +109,15 @@ class Service:
             raise SettingsError("ORION_REDIS_URL is not set: a worker needs a bus (or use `orion-recall up`)")
         async with contextlib.AsyncExitStack() as stack:
             observer = await stack.enter_async_context(observing(settings))
+            extractors = await stack.enter_async_context(open_extractors(settings))
             opened = await stack.enter_async_context(open_sources(settings))
             redis = connect(settings.bus_url)
             stack.push_async_callback(redis.aclose)
             blocking = tuple(connect(settings.bus_url, blocking=True) for _ in range(3))
             for client in blocking:
                 stack.push_async_callback(client.aclose)
-            yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]), observer=observer)
+            three = (blocking[0], blocking[1], blocking[2])
+            yield cls(settings, opened, redis, three, extractors=extractors, observer=observer)
 
     @property
     def profiles(self) -> Mapping[str, LoadedProfile]:
@@ -171,13 +180,17 @@ class Service:
             return
         self._pool = await open_pool(self.settings.dsn, name="worker", min_size=0, max_size=6)
         await _migrated(self.settings.dsn)
-        record = Record(self._pool)
+        record = Record(self._pool, extractor=self.settings.extractor)
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
         self.projectors = [self._projector(record, self.settings.dsn, part) for part in self.projections]
+        queue = ExtractionQueue(self._pool)
+        self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
-        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
+        endless = [
+            part.run() for part in (self._accesses, self.sink, *self.projectors, *self.extractions, *retention)
+        ]
         tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors())]
         stores = asyncio.create_task(self._store_server(record).run())
         try:
@@ -202,8 +215,8 @@ class Service:
         while True:
             await self._stored.wait()
             self._stored.clear()
-            for projector in self.projectors:
-                projector.wake()
+            for part in (*self.projectors, *self.extractions):
+                part.wake()
 
     def _store_server(self, record: Record | None) -> Server:
         settings = self.settings

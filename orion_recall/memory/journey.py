@@ -18,6 +18,7 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory import journey_sql as sql
 from orion_recall.memory import record_sql
 from orion_recall.memory.compose import as_message, compose
+from orion_recall.memory.extraction_queue import queue_new
 from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.values import JsonValue, Memory
 
@@ -63,8 +64,9 @@ class HistoryStep:
 class Journey:
     """Changes of memories. Every method raises RecordError while Postgres is away."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
+        """`extractor` is what finds names and statements of changed memories, once they are changed."""
+        self._pool, self._extractor = pool, extractor
 
     async def update(
         self,
@@ -92,6 +94,7 @@ class Journey:
             beside = await _beside(connection, tenant, changed)
             refused = await _change(connection, tenant, list(changed.values()), actor, lineage or {})
             done = [name for name in changed if name not in refused]
+            await queue_new(connection, [changed[name] for name in done], self._extractor)
             beside += await _beside(connection, tenant, done)
             positions = await _queue(connection, tenant, done, beside)
             positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
