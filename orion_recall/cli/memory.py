@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from orion_recall.cli.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.memory_extract import extract_memories, show_extracted
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
 from orion_recall.memory.record import Record
 from orion_recall.memory.reembed import Reembedded, reembed
@@ -30,6 +31,10 @@ app = typer.Typer(
 @app.callback()
 def memory() -> None:
     """Keeps `reembed` a command of its own while it is the only one."""
+
+
+app.command("extract")(extract_memories)
+app.command("extracted")(show_extracted)
 
 
 @app.command("reembed")

@@ -39,8 +39,8 @@ SOURCE - RELATION - DESTINATION
 - Only what `text` states: nothing of `previous` alone, nothing that is asked, wished, denied or guessed.
 - At most 20 lines. When there is nothing to write down, answer NONE.
 
-For {"text": "She is at Fjord-Labs with me.", "speaker": "Ana", "previous": {"speaker": "Bo", "text": "And Mira?"}} the
-answer is:
+For {"text": "She works with me at Fjord-Labs.", "speaker": "Ana", "previous": {"speaker": "Bo", "text": "Mira?"}}
+answer:
 MIRA - WORKS AT - FJORD-LABS
 MIRA - WORKS WITH - ANA"""
 

@@ -193,6 +193,8 @@ class _Reader:
     def _is_verb_here(self) -> bool:
         folded = self.units[self.at].folded
         before = self._unit(self.at - 1)
+        if folded == "work" and before is not None and before.possessive:
+            return False
         if folded not in BARE_FORMS or before is None:
             return True
         if folded == "from":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -101,7 +101,10 @@ class SpacyExtractor:
         voice = next(iter(usable_names([passage.speaker or ""])), None)
         # A name of several words that the pipeline has found stands for the parts of it that the rules have found.
         entities = choose_entities([*names, *_beside(found.entities, names)], voice)
-        stated = [*found.statements, *_statements(document, voice)]
+        told = {(edge.subject, edge.object) for edge in found.statements}
+        more = _statements(document, {name.casefold(): name for name in found.entities}, voice)
+        # What the rules have a word for is not said twice.
+        stated = [*found.statements, *(edge for edge in more if (edge.subject, edge.object) not in told)]
         return replace(found, entities=entities, statements=spelt(stated, entities, MAX_STATEMENTS), by=self.name)
 
 
@@ -118,14 +121,19 @@ def _beside(entities: Sequence[str], names: Sequence[str]) -> Iterator[str]:
     yield from (name for name in entities if name.casefold() in whole or name.casefold() not in parts)
 
 
-def _statements(document: Any, voice: str | None) -> Iterator[Statement]:
-    """Subject, verb and object of each clause whose ends are entities or the speaker; none without a parser."""
+def _statements(document: Any, others: Mapping[str, str], voice: str | None) -> Iterator[Statement]:
+    """Subject, verb and object of each clause whose ends are names or the speaker; none without a parser.
+
+    `others` are the names that the rules have found, by their folded form.
+    """
     if not document.has_annotation("DEP"):
         return
     named = {token.i: _name(span) for span in document.ents if span.label_ not in _NO_NAMES for token in span}
 
     def end(token: Any) -> str | None:
-        return named.get(token.i) or (voice if token.lower_ in FIRST_PERSON else None)
+        if token.lower_ in FIRST_PERSON:
+            return voice
+        return named.get(token.i) or others.get(token.text.casefold())
 
     for verb in document:
         if verb.pos_ not in ("VERB", "AUX") or not _is_stated(verb):

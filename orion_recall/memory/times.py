@@ -36,7 +36,7 @@ _DAY = r"(?P<{0}>[0-3]?[0-9])(?:st|nd|rd|th)?\b"
 _YEAR = r"[12][0-9]{3}\b"
 _TIME = re.compile(
     rf"""\b(?:
-    (?P<iso>[12][0-9]{{3}}-[01][0-9](?:-[0-3][0-9])?)(?![\w-])
+    (?<![\w-])(?P<iso>[12][0-9]{{3}}-[01][0-9](?:-[0-3][0-9])?)(?![\w-])
     | {_DAY.format("day")}[ ](?:of[ ])?(?P<month>{_MONTH}),?[ ](?P<year>{_YEAR})
     | (?P<month_first>{_MONTH})[ ](?:{_DAY.format("day_second")},?[ ])?(?P<year_last>{_YEAR})
     | (?:in|since|of|during|until|by|from)[ ](?P<bare_year>{_YEAR})(?!-[0-9])

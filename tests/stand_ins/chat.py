@@ -1,8 +1,8 @@
-"""A stand-in for a server of the OpenAI chat-completions protocol, as a process: a tiny "model", and all ways to fail.
+"""A stand-in for a server of the OpenAI chat-completions protocol: a tiny "model", and all ways to go wrong.
 
-`python -m tests.stand_ins.chat [--key KEY]` prints its URL once it listens. The model knows "works at" and "moved to",
-and answers in the form it is asked for. POST /behave changes it: `{"failure": …, "times": N}` with one of the names
-below or a status; GET /seen gives what was asked.
+`python -m tests.stand_ins.chat [--key KEY]` prints its URL once it listens. The model knows "works at" and
+"moved to", and answers in the form it is asked for. POST /behave changes it: `{"failure": …, "times": N}` with one
+of the names below or a status; GET /seen gives what was asked.
 """
 
 from __future__ import annotations
