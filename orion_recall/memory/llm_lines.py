@@ -47,6 +47,8 @@ MIRA - WORKS WITH - ANA"""
 _WORD = re.compile(r"[^\W_]+")
 _LIST_MARK = re.compile(r"^(?:[-*•]|[0-9]{1,2}[.)])[ \t]+")
 _RELATION = re.compile(r"[^\W\d_][\w'’ -]*")
+# "Dr. Berg" is one name, "Oslo. Berg" is not.
+_BETWEEN_SENTENCES = re.compile(r"[!?;:\n]|\w{4}\.\s")
 _THOUGHTS_END = "</think>"
 
 
@@ -150,9 +152,9 @@ class _Named:
         for which, place in self._places.get(wanted[0], ()):
             words = self._words[which][place : place + len(wanted)]
             if [word for word, _, _ in words] == wanted:
-                found = squeezed(self._texts[which][words[0][1] : words[-1][2]])
-                if len(found) <= MAX_NAME_CHARS:
-                    return found
+                found = self._texts[which][words[0][1] : words[-1][2]]
+                if not _BETWEEN_SENTENCES.search(found) and len(found) <= MAX_NAME_CHARS:
+                    return squeezed(found)
         return None
 
 

@@ -212,11 +212,10 @@ class _Reader:
         if not (self._is(at, THIRD_PERSON_OBJECT) and self._ends(at + 1)):
             at = self._skip_to_name(at)
         unit = self._unit(at)
-        if unit is not None and unit.folded in FIRST_PERSON_OBJECT and self.speaker is not None:
-            return [self.speaker], at + 1
-        if unit is not None and unit.folded in THIRD_PERSON_OBJECT and self._ends(at + 1):
-            other = self.persons.meant(unit.folded, but=self.subject)
-            return ([other], at + 1) if other is not None else ([], at)
+        if unit is not None and unit.folded in FIRST_PERSON_OBJECT | THIRD_PERSON_OBJECT and self._ends(at + 1):
+            is_first = unit.folded in FIRST_PERSON_OBJECT
+            meant = self.speaker if is_first else self.persons.meant(unit.folded, but=self.subject)
+            return ([meant], at + 1) if meant is not None else ([], at)
         if unit is None or unit.kind != "name" or unit.possessive:
             return [], at
         at = self._past_attribute(at)

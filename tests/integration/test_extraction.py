@@ -196,7 +196,7 @@ async def test_an_answer_that_can_be_used_is(chat: Chat, failure: str) -> None:
 
 
 async def test_a_busy_server_is_asked_again_when_it_says(chat: Chat) -> None:
-    await chat.behave(429, times=2, **{"Retry-After": "0.2"})
+    await chat.behave(429, times=2, retry_after="0.2")
     began = asyncio.get_running_loop().time()
     async with llm(chat) as extractor:
         (found,) = await extractor.extract([Passage(text="Bo moved to Oslo", speaker="Ana")])
@@ -205,7 +205,7 @@ async def test_a_busy_server_is_asked_again_when_it_says(chat: Chat) -> None:
 
 
 async def test_a_server_that_wants_long_to_be_left_alone_is(chat: Chat) -> None:
-    await chat.behave(503, **{"Retry-After": "3600"})
+    await chat.behave(503, retry_after="3600")
     async with llm(chat) as extractor, asyncio.timeout(2):
         (found,) = await extractor.extract([Passage(text="Bo moved to Oslo", speaker="Ana")])
     assert found.by == "light"

@@ -54,6 +54,7 @@ def test_a_line_is_spelt_as_the_text_is(line: str, expected: tuple[str, str, str
         "ANA WORKS AT MIRA",
         "ANA – KNOWS – MIRA",
         "ANA - KNOWS - BOB",  # nobody named Bob
+        "ANA - LIVES IN - YORK SHE WORKS",
         "HACKED - OWNS - ALL SECRETS",
         "SHE - KNOWS - ANA",
         "THE - KNOWS - ANA",
