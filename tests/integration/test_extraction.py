@@ -12,6 +12,7 @@ import pytest
 from chat_process import Chat, chat_process
 
 from orion_recall.contracts import MemoryV1
+from orion_recall.errors import RecordError
 from orion_recall.memory.compose import compose
 from orion_recall.memory.extract import Extraction
 from orion_recall.memory.extraction import MOST_ATTEMPTS, BackgroundExtraction
@@ -296,6 +297,41 @@ async def test_what_a_dead_worker_had_is_done_when_its_time_is_over_and_a_late_o
     assert await queue.finish(other, Extraction(entities=("Ana",), by="llm")) == "extracted"
     assert await queue.due() == {}
     assert (await held(pool, "a")).entities == ("Ana",)
+
+
+@pytest.mark.parametrize("step", ["UPDATE ON memories", "INSERT ON outbox", "DELETE ON memory_extractions"])
+async def test_what_is_cut_off_at_any_step_of_its_end_is_done_again_as_a_whole(pool: Pool, step: str) -> None:
+    record = Record(pool, extractor="llm")
+    await record.store([memory("a", "Ana is here")])
+    before, head = await held(pool, "a"), await record.head()
+    await pool.execute(
+        "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'cut off'; END $$; "
+        f"CREATE TRIGGER stop AFTER {step} FOR EACH ROW EXECUTE FUNCTION stop()"
+    )
+    queue = ExtractionQueue(pool)
+    (taken,) = await queue.take("llm", 1, for_s=0)
+    found = Extraction(entities=("Bo",), by="llm")
+    with pytest.raises(RecordError, match="cut off"):
+        await queue.finish(taken, found)
+    assert (await held(pool, "a"), await record.head()) == (before, head)
+    await pool.execute("DROP FUNCTION stop CASCADE")
+    (again,) = await queue.take("llm", 1, for_s=30)
+    assert await queue.finish(again, found) == "extracted"
+    assert ((await held(pool, "a")).entities, await record.head() > head) == (("Bo",), True)
+    assert await queue.due() == {}
+
+
+async def test_while_the_record_is_away_extraction_waits(caplog: pytest.LogCaptureFixture) -> None:
+    away = await open_pool("postgresql://nobody@127.0.0.1:1/none", name="test")
+    try:
+        async with at_work(away, LightExtractor()) as (part,):
+            async with asyncio.timeout(10):
+                while part.error is None:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+        assert caplog.text.count("extraction by light waits") == 1
+    finally:
+        await away.close()
 
 
 async def test_a_memory_that_brings_its_takers_down_is_left_to_light_extraction(pool: Pool) -> None:

@@ -1,4 +1,4 @@
-"""A whole worker with an LLM for extraction: memories found at once, edges when they are there; and the commands."""
+"""A whole worker with an LLM for extraction: memories found at once, edges when they are there; the commands."""
 
 from __future__ import annotations
 
