@@ -6,13 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 from chat_process import Chat, chat_process
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.errors import RecordError
+from orion_recall.errors import ModelError, RecordError
 from orion_recall.memory.compose import compose
 from orion_recall.memory.extract import Extraction
 from orion_recall.memory.extraction import MOST_ATTEMPTS, BackgroundExtraction
@@ -203,6 +205,42 @@ async def test_a_busy_server_is_asked_again_when_it_says(chat: Chat) -> None:
         (found,) = await extractor.extract([Passage(text="Bo moved to Oslo", speaker="Ana")])
     assert found.by == "llm"
     assert asyncio.get_running_loop().time() - began >= 0.4
+
+
+async def test_a_model_that_takes_no_limits_is_given_none_from_then_on(chat: Chat) -> None:
+    await chat.behave("no_limits")
+    before = len(await chat.seen())
+    async with llm(chat) as extractor:
+        await extractor.extract([Passage(text="Bo moved to Oslo"), Passage(text="Mira moved to Bergen")])
+    assert ["max_tokens" in body for body in (await chat.seen())[before:]] == [True, False, False]
+
+
+async def test_a_wrong_key_is_said_and_not_shown() -> None:
+    secret = "k-" + "9" * 8
+    async with chat_process("--key", "another") as own:
+        server = ChatServer(own.url, "stand-in", secret, timeout_s=2)
+        with pytest.raises(ModelError, match=r"refuses the key \(401\): check ORION_LLM_API_KEY") as caught:
+            await server.complete([{"role": "user", "content": "zebra"}], max_tokens=5)
+        await server.close()
+        assert secret not in str(caught.value) + repr(caught.value.__cause__)
+        assert await own.seen() == []
+
+
+async def test_a_pause_may_be_asked_for_by_a_date(chat: Chat) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    await chat.behave(503, times=1, retry_after=format_datetime(soon, usegmt=True))
+    async with llm(chat) as extractor:
+        (found,) = await extractor.extract([Passage(text="Bo moved to Oslo")])
+    assert found.by == "llm"
+    assert datetime.now(UTC) >= soon.replace(microsecond=0)
+
+
+@pytest.mark.parametrize("pause", ["", "soon", "nan", "-5", "inf", "Fri, 99 Foo 2026"])
+async def test_a_pause_that_makes_no_sense_is_none(chat: Chat, pause: str) -> None:
+    await chat.behave(503, times=1, retry_after=pause)
+    async with llm(chat) as extractor, asyncio.timeout(2):
+        (found,) = await extractor.extract([Passage(text="Bo moved to Oslo")])
+    assert found.by == "llm"
 
 
 async def test_a_server_that_wants_long_to_be_left_alone_is(chat: Chat) -> None:
