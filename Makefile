@@ -35,7 +35,8 @@ demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, reca
 test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
 	env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered --cov-fail-under=90
 
-test-models: ## tests of real sentence-transformers, in an environment of its own; skipped where torch has no CPU build
+test-models: ## tests of real sentence-transformers and spaCy, in environments of their own; skipped where they cannot be had
+	@PYTHON=$(PYTHON) bash tests/spacy/run.sh
 	@PYTHON=$(PYTHON) bash tests/models/run.sh
 
 test-servers: $(VENV)/.installed-dev ## the acceptance tests once more, with every store a server by URL

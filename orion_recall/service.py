@@ -24,6 +24,10 @@ from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
 from orion_recall.memory.desks import MemoryDesks
+from orion_recall.memory.extraction import BackgroundExtraction
+from orion_recall.memory.extraction_queue import ExtractionQueue
+from orion_recall.memory.extractor_chosen import open_extractors
+from orion_recall.memory.extractors import Extractor
 from orion_recall.memory.freshness import Freshness
 from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
@@ -60,9 +64,11 @@ class Service:
         redis: Redis,
         blocking: tuple[Redis, Redis, Redis],
         *,
+        extractors: tuple[Extractor, ...] = (),
         observer: Observer | None = None,
     ) -> None:
         self.settings, self.opened = settings, opened
+        self._extractors = extractors
         self.observer = observer or Observer(settings)
         self.profiles_in_use = ProfilesInUse(profiles_with_default(settings))
         self._presence = Presence(redis, settings.worker_key(settings.instance), self._card)
@@ -81,6 +87,7 @@ class Service:
         self._accesses: AccessCounts | None = None
         self.sink: DecisionSink | None = None
         self.projectors: list[Projector] = []
+        self.extractions: list[BackgroundExtraction] = []
         pace = Pace(
             concurrency=settings.concurrency, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms
         )
@@ -109,13 +116,15 @@ class Service:
             raise SettingsError("ORION_REDIS_URL is not set: a worker needs a bus (or use `orion-recall up`)")
         async with contextlib.AsyncExitStack() as stack:
             observer = await stack.enter_async_context(observing(settings))
+            extractors = await stack.enter_async_context(open_extractors(settings))
             opened = await stack.enter_async_context(open_sources(settings))
             redis = connect(settings.bus_url)
             stack.push_async_callback(redis.aclose)
             blocking = tuple(connect(settings.bus_url, blocking=True) for _ in range(3))
             for client in blocking:
                 stack.push_async_callback(client.aclose)
-            yield cls(settings, opened, redis, (blocking[0], blocking[1], blocking[2]), observer=observer)
+            three = (blocking[0], blocking[1], blocking[2])
+            yield cls(settings, opened, redis, three, extractors=extractors, observer=observer)
 
     @property
     def profiles(self) -> Mapping[str, LoadedProfile]:
@@ -180,16 +189,19 @@ class Service:
             return
         self._pool = await open_pool(self.settings.dsn, name="worker", min_size=0, max_size=6)
         await _migrated(self.settings.dsn)
-        record = Record(self._pool)
+        record = Record(self._pool, extractor=self.settings.extractor)
         self._freshness.follow(self._pool)
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
         self.projectors = [self._projector(record, self.settings.dsn, part) for part in self.projections]
+        queue = ExtractionQueue(self._pool)
+        self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
-        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
+        kept_up = (self._accesses, self.sink, *self.projectors, *self.extractions, *retention)
         signing = sign_for_broken(record, self._own_copy, self.opened.broken)
-        tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors(), signing)]
+        endless = (*(part.run() for part in kept_up), self._wake_projectors(), signing)
+        tasks = [asyncio.create_task(part) for part in endless]
         desks = asyncio.create_task(self._open_desks(self._pool).run())
         try:
             done, _ = await asyncio.wait([desks, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -218,8 +230,8 @@ class Service:
         while True:
             await self._stored.wait()
             self._stored.clear()
-            for projector in self.projectors:
-                projector.wake()
+            for part in (*self.projectors, *self.extractions):
+                part.wake()
 
     def _open_desks(self, pool: Pool | None) -> MemoryDesks:
         self._desks = MemoryDesks(

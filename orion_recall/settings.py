@@ -132,6 +132,19 @@ class Settings(BaseSettings):
     reranker_url: str | None = Field(
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
+    extractor: Literal["light", "spacy", "llm"] = Field(
+        default="light", description="what finds names and statements: light (rules), spacy or llm (a server)"
+    )
+    spacy_model: str = Field(
+        default="en_core_web_sm", min_length=1, description="of spacy: an installed pipeline's name, or its folder"
+    )
+    llm_url: str | None = Field(
+        default=None, description="of llm: an OpenAI-compatible address, what stands before /chat/completions"
+    )
+    llm_model: str | None = Field(default=None, description="of llm: the model's name, as its server knows it")
+    llm_api_key: SecretStr | None = Field(default=None, description="what the llm's server asks for, if anything")
+    llm_timeout_s: float = Field(default=30.0, gt=0, le=600, description="longest wait for one answer of the llm")
+    llm_concurrency: int = Field(default=4, ge=1, le=64, description="memories a worker asks the llm about at once")
     health_port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
         default=None, description="port of /live, /ready and /metrics; 0 takes a free one"
     )
@@ -229,6 +242,22 @@ class Settings(BaseSettings):
         if parts.username or parts.password or parts.query:
             raise ValueError("write it without user and query: the key belongs in ORION_TEI_API_KEY")
         return value.rstrip("/")
+
+    @field_validator("llm_url")
+    @classmethod
+    def _llm(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        try:
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is no number; it may be somebody's password
+            is_address = False
+        if not is_address:
+            raise ValueError("write http://host:port/v1 or https://host/v1")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError("leave user, password and query out: the key goes into ORION_LLM_API_KEY")
+        return value.rstrip("/").removesuffix("/chat/completions")
 
     @field_validator("timeline_columns", mode="before")
     @classmethod

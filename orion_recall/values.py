@@ -114,11 +114,21 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimeMention:
+    """A time that a text names, in its own words, and the half-open interval of epoch seconds that is meant."""
+
+    text: str
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """One memory as the record holds it, with what was computed when it was written.
 
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
     every change of what it says. `supersedes` is only told when it is stored: the record keeps it on the others.
+    `lacks_context` is told once as well: the turn before it may tell whom a statement of it is about.
     """
 
     tenant: str
@@ -141,6 +151,7 @@ class Memory:
     tags: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
     statements: tuple[Statement, ...] = ()
+    times: tuple[TimeMention, ...] = ()
     source: str | None = None
     uri: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -152,6 +163,7 @@ class Memory:
     superseded_by: str | None = None
     deleted_at: float | None = None
     supersedes: tuple[str, ...] = ()
+    lacks_context: bool = field(default=False, compare=False)
 
     @property
     def is_live(self) -> bool:

@@ -6,6 +6,7 @@ import typer
 
 from orion_recall.cli.memory_delete import delete_memories
 from orion_recall.cli.memory_deleteq import delete_matching
+from orion_recall.cli.memory_extract import extract_memories, show_extracted
 from orion_recall.cli.memory_history import show_history
 from orion_recall.cli.memory_reembed import reembed_memories
 from orion_recall.cli.memory_remember import remember
@@ -29,4 +30,6 @@ app.command("updateq")(update_matching)
 app.command("delete")(delete_memories)
 app.command("deleteq")(delete_matching)
 app.command("history")(show_history)
+app.command("extract")(extract_memories)
+app.command("extracted")(show_extracted)
 app.command("reembed")(reembed_memories)

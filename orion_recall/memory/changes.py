@@ -114,7 +114,8 @@ class Updates(_Changes):
         async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
             wanted = patches if changes is None else [Patch(id=name, changes=changes) for name in ids]
             good = [one for one in wanted if isinstance(one, Patch)]
-            verdicts = iter(await update(connection, tenant, good, actor=message.actor))
+            told = await update(connection, tenant, good, actor=message.actor, extractor=self._settings.extractor)
+            verdicts = iter(told)
             judged = [next(verdicts) if isinstance(one, Patch) else one for one in wanted]
             return _receipt(judged)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
@@ -38,9 +38,10 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         raise InvalidMessage("text: there is nothing to be seen in it")
     title = _text(message.title)
     speaker = _text(message.speaker)
-    given = _unique(map(storable, message.entities))
-    known = [*given, title] if title is not None and len(title.split()) <= _MAX_TITLE_WORDS else given
-    found = extract(text, speaker, known)
+    given = unique_names(map(storable, message.entities))
+    occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
+    at = mentioned_at if occurred_at is None else occurred_at
+    found = extract(text, speaker, known_names(given, title), at=at)
     return Memory(
         tenant=storable(message.tenant or default_tenant),
         id=storable(message.id),
@@ -56,19 +57,26 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         user_id=_text(message.user_id),
         agent_id=_text(message.agent_id),
         run_id=_text(message.run_id),
-        occurred_at=_seconds(message.occurred_at),
+        occurred_at=occurred_at,
         occurred_until=_seconds(message.occurred_until),
-        mentioned_at=_seconds(message.mentioned_at),
-        tags=_unique(map(storable, message.tags)),
-        entities=_unique([*found.entities, *given]),
+        mentioned_at=mentioned_at,
+        tags=unique_names(map(storable, message.tags)),
+        entities=unique_names([*found.entities, *given]),
         statements=found.statements,
+        times=found.times,
         source=_text(message.source),
         uri=_text(message.uri),
         metadata=metadata,
         confidence=message.confidence,
         given_entities=given,
-        supersedes=_unique(map(storable, message.supersedes)),
+        supersedes=unique_names(map(storable, message.supersedes)),
+        lacks_context=found.lacks_context and message.session_id is not None,
     )
+
+
+def known_names(given: Sequence[str], title: str | None) -> list[str]:
+    """What is recognised in a text in lower case too: the entities that were given, and a title that is a name."""
+    return [*given, title] if title is not None and len(title.split()) <= _MAX_TITLE_WORDS else [*given]
 
 
 def as_message(memory: Memory) -> MemoryV1:
@@ -124,7 +132,7 @@ def _seconds(moment: datetime | None) -> float | None:
     return None if moment is None else min(moment.timestamp(), _LAST_SECOND)
 
 
-def _unique(names: Iterable[str]) -> tuple[str, ...]:
+def unique_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names without repetitions that differ in case only, and without empty ones."""
     return tuple({name.casefold(): name for name in reversed([*names]) if name.strip()}.values())[::-1]
 

@@ -42,7 +42,7 @@ class MemoryDesks:
         tracer: Tracer | None = None,
     ) -> None:
         acknowledger = Acknowledger(pool, tombstones, wake) if pool is not None else None
-        record = Record(pool) if pool is not None else None
+        record = Record(pool, extractor=settings.extractor) if pool is not None else None
         handlers: Mapping[str, Handler] = {
             "stores": Stores(record, settings, wake),
             "updates": Updates(pool, acknowledger, settings),

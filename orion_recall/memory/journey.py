@@ -18,6 +18,7 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory import journey_sql as sql
 from orion_recall.memory import record_sql
 from orion_recall.memory.compose import as_message, compose
+from orion_recall.memory.extraction_queue import queue_new
 from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.values import JsonValue, Memory
 
@@ -63,8 +64,9 @@ class HistoryStep:
 class Journey:
     """Changes of memories. Every method raises RecordError while Postgres is away."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
+        """`extractor` is what finds names and statements of changed memories, once they are changed."""
+        self._pool, self._extractor = pool, extractor
 
     async def update(
         self,
@@ -82,7 +84,9 @@ class Journey:
             return []
         async with borrow(self._pool, "changing memories") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            return await update(connection, tenant, patches, actor=actor, lineage=lineage)
+            return await update(
+                connection, tenant, patches, actor=actor, lineage=lineage, extractor=self._extractor
+            )
 
     async def delete(
         self,
@@ -128,6 +132,7 @@ async def update(
     *,
     actor: str | None = None,
     lineage: Mapping[str, JsonValue] | None = None,
+    extractor: str = "light",
 ) -> list[ChangeVerdict]:
     """`Journey.update` in the caller's transaction and under its lock on the outbox."""
     firsts: dict[str, Patch] = {}
@@ -140,6 +145,7 @@ async def update(
     beside = await _beside(connection, tenant, changed)
     refused = await _change(connection, tenant, list(changed.values()), actor, lineage or {})
     done = [name for name in changed if name not in refused]
+    await queue_new(connection, [changed[name] for name in done], extractor)
     beside += await _beside(connection, tenant, done)
     positions = await _queue(connection, tenant, done, beside)
     positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])

@@ -37,16 +37,17 @@ UPDATE memories m SET
     session_id = given.session_id, node_id = given.node_id, user_id = given.user_id, agent_id = given.agent_id,
     run_id = given.run_id, occurred_at = given.occurred_at, occurred_until = given.occurred_until,
     mentioned_at = given.mentioned_at, tags = given.tags, entities = given.entities,
-    statements = given.statements, source = given.source, uri = given.uri, metadata = given.metadata,
+    statements = given.statements, times = given.times, source = given.source, uri = given.uri,
+    metadata = given.metadata,
     text_hash = given.text_hash, simhash = given.simhash, content_hash = given.content_hash,
     confidence = given.confidence, given_entities = given.given_entities, extracted_by = given.extracted_by,
     extraction_note = given.extraction_note, version = m.version + 1, updated_at = now()
 FROM json_to_recordset($1::json) AS given (
     tenant text, id text, text text, kind text, title text, speaker text, session_id text, node_id text,
     user_id text, agent_id text, run_id text, occurred_at timestamptz, occurred_until timestamptz,
-    mentioned_at timestamptz, tags text[], entities text[], statements jsonb, source text, uri text,
-    metadata jsonb, text_hash text, simhash bigint, content_hash text, confidence real, given_entities text[],
-    extracted_by text, extraction_note text
+    mentioned_at timestamptz, tags text[], entities text[], statements jsonb, times jsonb, source text,
+    uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text, confidence real,
+    given_entities text[], extracted_by text, extraction_note text
 )
 WHERE m.tenant = given.tenant AND m.id = given.id
 """
@@ -64,7 +65,7 @@ WHERE tenant = $1 AND id = ANY($2::text[])
 # The row stays, so that its id stays taken; a hash of a short text would give the text away.
 ERASE: LiteralString = """
 UPDATE memories SET text = '', title = NULL, speaker = NULL, tags = '{}', entities = '{}', statements = '[]',
-    source = NULL, uri = NULL, metadata = '{}', text_hash = '', simhash = NULL, content_hash = '',
+    times = '[]', source = NULL, uri = NULL, metadata = '{}', text_hash = '', simhash = NULL, content_hash = '',
     confidence = NULL, given_entities = '{}', extraction_note = NULL, version = version + 1
 WHERE tenant = $1 AND id = ANY($2::text[])
 """

@@ -8,6 +8,7 @@ from typing import Literal
 
 from orion_recall.errors import RecordError
 from orion_recall.memory import record_sql as sql
+from orion_recall.memory.extraction_queue import queue_new
 from orion_recall.memory.journey import supersede
 from orion_recall.postgres import (
     POSTGRES_ERRORS,
@@ -80,8 +81,9 @@ class _Held:
 class Record:
     """The memories of all tenants. Every method raises RecordError while Postgres is away."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
+        """`extractor` is what finds names and statements of new memories, once they are stored."""
+        self._pool, self._extractor = pool, extractor
 
     async def store(self, memories: Sequence[Memory]) -> StoreResult:
         """Stores a batch in one transaction; what has the same id and content already is unchanged.
@@ -100,6 +102,7 @@ class Record:
             kept = [memory for index, memory in enumerate(memories) if index not in refused]
             held = await _held(connection, kept)
             unknown = await _supersede(connection, kept, stored)
+            await queue_new(connection, [one for one in kept if (one.tenant, one.id) in stored], self._extractor)
         return _judge(memories, stored, held, refused, unknown)
 
     async def changes(self, after: int, limit: int) -> list[Change]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 from orion_recall.postgres import Record as Row
-from orion_recall.values import Memory, Neighbour, Statement
+from orion_recall.values import Memory, Neighbour, Statement, TimeMention
 
 # Any fixed number: it is the name of the lock that puts writers of the outbox in a row.
 LOCK_OUTBOX: LiteralString = "SELECT pg_advisory_xact_lock(7402116890)"
@@ -16,7 +16,7 @@ LOCK_OUTBOX: LiteralString = "SELECT pg_advisory_xact_lock(7402116890)"
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
 _LISTS = frozenset(("tags", "entities", "given_entities"))
 # Of what a memory is made of, what is not a column of its own row.
-_NOT_HELD = frozenset(("supersedes",))
+_NOT_HELD = frozenset(("supersedes", "lacks_context"))
 
 # New memories in the order given, then the outbox: first the new ones, then the turns beside them that were
 # there already, because their own neighbours have changed. The inner SELECTs see the table as it was before.
@@ -24,17 +24,17 @@ STORE: LiteralString = """
 WITH stored AS (
     INSERT INTO memories (
         tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
-        occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
-        content_hash, confidence, given_entities, extracted_by, extraction_note
+        occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata, text_hash,
+        simhash, content_hash, confidence, given_entities, extracted_by, extraction_note
     )
     SELECT tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id,
-        occurred_at, occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata,
+        occurred_at, occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata,
         text_hash, simhash, content_hash, confidence, given_entities, extracted_by, extraction_note
     FROM json_to_recordset($1::json) AS given (
         ordinal int, tenant text, id text, text text, kind text, title text, speaker text, session_id text,
         node_id text, user_id text, agent_id text, run_id text, occurred_at timestamptz,
         occurred_until timestamptz, mentioned_at timestamptz, tags text[], entities text[], statements jsonb,
-        source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text,
+        times jsonb, source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text,
         confidence real, given_entities text[], extracted_by text, extraction_note text
     )
     ORDER BY ordinal
@@ -139,6 +139,7 @@ def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
     row["statements"] = [
         {"subject": edge.subject, "relation": edge.relation, "object": edge.object} for edge in memory.statements
     ]
+    row["times"] = [asdict(mention) for mention in memory.times]
     row["ordinal"] = ordinal
     row["metadata"] = dict(memory.metadata)
     return row
@@ -155,6 +156,7 @@ def to_memory(row: Row) -> Memory:
     values["statements"] = tuple(
         Statement(subject=edge["subject"], relation=edge["relation"], object=edge["object"]) for edge in statements
     )
+    values["times"] = tuple(TimeMention(**mention) for mention in values["times"])
     return Memory(**values)
 
 

@@ -1,8 +1,7 @@
 """Statements that a sentence makes in plain words: subject, relation, object, from closed lists.
 
-Nothing is guessed: a subject is a name or the speaker ("I", "we"), the words between it and the relation
-are auxiliaries, and negations, questions and conditions state nothing. Pronouns of the third person are
-not resolved.
+Nothing is guessed: a subject is a name, the speaker ("I", "we") or who a pronoun means (`Persons`), the words
+between it and the relation are auxiliaries, and negations, questions and conditions state nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from orion_recall.memory.persons import Persons
 from orion_recall.memory.units import Sentence, Unit
 from orion_recall.memory.word_lists import (
     AFTER_LIST,
@@ -26,6 +26,9 @@ from orion_recall.memory.word_lists import (
     NAMED,
     RELATIONS,
     ROLE_PREPOSITIONS,
+    THIRD_PERSON,
+    THIRD_PERSON_OBJECT,
+    THIRD_PERSON_OWNER,
     TRADE_NOUNS,
 )
 from orion_recall.text import STOP_WORDS
@@ -36,11 +39,16 @@ _MAX_ROLE_WORDS = 3
 _MAX_WORDS_BEFORE_NAMED = 3
 
 
-def find_statements(sentence: Sentence, speaker: str | None) -> Iterator[Statement]:
-    """The statements of one sentence in reading order; may repeat itself."""
+def find_statements(sentence: Sentence, speaker: str | None, persons: Persons) -> Iterator[Statement]:
+    """The statements of one sentence in reading order; may repeat itself. `persons` learns who is named in it.
+
+    Whom nobody can tell is UNKNOWN in them.
+    """
+    persons.begin()
     if sentence.question or any(unit.folded in HYPOTHETICAL for unit in sentence.units):
+        persons.read(sentence.units, 0, len(sentence.units))
         return
-    reader = _Reader(sentence.units, speaker)
+    reader = _Reader(sentence.units, speaker, persons)
     while reader.at < len(reader.units):
         yield from reader.step()
 
@@ -57,9 +65,10 @@ class _Relative:
 class _Reader:
     """Walks one sentence with the subject that is in force; every step looks a bounded way ahead."""
 
-    def __init__(self, units: tuple[Unit, ...], speaker: str | None) -> None:
+    def __init__(self, units: tuple[Unit, ...], speaker: str | None, persons: Persons) -> None:
         self.units = units
         self.speaker = speaker
+        self.persons = persons
         self.at = 0
         self.subject: str | None = None
         self.stated = False
@@ -68,6 +77,7 @@ class _Reader:
         """What is stated from here; moves on."""
         is_mark = self.units[self.at].kind == "mark"
         found = None if is_mark else self._kin() or self._relation() or self._role()
+        began = self.at
         if found:
             statements, self.at = found
             self.stated = True
@@ -75,6 +85,7 @@ class _Reader:
         else:
             self._follow(self.units[self.at])
             self.at += 1
+        self.persons.read(self.units, began, self.at)
 
     def _follow(self, unit: Unit) -> None:
         """Keeps, takes or drops the subject."""
@@ -82,6 +93,8 @@ class _Reader:
             self.subject, self.stated = self.speaker, False
         elif unit.kind == "name" and not unit.quoted:
             self.subject, self.stated = unit.text, False
+        elif unit.folded in THIRD_PERSON:
+            self.subject, self.stated = self.persons.meant(unit.folded), False
         elif unit.folded == "who":
             self.subject = self._name_before()
         elif unit.folded in FILLERS:
@@ -121,12 +134,15 @@ class _Reader:
         if named is None or named == relative.owner:
             return None
         self.subject = named
+        self.persons.is_kin(named, relative.kin)
         return [Statement(subject=named, relation=relation, object=relative.owner)], end
 
     def _relative(self, at: int) -> _Relative | None:
         first = self.units[at]
         if first.folded in FIRST_PERSON_OWNER:
             owner = self.speaker
+        elif first.folded in THIRD_PERSON_OWNER:
+            owner = self.persons.meant(first.folded)
         else:
             owner = first.text if first.kind == "name" and first.possessive else None
         if owner is None:
@@ -177,6 +193,8 @@ class _Reader:
     def _is_verb_here(self) -> bool:
         folded = self.units[self.at].folded
         before = self._unit(self.at - 1)
+        if folded == "work" and before is not None and before.possessive:
+            return False
         if folded not in BARE_FORMS or before is None:
             return True
         if folded == "from":
@@ -191,10 +209,13 @@ class _Reader:
 
     def _objects(self, at: int) -> tuple[list[str], int]:
         """The names that begin here: one, or a list joined by commas and `and`."""
-        at = self._skip_to_name(at)
+        if not (self._is(at, THIRD_PERSON_OBJECT) and self._ends(at + 1)):
+            at = self._skip_to_name(at)
         unit = self._unit(at)
-        if unit is not None and unit.folded in FIRST_PERSON_OBJECT and self.speaker is not None:
-            return [self.speaker], at + 1
+        if unit is not None and unit.folded in FIRST_PERSON_OBJECT | THIRD_PERSON_OBJECT and self._ends(at + 1):
+            is_first = unit.folded in FIRST_PERSON_OBJECT
+            meant = self.speaker if is_first else self.persons.meant(unit.folded, but=self.subject)
+            return ([meant], at + 1) if meant is not None else ([], at)
         if unit is None or unit.kind != "name" or unit.possessive:
             return [], at
         at = self._past_attribute(at)
@@ -208,13 +229,16 @@ class _Reader:
             while self._is(after, frozenset([",", "and"])) and after - at < 2:
                 after += 1
             name = self._name(after)
-            following = self._unit(after + 1)
-            ends = following is None or following.kind == "mark" or following.folded in AFTER_LIST
-            if after == at or name is None or self.units[after].possessive or not ends:
+            if after == at or name is None or self.units[after].possessive or not self._ends(after + 1):
                 break
             objects.append(name)
             at = after + 1
         return objects, at
+
+    def _ends(self, at: int) -> bool:
+        """Whether what stands before is complete: nothing follows that could go on with it."""
+        unit = self._unit(at)
+        return unit is None or unit.kind == "mark" or unit.folded in AFTER_LIST
 
     def _past_attribute(self, at: int) -> int:
         """From `German` to `Hans Fallada` in "German author Hans Fallada"; else stays."""
@@ -243,10 +267,12 @@ class _Reader:
 
     def _role(self) -> tuple[list[Statement], int] | None:
         opening = self.units[self.at]
-        if self.subject is None and opening.folded != "i'm":
-            return None
         if opening.folded == "i'm":
             self.subject, self.stated = self.speaker, False
+        elif opening.folded in ("he's", "she's"):
+            self.subject, self.stated = self.persons.meant(opening.folded), False
+        elif self.subject is None:
+            return None
         if opening.folded not in BE or not self._is(self.at + 1, DETERMINERS):
             return None
         role: list[str] = []

@@ -6,7 +6,7 @@ GRANT SELECT, INSERT ON memories, memory_history, memory_requests, outbox, recal
 GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
     occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
     content_hash, confidence, given_entities, extracted_by, extraction_note, version, updated_at, superseded_by,
-    deleted_at) ON memories TO orion_worker;
+    deleted_at, times) ON memories TO orion_worker;
 GRANT UPDATE (before) ON memory_history TO orion_worker;
 GRANT SELECT, INSERT, UPDATE ON projections, memory_access TO orion_worker;
 -- A copy that is gone is forgotten: what a live one says of itself comes again with its next sign of life.
@@ -14,3 +14,6 @@ GRANT DELETE ON projections TO orion_worker;
 GRANT SELECT ON collapse_mirror TO orion_worker;
 GRANT USAGE ON SEQUENCE memories_seq_seq, outbox_position_seq, memory_history_id_seq, recall_feedback_id_seq
     TO orion_worker;
+REVOKE ALL ON memory_extractions FROM orion_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_extractions TO orion_worker;
+GRANT USAGE ON SEQUENCE memory_extractions_ticket_seq TO orion_worker;

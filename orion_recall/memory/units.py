@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from orion_recall.memory.word_lists import (
+    COMMON_ALONE,
     COMMON_ENDS,
     COMMON_STARTS,
     FIRST_PERSON,
@@ -235,11 +236,11 @@ def _near(tokens: list[_Token], at: int, text: str) -> bool:
 def _add_run(run: list[_Token], reader: _Reader, units: list[Unit]) -> None:
     """Adds a run as words that are no part of a name, the name, and words again."""
     first, last = 0, len(run)
-    while first < last and _never_begins(run[first], reader):
+    while first < last and _never_begins(run[first], reader) and not _is_new_place(run[first:last]):
         first += 1
     while last > first and _base(run[last - 1]) in NEVER_NAMES:
         last -= 1
-    if last - first == 1 and _base(run[first]).rstrip(".") in NEVER_ALONE:
+    if last - first == 1 and _is_no_name_alone(run[first]):
         last = first
     units.extend(_plain(token) for token in run[:first])
     if first < last:
@@ -247,6 +248,16 @@ def _add_run(run: list[_Token], reader: _Reader, units: list[Unit]) -> None:
         fits = len(name.text) <= MAX_NAME_CHARS and last - first <= _MAX_NAME_WORDS
         units.append(name if fits else Unit(kind="word", text="", folded=""))
     units.extend(_plain(token) for token in run[last:])
+
+
+def _is_new_place(run: list[_Token]) -> bool:
+    """New York, New Orleans."""
+    return run[0].folded == "new" and len(run) > 1
+
+
+def _is_no_name_alone(token: _Token) -> bool:
+    base = _base(token).rstrip(".")
+    return base in NEVER_ALONE or (token.initial and base in COMMON_ALONE)
 
 
 def _plain(token: _Token) -> Unit:

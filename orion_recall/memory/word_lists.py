@@ -60,6 +60,38 @@ COMMON_STARTS = _words(
     tough track travel trust twelve twenty under up us use used using various via visit wake walk wanna water
     wear week weeks went whoa win winter winters woman women work write wrong"""
 )
+# At the start of a sentence no name when they stand alone there; "Real Madrid" and "Dead Sea" are names.
+COMMON_ALONE = _words(
+    """active additional afternoon agricultural anger animals anxiety anyways art artists assignments attacks author
+    aw awww basketball beach bigger birds bold books brief bright bring broken c'mon calm capital career
+    cats celebrate challenges cheap children choir class classic clean clear clever clouds coffee cold collaboration
+    comfort common communication compassion confidence confident conversations cook cooking correct courage cozy
+    create creative creativity cultural curious cute dance darn dead deep details difficult dinner dogs domestic
+    doubt dreams drive driving eager education embrace emails emotions empathy empty energy entire epidemics
+    everywhere exact exams exercise expensive experience extra families family fans fantasy fast favorite favourite
+    felt fewer final fingers flat focus former fresh friendship fruit gentle gifts gives goals gorgeous
+    gosh gratitude groups growth guidance guilty guys habits hah healthy heart heavy helps hiccups high
+    historic historical holidays homework honest honesty hot hours hungry hurry ideas incredible individual
+    inhabitants initial innovation insane inspiration interest international jazz journaling kindness kudos
+    laughter leaders lemme lesson lessons light limited locations lots luck lunch main marriage massive meal meals
+    medieval memories mentors messages milk mistakes mixed modern money-wise morning mother mountains moves
+    mutual named native natural naturally nearby nerves night ninety noon notice nowadays numbers obstacles
+    odd opportunities ordinary organization original outside oversized owned pain parenthood parents parts
+    passion peace perseverance persistent personal pets photography physical pics plain plants pleasant
+    plenty poetry politics polite poor popular positive possible pottery practice precipitation present private
+    productive progress promise prompt public quality quick quiet random rare raw real real-life recently
+    recovery regional relationships relax reminder remote resilience resources respect responsible rest rich
+    romantic rough routine rude safe safety scary school science seasonal self-care separate serious setbacks
+    sharp shipping significant silly simple slow smart smooth snow snowfall soft solid someone's
+    special speak specific spicy sports stars startin steady stories stress strength strict struggles stuck students
+    stupid success successful sudden sunset sunsets support supporters surgery surprise sweet tackle takes
+    tasks tasty teachers teamwork technology temperatures terms terrible therapy thick thoughts thousand thrilled
+    tight tiny tired tomorrow's tons tonight's tornadoes tragic treasure tried trips tropical trouble twice
+    typical uh unconditional understand unemployment unexpected unique unlimited updates urgent useful
+    usual vacation valid veggies video videos visual vital vivid volunteering volunteers walking warm
+    weather weddings weekend weekends weekly weird wide wild winning wise woo-hoo words workouts worried worse worst
+    worth written y'all yea yearly yellow yoga yoohoo young yum yummy"""
+)
 # A single word at the start of a sentence with such an end is hardly ever a name, but for these names.
 COMMON_ENDS = ("ing", "ly", "ed", "ness", "able", "ful", "ous")
 NAMES_THAT_LOOK_COMMON = _words(
@@ -102,7 +134,33 @@ KIN_ADJECTIVES = _words(
     former first second only own beloved oldest current favourite favorite long-time childhood ex half"""
 )
 
-BE = _words("am is are was were i'm we're 's")
+# Who is meant has to be found; of "they" nobody knows how many they are.
+SHE = _words("she she's her")
+HE = _words("he he's him his")
+THIRD_PERSON = _words("he he's she she's")
+THIRD_PERSON_OBJECT = _words("him her")
+THIRD_PERSON_OWNER = _words("his her")
+KIN_SHE = _words(
+    """sister mother mom mum daughter wife girlfriend fiancée aunt niece grandmother grandma granny granddaughter
+    stepmother stepsister sister-in-law mother-in-law godmother"""
+)
+KIN_HE = _words(
+    """brother father dad son husband boyfriend fiancé uncle nephew grandfather grandpa grandson stepfather
+    stepbrother brother-in-law father-in-law godfather"""
+)
+# A name after one of these is hardly ever a person's.
+BEFORE_PLACES = _words(
+    """in at from the near into through around toward towards inside outside across via visited visit visiting
+    joined join joining left leave leaving founded bought read watched watch reading watching"""
+)
+# And after "to", when one of these stands before it.
+MOVES = _words("moved move moving went go going been trip travelled traveled flew drove relocated back come came")
+ORGANISATION_ENDS = _words(
+    """labs lab inc ltd llc corp co plc gmbh university college museum church street avenue river city county state
+    school hospital park bank company group institute hall festival centre center club team records press"""
+)
+
+BE = _words("am is are was were i'm we're he's she's 's")
 FILLERS = BE | _words(
     """be been being have has had i've we've do does did just recently now currently also really finally already
     still actually always absolutely both once originally then later first even soon eventually subsequently

@@ -11,6 +11,7 @@ from typing import Protocol
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from orion_recall.decisions.sink import DecisionSink
+from orion_recall.memory.extraction import BackgroundExtraction
 from orion_recall.memory.project import Projector
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.settings import Settings
@@ -18,6 +19,7 @@ from orion_recall.stores import Opened
 from orion_recall.telemetry import (
     LABEL_CACHE,
     LABEL_COPY,
+    LABEL_EXTRACTOR,
     LABEL_RESULT,
     LABEL_SIZE,
     LABEL_SOURCE,
@@ -28,6 +30,7 @@ from orion_recall.telemetry import (
     METRIC_DECISIONS_LAG,
     METRIC_EMBEDDING_BATCHES,
     METRIC_EMBEDDING_QUERIES,
+    METRIC_EXTRACTIONS,
     METRIC_FENCED,
     METRIC_IN_HAND,
     METRIC_POISON,
@@ -53,6 +56,8 @@ class Running(Protocol):
     def sink(self) -> DecisionSink | None: ...
     @property
     def projectors(self) -> Sequence[Projector]: ...
+    @property
+    def extractions(self) -> Sequence[BackgroundExtraction]: ...
 
     @property
     def in_hand(self) -> Mapping[str, int]:
@@ -82,6 +87,12 @@ class Gauges:
         )
         counted(METRIC_DECISIONS, [_callback(self._decisions)], "", "Decisions, by what became of them")
         counted(
+            METRIC_EXTRACTIONS,
+            [_callback(self._extracted)],
+            "",
+            "Memories extracted from in the background, by what became of them",
+        )
+        counted(
             METRIC_EMBEDDING_QUERIES,
             [_callback(self._embedded)],
             "",
@@ -99,6 +110,13 @@ class Gauges:
             yield counts.persisted, {LABEL_RESULT: "persisted"}
             yield counts.repeated, {LABEL_RESULT: "repeated"}
             yield counts.set_aside, {LABEL_RESULT: "set_aside"}
+
+    def _extracted(self) -> Readings:
+        for part in tuple(self._running.extractions):
+            counts = part.counts
+            yield counts.extracted, {LABEL_EXTRACTOR: part.name, LABEL_RESULT: "extracted"}
+            yield counts.fallen_back, {LABEL_EXTRACTOR: part.name, LABEL_RESULT: "fallen_back"}
+            yield counts.failed, {LABEL_EXTRACTOR: part.name, LABEL_RESULT: "failed"}
 
     def _lag(self) -> Readings:
         sink = self._running.sink

@@ -10,9 +10,14 @@ import pytest
 from decision_samples import decision, envelope
 from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
 
+from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
+from orion_recall.memory.compose import compose
+from orion_recall.memory.extract import Extraction
+from orion_recall.memory.extraction_queue import ExtractionQueue
+from orion_recall.memory.record import Record
 from orion_recall.postgres import migrate, open_pool, shipped_migrations
 from orion_recall.postgres_rights import grant_worker_rights
 
@@ -134,6 +139,21 @@ async def test_the_worker_may_not(dsn: str, sql: str) -> None:
     async with session(role_dsn(dsn, WORKER)) as worker:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await worker.execute(sql)
+
+
+async def test_the_worker_finds_names_again(dsn: str) -> None:
+    pool = await open_pool(role_dsn(dsn, WORKER), name="worker", max_size=1)
+    try:
+        memory = compose(MemoryV1(id="extracted", text="Ana is here."), "default")
+        await Record(pool, extractor="llm").store([memory])
+        queue = ExtractionQueue(pool)
+        (taken,) = await queue.take("llm", 1, for_s=30)
+        await queue.put_back([taken])
+        (taken,) = await queue.take("llm", 1, for_s=30)
+        assert await queue.finish(taken, Extraction(entities=("Bo",), by="llm")) == "extracted"
+        assert await queue.queue_again("default", ["extracted"], extractor="light") == ["extracted"]
+    finally:
+        await pool.close()
 
 
 async def test_the_analyst_reads_the_decision_log(dsn: str) -> None:

@@ -25,7 +25,7 @@ from orion_recall.service import Service
 from orion_recall.settings import RECALL_GROUP
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-LABELS = {"outcome", "profile", "stage", "source", "status", "stream", "result", "copy", "cache", "size", "le"}
+LABELS = set("outcome profile stage source status stream result copy cache size le extractor".split())
 
 
 @pytest.fixture

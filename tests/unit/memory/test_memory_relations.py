@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from orion_recall.memory.persons import UNKNOWN, Persons
 from orion_recall.memory.relations import find_statements
 from orion_recall.memory.units import read_sentences
 
@@ -9,10 +10,12 @@ Edge = tuple[str, str, str]
 
 
 def stated(text: str, speaker: str | None = "Ana") -> list[Edge]:
+    persons = Persons(speaker)
     return [
         (found.subject, found.relation, found.object)
         for sentence in read_sentences(text)
-        for found in find_statements(sentence, speaker)
+        for found in find_statements(sentence, speaker, persons)
+        if UNKNOWN not in (found.subject, found.object)
     ]
 
 

@@ -1,0 +1,133 @@
+"""A whole worker with an LLM for extraction: memories found at once, edges when they are there; the commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from chat_process import Chat, chat_process
+from executor import until
+from redis.asyncio import Redis
+from serving import caught_up
+from typer.testing import CliRunner
+
+from orion_recall.bus.client import RecallClient
+from orion_recall.cli.memory import app
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.memory.record import Record
+from orion_recall.postgres import Pool, open_pool
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+
+KEY = "k-" + "5" * 8
+
+
+@pytest.fixture
+async def chat() -> AsyncGenerator[Chat]:
+    async with chat_process("--key", KEY) as started:
+        yield started
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="test", max_size=2)
+    yield opened
+    await opened.close()
+
+
+@asynccontextmanager
+async def worker(settings: Settings) -> AsyncGenerator[Service]:
+    async with Service.start(settings) as service:
+        ready = asyncio.Event()
+        serving = asyncio.create_task(service.serve(ready))
+        try:
+            await ready.wait()
+            yield service
+        finally:
+            service.stop()
+            async with asyncio.timeout(5):
+                await serving
+
+
+async def test_a_memory_is_found_at_once_and_its_edges_follow(
+    bus: Redis,
+    bus_alone: EmbeddedEngines,
+    database: str,
+    pool: Pool,
+    chat: Chat,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ORION_LLM_API_KEY", KEY)
+    settings = Settings.read(
+        redis_url=bus_alone.redis_url, postgres_dsn=database, data_dir=tmp_path, prefix=prefix, health_port=0,
+        refresh_ms=100, extractor="llm", llm_url=chat.url, llm_model="stand-in", llm_timeout_s=20,
+    )  # fmt: skip
+    await chat.behave("hang")
+    async with worker(settings) as service, RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+        receipt = await client.store(
+            [
+                {"id": "a", "text": "How is Mira?", "speaker": "Bo", "session_id": "s", "occurred_at": 1772366400},
+                {
+                    "id": "b",
+                    "text": "She works at Fjord-Labs.",
+                    "speaker": "Ana",
+                    "session_id": "s",
+                    "occurred_at": 1772366460,
+                },
+            ]
+        )
+        assert receipt.stored == 2
+        await caught_up(service, receipt.position or 0)
+        found = (await client.recall("who works at Fjord-Labs?", profile="reflect.v1")).bundle
+        assert "b" in [item.id for item in found.items]
+        assert (await Record(pool).get("default", ["b"]))["b"].extracted_by == "light"
+
+    # It was stopped with both in hand; the next one has a server that answers.
+    await chat.behave()
+    async with worker(settings) as service:
+
+        async def both() -> bool:
+            return await pool.fetchval("SELECT count(*) FROM memories WHERE extracted_by = 'llm'") == 2
+
+        await until(both, "both are extracted by the llm")
+        head = await Record(pool).head()
+        await caught_up(service, head)
+        assert service.observer.url is not None
+        async with httpx.AsyncClient(base_url=service.observer.url) as health:
+            metrics = (await health.get("/metrics")).text
+        assert 'orion_recall_extractions_total{extractor="llm",result="extracted"} 2.0' in metrics
+
+        # By command: made due again, and falling back this time.
+        await chat.behave("refusing")
+        run = CliRunner()
+        monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+        monkeypatch.setenv("ORION_REDIS_URL", bus_alone.redis_url)
+        queued = await asyncio.to_thread(run.invoke, app, ["extract", "--id", "b", "--with", "llm"])
+        assert queued.exit_code == 0, queued.output
+
+        async def fell_back() -> bool:
+            return (await Record(pool).get("default", ["b"]))["b"].extraction_note is not None
+
+        await until(fell_back, "the memory fell back")
+        shown = await asyncio.to_thread(run.invoke, app, ["extracted", "b"])
+        assert "light" in shown.output
+        assert "Mira - works at - Fjord-Labs" in shown.output  # the rules know it too, with the turn before
+        await chat.behave()
+        again = await asyncio.to_thread(run.invoke, app, ["extract", "--fallen-back", "--with", "llm", "--json"])
+        assert '"due": 1' in again.output
+
+        async def mended() -> bool:
+            return (await Record(pool).get("default", ["b"]))["b"].extraction_note is None
+
+        await until(mended, "the memory is the llm's again")
+        missing = await asyncio.to_thread(
+            run.invoke, app, ["extract", "--id", "nobody", "--json"], standalone_mode=False
+        )
+        assert '"missing": [' in missing.output
+        assert (missing.return_value, '"due": 0' in missing.output) == (1, True)
