@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from orion_recall.cli.addresses import DataFolder, dsn_of, find, open_postgres
+from orion_recall.cli.memory_merge import merge_names
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.engines.postgres import PostgresServer
@@ -36,6 +37,9 @@ app = typer.Typer(
 @app.callback()
 def memory() -> None:
     """Keeps `reembed` a command of its own while it is the only one."""
+
+
+app.command("merge")(merge_names)
 
 
 @app.command("reembed")

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from rdflib import Literal, Namespace, URIRef
-from rdflib.namespace import RDF, RDFS
+from rdflib.namespace import RDF, RDFS, SKOS
 
 from orion_recall.text import memory_key, number_of, words
 from orion_recall.values import Change, Memory, Statement
@@ -61,10 +61,10 @@ def triples(change: Change) -> Iterator[Triple]:
     for name, value in _told(memory):
         if value is not None:
             yield iri, ORION[name], Literal(value)
-    speaker = entity_iri(memory.speaker) if memory.speaker else None
+    speaker = entity_iri(change.called(memory.speaker)) if memory.speaker else None
     if memory.speaker and speaker is not None:
         yield iri, ORION.spokenBy, speaker
-        yield speaker, RDFS.label, Literal(memory.speaker)
+        yield speaker, RDFS.label, Literal(change.called(memory.speaker))
     for entity in memory.entities:
         entity_node = entity_iri(entity)
         if entity_node != speaker:
@@ -73,6 +73,14 @@ def triples(change: Change) -> Iterator[Triple]:
     for statement in memory.statements:
         yield from _statement_triples(iri, statement)
     yield from _turn_triples(change, iri)
+    yield from alternative_labels(change)
+
+
+def alternative_labels(change: Change) -> Iterator[Triple]:
+    """The names that were merged into the memory's entities; there are no others while the change is the latest."""
+    for one in change.merged:
+        for alias in one.aliases:
+            yield entity_iri(one.label), SKOS.altLabel, Literal(alias)
 
 
 def outdated(change: Change) -> Iterator[TriplePattern]:
