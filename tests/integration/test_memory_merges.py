@@ -354,7 +354,7 @@ async def test_a_merge_is_its_tenants_own(record: Record, merges: Merges, embedd
 
 async def test_a_merge_waits_for_stores_and_stores_for_a_merge(record: Record, merges: Merges) -> None:
     async def store(number: int) -> None:
-        await record.store([memory({"id": f"n{number}", "text": f"bob {number}", "entities": [f"{'bOB'}"]})])
+        await record.store([memory({"id": f"n{number}", "text": f"bob {number}", "entities": ["bOB"]})])
 
     async with asyncio.TaskGroup() as tasks:
         for number in range(8):
@@ -373,18 +373,17 @@ async def test_recall_finds_what_is_told_of_either_name_by_the_other(
     record: Record, merges: Merges, folder: Path
 ) -> None:
     async with open_sources(Settings.read(data_dir=folder)) as service:
-        assert service.index is not None and service.graph is not None
+        index, graph = service.index, service.graph
+        assert index is not None and graph is not None
 
         async def ids(question: str) -> set[str]:
-            for copy in (service.index, service.graph):
-                assert copy is not None
+            for copy in (index, graph):
                 await Projector(record, copy, copy="test").catch_up()
             profile = loaded_profiles(None)["deep.graph.v1"].profile
             recalled = await recall(RecallQueryV1(fragment=question), profile, service.sources)
-            (graph,) = [report for report in recalled.reports if report.source == "rdf"]
-            assert graph.status in ("ok", "empty"), graph
-            views = await service.index.fetch([hit.key for hit in graph.hits]) if service.index else {}
-            return {view.id for view in views.values()}
+            (arm,) = [report for report in recalled.reports if report.source == "rdf"]
+            assert arm.status == "ok", arm
+            return {view.id for view in (await index.fetch([hit.key for hit in arm.hits])).values()}
 
         assert await ids("Bob?") == {"boat", "both"}
         assert await ids("Robert Miles?") == {"crane", "both"}

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rdflib import Dataset, Literal, URIRef
-from rdflib.namespace import RDF, RDFS
+from rdflib.namespace import RDF, RDFS, SKOS
 
 from orion_recall.graph.vocabulary import (
     ORION,
     all_entities,
+    alternative_labels,
     entity_iri,
     key_of,
     memory_iri,
@@ -20,7 +22,7 @@ from orion_recall.graph.vocabulary import (
     triples,
 )
 from orion_recall.text import memory_key
-from orion_recall.values import Change, Memory, Neighbour, Statement
+from orion_recall.values import Change, Memory, MergedName, Neighbour, Statement
 
 WORKS = Statement(subject="Ana", relation="works at", object="Fjord Labs")
 A, B, C = (memory_iri(memory_key("acme", name)) for name in "abc")
@@ -133,3 +135,17 @@ def test_triples_can_be_stored_whatever_the_texts():
         dataset.default_graph.add(triple)
     (text,) = dataset.default_graph.objects(memory_iri(memory_key("acme", hostile)), ORION.content)
     assert str(text) == hostile
+
+
+def test_a_merged_name_is_another_label_of_the_entity_who_speaks_under_it():
+    merged = (MergedName(label="Robert Miles", aliases=("Bob", "Bobby")),)
+    told = set(triples(replace(change(speaker="Bob", entities=("Robert Miles",)), merged=merged)))
+    robert = entity_iri("Robert Miles")
+    assert (B, ORION.spokenBy, robert) in told
+    assert (B, ORION.speaker, Literal("Bob")) in told
+    assert {value for subject, name, value in told if (subject, name) == (robert, SKOS.altLabel)} == {
+        Literal("Bob"),
+        Literal("Bobby"),
+    }
+    assert entity_iri("Bob") not in {term for triple in told for term in triple}
+    assert list(alternative_labels(change(entities=("Robert Miles",)))) == []
