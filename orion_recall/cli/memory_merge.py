@@ -214,8 +214,9 @@ def _show_merged(merged: Merged, *, as_json: bool) -> int:
         rows = [(one.id, one.status, one.alias, one.into, one.reason) for one in merged.verdicts]
         console().print(table(("id", "", "name", "into", "why"), rows))
         if merged.position is not None:
-            told = f"{merged.memories} memories are shown under another name"
-            _note(f"{told}; index and graph follow (position {merged.position})")
+            _note(
+                f"{merged.memories} memories give these names: index and graph follow (position {merged.position})"
+            )
     return 1 if failed else 0
 
 

@@ -55,7 +55,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeVerdict:
-    """What became of one request; `id` is the merge's, also of one that was in force already."""
+    """What became of one request; `id` is the merge's, also of one that was in force already, or is in the way."""
 
     status: MergeStatus
     id: int | None = None
@@ -66,7 +66,7 @@ class MergeVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What was done: the verdicts in the order of the requests, and how many memories are shown otherwise now.
+    """What was done: the verdicts in the order of the requests, and how many memories give names that it concerns.
 
     `position` is where in the outbox index and graph have all of it; None when nothing changed.
     """
@@ -98,7 +98,9 @@ class Merges:
                 if verdict is None:
                     made = await _insert(connection, tenant, one, actor)
                     held[made] = Link(one.kind, one.alias.casefold(), one.into)
-                    verdict = MergeVerdict(status="merged", id=made, alias=one.alias, into=one.into)
+                    unheard = (one.kind, one.alias.casefold()) not in spellings
+                    why = "no memory gives this name yet" if unheard else None
+                    verdict = MergeVerdict(status="merged", id=made, alias=one.alias, into=one.into, reason=why)
                 verdicts.append(verdict)
             new = [one.id for one in verdicts if one.status == "merged"]
             after = resolved(held.values())
@@ -235,7 +237,7 @@ async def _one_giving(connection: Connection, tenant: str, spellings: Sequence[s
 
 def _undone(number: int, known: Mapping[int, bool]) -> MergeVerdict:
     if number not in known:
-        return MergeVerdict(status="missing", id=number, reason="there is no such merge")
+        return MergeVerdict(status="missing", id=number, reason="this tenant has no such merge")
     return MergeVerdict(status="undone" if known[number] else "unchanged", id=number)
 
 

@@ -10,9 +10,13 @@ import pytest
 from decision_samples import decision, envelope
 from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
 
+from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
+from orion_recall.memory.compose import compose
+from orion_recall.memory.merges import Merges, WantedMerge
+from orion_recall.memory.record import Record
 from orion_recall.postgres import migrate, open_pool, shipped_migrations
 from orion_recall.postgres_rights import grant_worker_rights
 
@@ -118,6 +122,8 @@ async def test_the_worker_can_read_every_table_and_view_of_the_schema(dsn: str) 
         "UPDATE memories SET tenant = 'another'",
         "UPDATE memory_history SET op = 'add'",
         "DELETE FROM memory_history",
+        "UPDATE entity_merges SET alias = 'another'",
+        "DELETE FROM entity_merges",
         "DELETE FROM memories",
         "DELETE FROM outbox",
         "UPDATE recall_decisions SET outcome = 'ok'",
@@ -134,6 +140,20 @@ async def test_the_worker_may_not(dsn: str, sql: str) -> None:
     async with session(role_dsn(dsn, WORKER)) as worker:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await worker.execute(sql)
+
+
+async def test_the_worker_may_merge_names_and_undo_it(dsn: str) -> None:
+    pool = await open_pool(role_dsn(dsn, WORKER), name="merges", max_size=1)
+    try:
+        merges = Merges(pool)
+        told = compose(MemoryV1(id="a", text="Bob rows.", entities=("Bob",)), "merging")
+        await Record(pool).store([told])
+        done = await merges.merge("merging", [WantedMerge(kind="entity", alias="Bob", into="Robert")])
+        assert (done.verdicts[0].status, done.memories) == ("merged", 1)
+        undone = await merges.undo("merging", [done.verdicts[0].id or 0])
+        assert (undone.verdicts[0].status, undone.memories) == ("undone", 1)
+    finally:
+        await pool.close()
 
 
 async def test_the_analyst_reads_the_decision_log(dsn: str) -> None:

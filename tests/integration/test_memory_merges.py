@@ -170,6 +170,7 @@ async def test_whoever_says_only_the_other_name_is_told_of_too(
         before = held(index)
         done = await into(merges, "Oslo", "Christiania")
         assert (done.memories, done.position) == (0, await record.head())
+        assert done.verdicts[0].reason == "no memory gives this name yet"
         await catch_up(record, index)
         assert await found(index, "Christiania") == ["Oslo"]
         # What comes later and says only the canonical name does not take the alias's words away.
@@ -278,6 +279,7 @@ async def test_what_cannot_be_merged_is_judged_alone(record: Record, merges: Mer
         ],
     )
     assert [one.status for one in done.verdicts] == [*["conflict"] * 5, "merged", "unchanged", "conflict"]
+    assert [one.reason is None for one in done.verdicts] == [*[False] * 5, True, True, False]
     assert done.verdicts[5].id == done.verdicts[6].id
     assert await record.head() > before
     again = await into(merges, "Robert Miles", "Bob")
