@@ -214,15 +214,17 @@ async def _tell(
         for kind in ("entity", "relation")
     )
     ids = [row["id"] for row in await connection.fetch(sql.NAMING, tenant, entities, relations)]
-    await connection.execute(sql.TELL, tenant, ids, actor, lineage)
+    for start in range(0, len(ids), _AT_ONCE):  # no statement that a time-out would end
+        await connection.execute(sql.TELL, tenant, ids[start : start + _AT_ONCE], actor, lineage)
     others = [
         await _one_giving(connection, tenant, spellings.get(end, ())) for end in _ends(changed, before, after)
     ]
     told = list(dict.fromkeys((*ids, *(name for name in others if name is not None))))
-    if not told:
-        return 0, None
-    rows = await connection.fetch(journey_sql.QUEUE, tenant, told)
-    return len(ids), max(row["position"] for row in rows)
+    position: int | None = None
+    for start in range(0, len(told), _AT_ONCE):
+        rows = await connection.fetch(journey_sql.QUEUE, tenant, told[start : start + _AT_ONCE])
+        position = max(row["position"] for row in rows)
+    return len(ids), position
 
 
 def _ends(changed: Iterable[tuple[NameKind, str]], before: _Called, after: _Called) -> list[tuple[NameKind, str]]:

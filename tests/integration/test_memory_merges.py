@@ -136,8 +136,10 @@ async def found(index: EdgeIndex, text: str, tenant: str = TENANT) -> list[str]:
 
 
 async def test_a_merged_name_is_shown_as_the_other_and_found_by_both(
-    record: Record, merges: Merges, embedder: OnnxEmbedder, folder: Path
+    record: Record, merges: Merges, embedder: OnnxEmbedder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As of many memories: told in several statements.
+    monkeypatch.setattr("orion_recall.memory.merges._AT_ONCE", 2)
     async with opened(folder, embedder) as index:
         await catch_up(record, index)
         before = held(index)
