@@ -55,13 +55,14 @@ def guard(one: str, other: str, kind: NameKind) -> Guard | None:
 
 
 def _numbers(said: list[str]) -> Counter[str]:
-    # The first word of a name is no Roman number: "Vi Larsen".
+    # No Roman number is the first word ("Vi Larsen"), and a single letter only the last ("Elizabeth I").
     return Counter(
         word
         for place, word in enumerate(said)
         if word in _SPELT_NUMBERS
         or any(character.isdigit() for character in word)
-        or (place and (_ROMAN.fullmatch(word) or word in ("i", "v", "x")))
+        or (place and _ROMAN.fullmatch(word))
+        or (0 < place == len(said) - 1 and word in ("i", "v", "x"))
     )
 
 
