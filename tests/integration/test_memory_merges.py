@@ -428,6 +428,9 @@ async def test_the_command_proposes_merges_lists_and_undoes(
     code, done = await command("--undo", *numbers)
     assert (code, [one["status"] for one in done["verdicts"]]) == (0, ["undone"] * 3)
     assert (await command("--undo", "4711"))[0] == 1
+    assert (await command("--undo", str(kept.id)))[0] == 0
+    code, done = await command("--apply", "--all", "--kind", "entity")
+    assert (code, [one["alias"] for one in done["verdicts"]]) == (0, ["Fjord-Labs"])
     for wrong in (["--apply"], ["--apply", "--all", "x"], ["Bob"], ["--undo", "x"], ["--all"], ["--undo"]):
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
