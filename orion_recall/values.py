@@ -181,16 +181,35 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergedName:
+    """An entity, and the names that were merged into it, all as written."""
+
+    label: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One step of the outbox: a memory to project as it is now, with the turns beside it. Positions only grow.
 
-    A memory that is not live is to be taken out of the copy, with all that only it told.
+    A memory that is not live is to be taken out of the copy, with all that only it told. Its entities and
+    statements have the names that others were merged into, its speaker the one that was told; `merged` are those of
+    its entities that others were merged into.
     """
 
     position: int
     memory: Memory
     previous: Neighbour | None = None
     following: Neighbour | None = None
+    merged: tuple[MergedName, ...] = ()
+
+    def called(self, name: str) -> str:
+        """What an entity of that name is called in the copies."""
+        folded = name.casefold()
+        for one in self.merged:
+            if any(alias.casefold() == folded for alias in one.aliases):
+                return one.label
+        return name
 
 
 class Hit(NamedTuple):

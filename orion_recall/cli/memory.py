@@ -8,6 +8,7 @@ from orion_recall.cli.memory_delete import delete_memories
 from orion_recall.cli.memory_deleteq import delete_matching
 from orion_recall.cli.memory_extract import extract_memories, show_extracted
 from orion_recall.cli.memory_history import show_history
+from orion_recall.cli.memory_merge import merge_names
 from orion_recall.cli.memory_reembed import reembed_memories
 from orion_recall.cli.memory_remember import remember
 from orion_recall.cli.memory_store import store_memory
@@ -32,4 +33,5 @@ app.command("deleteq")(delete_matching)
 app.command("history")(show_history)
 app.command("extract")(extract_memories)
 app.command("extracted")(show_extracted)
+app.command("merge")(merge_names)
 app.command("reembed")(reembed_memories)

@@ -28,29 +28,29 @@ def projected(changes: Sequence[Change]) -> Projecting:
     """Yields queries, is sent their rows, returns the operations that make the graph say what the changes say."""
     last = nodes_of(changes)
     memories = {node: change.memory if change.memory.is_live else None for node, change in last.items()}
-    return (yield from _projected(memories, list(last.values()), touched_turns(last.values())))
+    return (yield from _projected(memories, last, touched_turns(last.values())))
 
 
 def removed(memories: Iterable[Node]) -> Projecting:
     """As `projected`, for memories that are to go with all that only they told."""
     nodes = list(dict.fromkeys(memories))
-    return (yield from _projected(dict.fromkeys(nodes), (), nodes))
+    return (yield from _projected(dict.fromkeys(nodes), {}, nodes))
 
 
 def _projected(
-    memories: Mapping[Node, Memory | None], changes: Sequence[Change], turns: Sequence[Node]
+    memories: Mapping[Node, Memory | None], changes: Mapping[Node, Change], turns: Sequence[Node]
 ) -> Projecting:
     held = yield from _held(list(memories))
-    said = {node: Said.by(memory) for node, memory in memories.items()}
+    said = {node: Said.by(memory, changes.get(node)) for node, memory in memories.items()}
     rows = yield from ask(next_query, turns)
     there = {(node_of(row, "from"), URIRef(row["to"])): None for row in rows}
     # Without a change, what leads to memories that are to go goes with them.
-    cut, told = next_steps(changes, there) if changes else (list(there), [])
+    cut, told = next_steps(list(changes.values()), there) if changes else (list(there), [])
     less, more = yield from entity_changes(said, held)
     edges = yield from edge_changes(said, held)
     # What breaks off half-way is found out when it is done again: names go while their memory is still there to
     # tell of them, and come after it.
-    return [*less, *_memories(memories, held), *_steps(cut, told), *edges, *more]
+    return [*less, *_memories(memories, said, held), *_steps(cut, told), *edges, *more]
 
 
 def _held(nodes: Sequence[Node]) -> Generator[str, Sequence[Row], dict[Node, Held]]:
@@ -67,10 +67,12 @@ def _held(nodes: Sequence[Node]) -> Generator[str, Sequence[Row], dict[Node, Hel
     return held
 
 
-def _memories(memories: Mapping[Node, Memory | None], held: Mapping[Node, Held]) -> Iterator[Operation]:
+def _memories(
+    memories: Mapping[Node, Memory | None], said: Mapping[Node, Said], held: Mapping[Node, Held]
+) -> Iterator[Operation]:
     for node, memory in memories.items():
         cleared = (node.iri,) if held[node].present else ()
-        added = list(memory_triples(memory)) if memory is not None else []
+        added = list(memory_triples(memory, said[node].voice)) if memory is not None else []
         if cleared or added:
             yield Operation(graph=node.graph, cleared=cleared, added=added)
 

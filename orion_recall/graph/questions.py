@@ -20,6 +20,7 @@ Row = Mapping[str, str]
 _EVIDENCE = PROV.wasDerivedFrom.n3()
 _NAMED, _NEXT, _OCCURRED = ORION.named.n3(), ORION.next.n3(), ORION.occurred.n3()
 # What is asked of an edge: what it connects, and what follows from its evidence.
+LABELS = (SKOS.prefLabel, SKOS.altLabel, SKOS.hiddenLabel)
 _CONNECTS = {"subject": RDF.subject, "predicate": RDF.predicate, "object": RDF.object}
 COUNTED = {name: ORION[name] for name in ("weight", "text", "wordedBy", "firstSeen", "lastSeen")}
 EDGE_STATE = {**_CONNECTS, **COUNTED}
@@ -90,12 +91,12 @@ def times_query(edges: Iterable[Node], without: Sequence[URIRef]) -> str:
 
 
 def spellings_query(entities: Iterable[Node]) -> str:
-    """Rows of (graph, node, property, value): the entities' spellings, shown and other."""
+    """Rows of (graph, node, property, value): the entities' spellings, shown, other and merged into them."""
     # A VALUES of the properties would have engines go through all labels there are.
     return (
         f"SELECT ?graph ?node ?property ?value WHERE {{ {_values('node', entities)} "
         f"GRAPH ?graph {{ ?node ?property ?value }} "
-        f"FILTER(?property IN ({SKOS.prefLabel.n3()}, {SKOS.altLabel.n3()})) }}"
+        f"FILTER(?property IN ({', '.join(name.n3() for name in LABELS)})) }}"
     )
 
 

@@ -11,7 +11,7 @@ from rdflib import URIRef
 from orion_recall.graph.operations import Operation
 from orion_recall.graph.questions import Row
 from orion_recall.graph.vocabulary import Edge, all_entities, edge_of, event_time
-from orion_recall.values import Memory
+from orion_recall.values import Change, Memory, MergedName
 
 # A conversation with a graph: yields SPARQL queries, is sent their rows, ends with what it was for.
 Asking = Generator[str, Sequence[Row], list[Row]]
@@ -23,19 +23,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """The names, the time and the edges that a memory gives; nothing for one that is to go."""
+    """The names, the time and the edges that a memory gives; nothing for one that is to go.
+
+    `voice` is what its speaker is called, `merged` are those of its entities that others were merged into.
+    """
 
     names: frozenset[str] = frozenset()
     time: float | None = None
     edges: Mapping[URIRef, Edge] = field(default_factory=dict[URIRef, Edge])
+    voice: str | None = None
+    merged: tuple[MergedName, ...] = ()
 
     @classmethod
-    def by(cls, memory: Memory | None) -> Said:
-        """What this one says."""
+    def by(cls, memory: Memory | None, change: Change | None = None) -> Said:
+        """What this one says; the change knows of merged names."""
         if memory is None:
             return cls()
+        voice = change.called(memory.speaker) if change is not None and memory.speaker else memory.speaker
         edges = (edge_of(statement) for statement in memory.statements)
-        return cls(names=all_entities(memory), time=event_time(memory), edges={edge.iri: edge for edge in edges})
+        return cls(
+            names=all_entities(memory, voice),
+            time=event_time(memory),
+            edges={edge.iri: edge for edge in edges},
+            voice=voice,
+            merged=change.merged if change is not None else (),
+        )
 
 
 @dataclass(slots=True)

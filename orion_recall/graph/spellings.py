@@ -1,4 +1,7 @@
-"""The entities that memories name, each with the spellings that some memory has of it."""
+"""The entities that memories name: the spellings that some memory has of each, and the names merged into it.
+
+Which names were merged is said with every memory that names the entity, whole: so the last word on it is right.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 
 from rdflib import URIRef
+from rdflib.namespace import SKOS
 
 from orion_recall.graph.operations import Operation
 from orion_recall.graph.questions import Name, Node, Row, node_of, spellings_query, still_named_query
@@ -19,23 +23,31 @@ def entity_changes(
 ) -> Generator[str, Sequence[Row], tuple[list[Operation], list[Operation]]]:
     """What takes spellings away that nobody uses any more, and what brings new ones."""
     given: dict[Node, set[str]] = defaultdict(set)
+    merged: dict[Node, set[str]] = {}
     for node, one in said.items():
         for name in one.names:
             given[Node(node.graph, entity_iri(name))].add(name)
+            merged[Node(node.graph, entity_iri(name))] = set()
+    for node, one in said.items():
+        for name in one.merged:
+            merged.setdefault(Node(node.graph, entity_iri(name.label)), set()).update(name.aliases)
     gone = yield from _gone(said, held, given)
     asked = list(dict.fromkeys((*given, *gone)))
     there: dict[Node, set[str]] = defaultdict(set)
+    hidden: dict[Node, set[str]] = defaultdict(set)
     for row in (yield from ask(spellings_query, asked)):
-        there[node_of(row)].add(row["value"])
+        found = hidden if row["property"] == str(SKOS.hiddenLabel) else there
+        found[node_of(row)].add(row["value"])
     less: list[Operation] = []
     more: list[Operation] = []
     for entity in asked:
         left = there[entity] - gone.get(entity, set())
         whole = left | given.get(entity, set())
+        others = merged.get(entity, hidden[entity])
         if left != there[entity]:
-            less.append(_spelled(entity, left, known=True))
-        if whole != left:
-            more.append(_spelled(entity, whole, known=bool(left)))
+            less.append(_spelled(entity, left, hidden[entity], known=True))
+        if whole != left or (whole and others != hidden[entity]):
+            more.append(_spelled(entity, whole, others, known=bool(left)))
     return less, more
 
 
@@ -58,9 +70,9 @@ def _gone(
     return gone
 
 
-def _spelled(entity: Node, spellings: set[str], *, known: bool) -> Operation:
+def _spelled(entity: Node, spellings: set[str], merged: set[str], *, known: bool) -> Operation:
     return Operation(
         graph=entity.graph,
         cleared=(entity.iri,) if known else (),
-        added=list(entity_triples(entity.iri, spellings)) if spellings else (),
+        added=list(entity_triples(entity.iri, spellings, merged)) if spellings else (),
     )

@@ -5,7 +5,7 @@ graph of its own, so that no query can see another's. In it:
 
     memory    a orion:Memory; id, content, kind, speaker, ...; version; named "a name as written"
               --mentions--> entity   --spokenBy--> entity   --next--> memory   --refersTo--> memory   quotes "a URI"
-    entity    a skos:Concept; skos:prefLabel, skos:altLabel: its spellings
+    entity    a skos:Concept; skos:prefLabel, skos:altLabel: its spellings; skos:hiddenLabel: names merged into it
     relation  a rdf:Property; skos:prefLabel
     edge      a rdf:Statement; rdf:subject, rdf:object: entities; rdf:predicate: relation; about: both entities;
               text; weight: how many memories are its evidence; firstSeen, lastSeen: epoch seconds of those dated
@@ -112,20 +112,24 @@ def best_spelling(spellings: Iterable[str]) -> str:
     return min(spellings, key=lambda one: (one.islower(), one.isupper(), len(one), one))
 
 
-def memory_triples(memory: Memory) -> Iterator[Triple]:
-    """Everything that the memory's own node says, but for the turn that follows it."""
+def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]:
+    """Everything that the memory's own node says, but for the turn that follows it.
+
+    `voice` is what its speaker is called, where that name was merged into another.
+    """
+    voice = voice or memory.speaker
     iri = memory_iri(memory_key(memory.tenant, memory.id))
     yield iri, _TYPE, _MEMORY_TYPE
     for name, value in _told(memory):
         if value is not None:
             yield iri, _TOLD[name], Literal(value)
-    speaker = entity_iri(memory.speaker) if memory.speaker else None
+    speaker = entity_iri(voice) if voice else None
     if speaker is not None:
         yield iri, _SPOKENBY, speaker
     for entity in dict.fromkeys(map(entity_iri, memory.entities)):
         if entity != speaker:
             yield iri, _MENTIONS, entity
-    for name in sorted(all_entities(memory)):
+    for name in sorted(all_entities(memory, voice)):
         yield iri, _NAMED, Literal(name)
     for reference in referred_ids(memory):
         yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
@@ -133,14 +137,16 @@ def memory_triples(memory: Memory) -> Iterator[Triple]:
         yield iri, _QUOTES, Literal(uri)
 
 
-def entity_triples(entity: URIRef, spellings: Iterable[str]) -> Iterator[Triple]:
-    """An entity with its spellings, of which there is at least one."""
+def entity_triples(entity: URIRef, spellings: Iterable[str], merged: Iterable[str] = ()) -> Iterator[Triple]:
+    """An entity with its spellings, of which there is at least one, and the names that were merged into it."""
     kept = frozenset(spellings)
     shown = best_spelling(kept)
     yield entity, _TYPE, SKOS.Concept
     yield entity, SKOS.prefLabel, Literal(shown)
     for other in sorted(kept - {shown}):
         yield entity, SKOS.altLabel, Literal(other)
+    for other in sorted(merged):
+        yield entity, SKOS.hiddenLabel, Literal(other)
 
 
 @lru_cache(maxsize=4096)
@@ -167,10 +173,10 @@ def event_time(memory: Memory) -> float | None:
     return None if moment is None else float(moment)
 
 
-def all_entities(memory: Memory) -> frozenset[str]:
-    """Every name the memory gives, its speaker's and its statements' too."""
+def all_entities(memory: Memory, voice: str | None = None) -> frozenset[str]:
+    """Every name the memory gives, its speaker's (or what that is called) and its statements' too."""
     ends = (end for statement in memory.statements for end in (statement.subject, statement.object))
-    return frozenset((*memory.entities, *ends, *((memory.speaker,) if memory.speaker else ())))
+    return frozenset(name for name in (*memory.entities, *ends, voice or memory.speaker) if name)
 
 
 def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from orion_recall.errors import RecordError
 from orion_recall.memory import record_sql as sql
+from orion_recall.memory.aliases import read_aliases
 from orion_recall.memory.extraction_queue import queue_new
 from orion_recall.memory.journey import supersede
 from orion_recall.postgres import (
@@ -108,18 +109,22 @@ class Record:
     async def changes(self, after: int, limit: int) -> list[Change]:
         """The outbox behind a position, in order, each with the turns beside it as they are now.
 
-        A memory may come more than once: its neighbours have changed.
+        A memory may come more than once: its neighbours have changed. It comes under the names that others were
+        merged into, as far as these merges are in force now.
         """
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
+            memories = [sql.to_memory(row) for row in rows]
+            aliases = await read_aliases(connection, memories)
         return [
             Change(
                 position=row["position"],
-                memory=sql.to_memory(row),
+                memory=aliases.applied(memory),
                 previous=sql.to_neighbour(row, "previous"),
                 following=sql.to_neighbour(row, "following"),
+                merged=aliases.merged_in(memory),
             )
-            for row in rows
+            for row, memory in zip(rows, memories, strict=True)
         ]
 
     async def head(self) -> int:

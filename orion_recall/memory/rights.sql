@@ -1,7 +1,7 @@
 -- All that a worker does with the record. Of a memory it changes what becomes of it, and never whose it is; the
 -- outbox is only added to.
 REVOKE ALL ON memories, memory_history, memory_requests, outbox, projections, memory_access, recall_feedback,
-    collapse_mirror FROM orion_worker;
+    collapse_mirror, entity_merges FROM orion_worker;
 GRANT SELECT, INSERT ON memories, memory_history, memory_requests, outbox, recall_feedback TO orion_worker;
 GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
     occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
@@ -17,3 +17,7 @@ GRANT USAGE ON SEQUENCE memories_seq_seq, outbox_position_seq, memory_history_id
 REVOKE ALL ON memory_extractions FROM orion_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_extractions TO orion_worker;
 GRANT USAGE ON SEQUENCE memory_extractions_ticket_seq TO orion_worker;
+-- A merge is undone, never taken back as if it had not been.
+GRANT SELECT, INSERT ON entity_merges TO orion_worker;
+GRANT UPDATE (canonical, canonical_folded, undone_at, undone_by) ON entity_merges TO orion_worker;
+GRANT USAGE ON SEQUENCE entity_merges_id_seq TO orion_worker;

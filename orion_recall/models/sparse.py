@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,17 @@ class SparseEncoder:
     def encode_query(self, text: str) -> SparseTerms:
         """Weight 1 for each term of the first 4,000 characters; empty if nothing but stop words is there."""
         return _terms(self._bm25.embed_query(storable(text[:_MAX_QUERY_CHARS])))
+
+
+def union(vectors: Sequence[SparseTerms]) -> SparseTerms:
+    """Every term of the vectors, with its greatest weight."""
+    if len(vectors) == 1:
+        return vectors[0]
+    weights: dict[int, float] = {}
+    for one in vectors:
+        for index, value in zip(one.indices, one.values, strict=True):
+            weights[index] = max(value, weights.get(index, value))
+    return SparseTerms(indices=tuple(sorted(weights)), values=tuple(weights[index] for index in sorted(weights)))
 
 
 def _terms(vector: SparseVector) -> SparseTerms:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
 from orion_recall.text import memory_key, number_of
-from orion_recall.values import Change, Memory, MemoryView
+from orion_recall.values import Change, Memory, MemoryView, MergedName
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker")
 SPARSE_VECTORS = ("text", "context", "entity")
@@ -108,20 +108,27 @@ async def _vectors(
 
 
 def _entities(changes: Iterable[Change], sparse: SparseEncoder) -> list[IndexPoint]:
-    """One point for every entity named, found by the words of its name."""
+    """One point for every entity named, found by the words of its name and of those merged into it."""
     spelt: dict[Name, str] = {}
+    merged: dict[Name, MergedName] = {}
     for change in changes:
         for label in change.memory.entities:
             spelt.setdefault(Name(change.memory.tenant, label.casefold()), label)
-    return [
-        IndexPoint(
-            key=name.key,
-            dense=None,
-            sparse={"entity": sparse.encode_document(label)},
-            payload={"tenant": name.tenant, "label": label},
+        for one in change.merged:
+            merged[Name(change.memory.tenant, one.label.casefold())] = one
+    points: list[IndexPoint] = []
+    for name, label in sorted(spelt.items()):
+        one = merged.get(name, MergedName(label=label, aliases=()))
+        points.append(
+            IndexPoint(
+                key=name.key,
+                dense=None,
+                # Each name by itself: one of many names is found as well as one of one.
+                sparse={"entity": union([sparse.encode_document(each) for each in (one.label, *one.aliases)])},
+                payload={"tenant": name.tenant, "label": one.label},
+            )
         )
-        for name, label in sorted(spelt.items())
-    ]
+    return points
 
 
 def held_point(payload: Mapping[str, Any], dense: Sequence[float] | None) -> HeldPoint:

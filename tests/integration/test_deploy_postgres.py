@@ -17,6 +17,7 @@ from orion_recall.errors import RecordError
 from orion_recall.memory.compose import compose
 from orion_recall.memory.extract import Extraction
 from orion_recall.memory.extraction_queue import ExtractionQueue
+from orion_recall.memory.merges import Merges, WantedMerge
 from orion_recall.memory.record import Record
 from orion_recall.postgres import migrate, open_pool, shipped_migrations
 from orion_recall.postgres_rights import grant_worker_rights
@@ -123,6 +124,8 @@ async def test_the_worker_can_read_every_table_and_view_of_the_schema(dsn: str) 
         "UPDATE memories SET tenant = 'another'",
         "UPDATE memory_history SET op = 'add'",
         "DELETE FROM memory_history",
+        "UPDATE entity_merges SET alias = 'another'",
+        "DELETE FROM entity_merges",
         "DELETE FROM memories",
         "DELETE FROM outbox",
         "UPDATE recall_decisions SET outcome = 'ok'",
@@ -152,6 +155,20 @@ async def test_the_worker_finds_names_again(dsn: str) -> None:
         (taken,) = await queue.take("llm", 1, for_s=30)
         assert await queue.finish(taken, Extraction(entities=("Bo",), by="llm")) == "extracted"
         assert await queue.queue_again("default", ["extracted"], extractor="light") == ["extracted"]
+    finally:
+        await pool.close()
+
+
+async def test_the_worker_may_merge_names_and_undo_it(dsn: str) -> None:
+    pool = await open_pool(role_dsn(dsn, WORKER), name="merges", max_size=1)
+    try:
+        merges = Merges(pool)
+        told = compose(MemoryV1(id="a", text="Bob rows.", entities=("Bob",)), "merging")
+        await Record(pool).store([told])
+        done = await merges.merge("merging", [WantedMerge(kind="entity", alias="Bob", into="Robert")])
+        assert (done.verdicts[0].status, done.memories) == ("merged", 1)
+        undone = await merges.undo("merging", [done.verdicts[0].id or 0])
+        assert (undone.verdicts[0].status, undone.memories) == ("undone", 1)
     finally:
         await pool.close()
 

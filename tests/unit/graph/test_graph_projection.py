@@ -18,7 +18,7 @@ from orion_recall.graph.questions import Node
 from orion_recall.graph.said import answered
 from orion_recall.graph.vocabulary import memory_iri, tenant_graph
 from orion_recall.text import memory_key
-from orion_recall.values import Change, Memory, Neighbour, Statement
+from orion_recall.values import Change, Memory, MergedName, Neighbour, Statement
 
 PREFIXES = (
     "PREFIX o: <urn:orion:vocabulary:> PREFIX skos: <http://www.w3.org/2004/02/skos/core#> "
@@ -257,3 +257,49 @@ def test_a_quoted_uri_leads_to_the_memory_that_has_it(uri: str):
         "{ ?a o:quotes ?uri ; o:id ?from . ?b o:uri ?uri ; o:id ?to } }",
     )
     assert rows == [{"from": "a", "to": "b"}]
+
+
+def merged(change: Change, label: str, *aliases: str) -> Change:
+    """The change as the record tells it when the names were merged into one."""
+    name = {alias.casefold(): label for alias in aliases}
+    entities = tuple(dict.fromkeys(name.get(one.casefold(), one) for one in change.memory.entities))
+    statements = tuple(
+        replace(one, subject=name.get(one.subject.casefold(), one.subject)) for one in change.memory.statements
+    )
+    memory = replace(change.memory, entities=entities, statements=statements)
+    return replace(change, memory=memory, merged=(MergedName(label=label, aliases=tuple(sorted(aliases))),))
+
+
+def test_a_merge_moves_edges_and_names_and_undoing_it_leaves_no_trace():
+    bob = replace(stating("a", replace(WORKS, subject="Bob")), speaker="Bob", entities=("Bob", "Fjord Labs"))
+    robert = replace(stating("b", replace(WORKS, subject="Robert")), entities=("Robert", "Fjord Labs"))
+    steps = changes(bob, robert)
+    store, fresh = pyoxigraph.Store(), pyoxigraph.Store()
+    apply(store, steps, 0)
+    before = told(store)
+    assert labels(store) == {"Bob", "Robert", "Fjord Labs"}
+    merging = [merged(one, "Robert", "Bob") for one in steps]
+    # The record tells of those who say the alias, and of one who says the other name.
+    apply(store, merging[:1], 2)
+    assert edges(store) == {"Robert works at Fjord Labs": (2, None, None)}
+    assert labels(store) == {"Robert", "Fjord Labs"}
+    found = (
+        f"{PREFIXES} SELECT ?label WHERE {{ GRAPH ?g {{ ?e skos:prefLabel 'Robert' ; skos:hiddenLabel ?label }} }}"
+    )
+    assert select(store, found) == [{"label": "Bob"}]
+    apply(fresh, merging, 0)
+    assert told(store) == told(fresh)
+    for _ in range(2):
+        apply(store, steps, 1)
+        assert told(store) == before
+
+
+def test_a_merged_name_stays_while_a_spelling_of_the_entity_goes():
+    one, other = replace(memory("a"), entities=("Robert",)), replace(memory("b"), entities=("ROBERT",))
+    store = pyoxigraph.Store()
+    apply(store, [merged(step, "Robert", "Bob") for step in changes(one, other)], 0)
+    apply(store, [replace(changes(replace(other, deleted_at=1.0))[0], position=3)], 2)
+    found = f"{PREFIXES} SELECT ?label WHERE {{ GRAPH ?g {{ ?e skos:hiddenLabel ?label }} }}"
+    assert select(store, found) == [{"label": "Bob"}]
+    apply(store, [replace(changes(replace(one, deleted_at=1.0))[0], position=4)], 3)
+    assert told(store) == set()

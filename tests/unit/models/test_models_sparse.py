@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,11 @@ def test_without_the_engine_the_error_says_what_to_install(monkeypatch: pytest.M
 
     with pytest.raises(ModelError, match=r"orion-recall\[embedded\]"):
         SparseEncoder()
+
+
+def test_a_union_has_every_term_with_its_greatest_weight():
+    one = SparseTerms(indices=(2, 5), values=(0.5, 1.0))
+    other = SparseTerms(indices=(1, 5), values=(2.0, 0.25))
+    assert union([one, other]) == union([other, one]) == SparseTerms(indices=(1, 2, 5), values=(2.0, 0.5, 1.0))
+    assert union([one]) == one
+    assert union([]) == SparseTerms(indices=(), values=())

@@ -41,7 +41,7 @@ from orion_recall.sources.index import LexicalSource
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import Patience, QdrantServer
 from orion_recall.sources.source import MemoryIndex
-from orion_recall.values import Memory, Scope
+from orion_recall.values import Memory, MergedName, Scope
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
@@ -346,3 +346,20 @@ def assert_same_order(mine: Any, theirs: Any) -> None:
     assert len(first[0]) > 0
     assert [name for name, _ in first[0]] == [name for name, _ in first[1]]
     assert [score for _, score in first[0]] == pytest.approx([score for _, score in first[1]], abs=1e-4)
+
+
+async def test_a_merged_name_finds_the_other_until_it_is_taken_apart(index: MemoryIndex):
+    (bob,) = changes(memory("bob", "x", entities=["Bob"]), start=index.position + 1)
+    merged = MergedName(label="Robert Miles", aliases=("Bob",))
+    robert = replace(bob, memory=replace(bob.memory, entities=("Robert Miles",)), merged=(merged,))
+
+    async def found(text: str) -> list[str]:
+        return [label for label, _ in await index.find_entities(text, TENANT, 5)]
+
+    await index.apply([bob])
+    assert (await found("Bob"), await found("Robert")) == (["Bob"], [])
+    for _ in range(2):
+        await index.apply([robert])
+        assert await found("Bob") == await found("Robert") == ["Robert Miles"]
+    await index.apply([bob])
+    assert (await found("Bob"), await found("Robert")) == (["Bob"], [])

@@ -8,7 +8,7 @@ from source_samples import TENANT, HashingEmbedder, changes, key, memory
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.points import HeldPoint, Name, index_step, memory_view
 from orion_recall.text import text_hash
-from orion_recall.values import Memory
+from orion_recall.values import Memory, MergedName
 
 FULL = memory(
     "a", "Ana works at Fjord Labs.", title="Work", speaker="Ana", session_id="s", user_id="u", kind="world",
@@ -87,3 +87,17 @@ async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten(spa
     assert step.gone == [key("a")]
     assert step.forgotten == [Name(TENANT, "fjord labs")]
     assert key("a") not in {point.key for point in step.points}
+
+
+async def test_an_entity_that_others_were_merged_into_is_found_by_all_their_words(sparse: SparseEncoder):
+    (change,) = changes(memory("a", "x", entities=["robert miles"]))
+    merged = MergedName(label="Robert Miles", aliases=("Bob", "Bob Miles"))
+    _, point = (await index_step([replace(change, merged=(merged,))], {}, HashingEmbedder(), sparse)).points
+    assert point.payload == {"tenant": TENANT, "label": "Robert Miles"}
+    own, other = sparse.encode_document("Robert Miles"), sparse.encode_document("Bob")
+    weights = dict(zip(point.sparse["entity"].indices, point.sparse["entity"].values, strict=True))
+    expected = dict(zip(own.indices + other.indices, own.values + other.values, strict=True))
+    assert weights.keys() == expected.keys()
+    # As well as if each name had a point of its own.
+    assert all(weights[term] >= expected[term] for term in expected)
+    assert list(point.sparse["entity"].indices) == sorted(weights)
