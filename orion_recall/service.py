@@ -23,8 +23,11 @@ from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
+from orion_recall.memory.copy_keeper import CopyKeeper
+from orion_recall.memory.copy_requests import CopyRequests
 from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
+from orion_recall.memory.record_reader import RecordReader
 from orion_recall.memory.store_worker import StoreWorker
 from orion_recall.memory.turns import Turn
 from orion_recall.observe.card import card_fields
@@ -40,7 +43,7 @@ from orion_recall.profile_watch import (
 from orion_recall.profile_watch import loaded_profiles as loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.sources.source import Projection
-from orion_recall.stores import Opened, open_sources
+from orion_recall.stores import Opened, open_sources, own_copy
 from orion_recall.worker import Worker
 
 log = logging.getLogger("orion_recall.service")
@@ -180,9 +183,11 @@ class Service:
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._redis, self._pool, self.settings, blocking=self._blocking[2])
         self.projectors = [self._projector(record, self.settings.dsn, part) for part in self.projections]
+        requests, reader = CopyRequests(self._pool), RecordReader(self._pool)
+        keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
-        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *retention)]
+        endless = [part.run() for part in (self._accesses, self.sink, *self.projectors, *keepers, *retention)]
         signing = sign_for_broken(record, self._own_copy, self.opened.broken)
         tasks = [asyncio.create_task(part) for part in (*endless, self._wake_projectors(), signing)]
         stores = asyncio.create_task(self._store_server(record).run())
@@ -198,7 +203,7 @@ class Service:
     @property
     def _own_copy(self) -> str:
         """The name of copies that lie in this worker's own folder."""
-        return f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+        return own_copy(self.settings)
 
     def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
         copy = part.copy or self._own_copy

@@ -44,7 +44,7 @@ COMMANDS = {
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
-    "memory": "Build copies of the record anew.",
+    "memory": "Keep copies true to the record, back it up, bring it back.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
     "settings": "List every setting, which of them are set, and names that nothing reads.",

@@ -109,15 +109,7 @@ class Record:
         """
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
-        return [
-            Change(
-                position=row["position"],
-                memory=sql.to_memory(row),
-                previous=sql.to_neighbour(row, "previous"),
-                following=sql.to_neighbour(row, "following"),
-            )
-            for row in rows
-        ]
+        return [sql.to_change(row) for row in rows]
 
     async def head(self) -> int:
         """The last position of the outbox; 0 when nothing was ever stored."""

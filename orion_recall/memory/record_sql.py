@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 from orion_recall.postgres import Record as Row
-from orion_recall.values import Memory, Neighbour, Statement
+from orion_recall.values import Change, Memory, Neighbour, Statement
 
 # Any fixed number: it is the name of the lock that puts writers of the outbox in a row.
 LOCK_OUTBOX: LiteralString = "SELECT pg_advisory_xact_lock(7402116890)"
@@ -73,12 +73,7 @@ FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
 JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
 """
 
-CHANGES: LiteralString = """
-SELECT o.position, m.*,
-    previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
-    following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
-FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
-JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
+_BESIDE: LiteralString = """
 LEFT JOIN LATERAL (
     SELECT n.id, n.text, n.speaker FROM memories n
     WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
@@ -91,8 +86,28 @@ LEFT JOIN LATERAL (
       AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(m.ts, '-infinity'), m.seq)
     ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
 ) AS following ON true
-ORDER BY o.position
 """
+_NAMED: LiteralString = """
+    previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
+    following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
+"""
+
+CHANGES: LiteralString = f"""
+SELECT o.position, m.*, {_NAMED}
+FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
+JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
+{_BESIDE}
+ORDER BY o.position
+"""  # noqa: S608 (nothing but the texts above)
+
+# Given memories as they are now, as if they stood in the outbox at one position.
+CHANGES_OF: LiteralString = f"""
+SELECT $3::bigint AS position, m.*, {_NAMED}
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
+{_BESIDE}
+ORDER BY m.seq
+"""  # noqa: S608 (nothing but the texts above)
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
@@ -164,3 +179,13 @@ def to_neighbour(row: Row, which: str) -> Neighbour | None:
     if found is None:
         return None
     return Neighbour(id=found, text=row[f"{which}_text"], speaker=row[f"{which}_speaker"])
+
+
+def to_change(row: Row) -> Change:
+    """The step that a row of `CHANGES` or `CHANGES_OF` tells."""
+    return Change(
+        position=row["position"],
+        memory=to_memory(row),
+        previous=to_neighbour(row, "previous"),
+        following=to_neighbour(row, "following"),
+    )

@@ -1,10 +1,11 @@
-"""Where in its folder the embedded index lives, and how one that another model built takes its place.
+"""Where in its folder an embedded copy lives, and how one that was built beside it takes its place.
 
     index/index.json, index/shard/          the index, as long as nothing else is said
-    index/builds/NAME/index.json, shard/    one being built by another model, or complete (then: `complete`)
+    index/builds/NAME/index.json, shard/    one being built beside it, or complete (then: `complete`)
     index/current                           the NAME of the build that is the index now
 
-The swap is the writing of `current`, one rename: before it the old index is whole and live, after it the new one.
+So it is with the graph, whose files are in `store`. The swap is the writing of `current`, one rename: before it the
+old copy is whole and live, after it the new one.
 Only who holds the folder's lock does it.
 """
 
@@ -21,7 +22,7 @@ _CURRENT, _BUILDS, _COMPLETE = "current", "builds", "complete"
 
 
 def live_place(folder: Path) -> Path:
-    """Where the index is: the folder itself, or the build that took its place. SourceError when that is gone."""
+    """Where the copy is: the folder itself, or the build that took its place. SourceError when that is gone."""
     try:
         name = (folder / _CURRENT).read_text("utf-8").strip()
     except FileNotFoundError:
@@ -36,22 +37,27 @@ def live_place(folder: Path) -> Path:
 
 def build_place(folder: Path, model: str, dimension: int, weights_sha256: str) -> Path:
     """Where an index by that model is built: the same place every time, so that a run that was stopped goes on."""
-    named = hashlib.sha256(f"{model}\n{dimension}\n{weights_sha256}".encode()).hexdigest()[:16]
-    return folder / _BUILDS / named
+    return free_place(folder, hashlib.sha256(f"{model}\n{dimension}\n{weights_sha256}".encode()).hexdigest()[:16])
+
+
+def free_place(folder: Path, name: str) -> Path:
+    """Where a copy of that name is built: of two places the one that is not the live one, the same until a swap."""
+    first, second = folder / _BUILDS / name, folder / _BUILDS / f"{name}-again"
+    return second if live_place(folder) == first else first
 
 
 def is_complete(place: Path) -> bool:
-    """Whether a build may take the index's place."""
+    """Whether a build may take the live one's place."""
     return (place / _COMPLETE).exists()
 
 
 def mark_complete(place: Path) -> None:
-    """From now on the build may take the index's place. It must be closed: everything of it is on disk."""
+    """From now on the build may take the live one's place. It must be closed: everything of it is on disk."""
     (place / _COMPLETE).touch()
 
 
 def swap(folder: Path, place: Path) -> None:
-    """The build is the index from now on; what was before is deleted. Hold the locks of both folders."""
+    """The build is the live copy from now on; what was before is deleted. Hold the locks of both folders."""
     before = live_place(folder)
     temporary = folder / f"{_CURRENT}.new"
     with temporary.open("w", encoding="utf-8") as file:
@@ -66,7 +72,8 @@ def swap(folder: Path, place: Path) -> None:
 
 
 def tidy(folder: Path, place: Path) -> None:
-    """Deletes what a swap that was cut short has left of the first index."""
+    """Deletes what a swap that was cut short has left of the first copy."""
     if place != folder:
         (folder / "index.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "shard", ignore_errors=True)
+        for name in ("shard", "store"):
+            shutil.rmtree(folder / name, ignore_errors=True)

@@ -6,6 +6,7 @@ runs up in the graph. Their bounded neighbourhood gives memories, with the state
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from orion_recall.graph.vocabulary import (
     tenant_graph,
     triples,
 )
+from orion_recall.sources.edge_places import free_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.engine_threads import EngineThreads
 from orion_recall.sources.graph_memories import Row, memories, memories_query
 from orion_recall.sources.record_mark import refuse_another, refuse_without
@@ -85,6 +87,25 @@ class RdfGraph:
             self._lock.release()
             self._lock = None
 
+    def beside(self) -> RdfGraph | None:
+        """The graph that stands complete beside this one, not opened."""
+        place = free_place(self.folder, self.kind)
+        return RdfGraph(place) if is_complete(place) else None
+
+    async def take(self, built: RdfGraph) -> None:
+        """The graph that was built beside takes this one's place; queries that run end with the old one."""
+        self._open()
+        threads, place, lock = self._threads, built.folder, built._lock
+        self._dataset, self._store = built._dataset, built._store
+        self._position, self._record = built._position, built._record
+        built._dataset = built._store = built._lock = None
+        self._threads = EngineThreads("the graph", 2, name="graph")
+        await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
+        await asyncio.to_thread(threads.shutdown)
+        await self._threads.run(lambda: swap(self.folder, place))
+        if lock is not None:
+            lock.release()
+
     @property
     def position(self) -> int:
         """How far this copy has come in the outbox."""
@@ -130,8 +151,10 @@ class RdfGraph:
 
     def _load(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        place = live_place(self.folder)
+        tidy(self.folder, place)
         try:
-            store = pyoxigraph.Store(str(self.folder / "store"))
+            store = pyoxigraph.Store(str(place / "store"))
         except (OSError, RuntimeError, ValueError) as error:
             raise SourceError(
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
