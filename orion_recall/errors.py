@@ -15,6 +15,7 @@ OrionError
 ├── ModelError          weights are missing or are not what they should be
 ├── RecordError         the record (Postgres) is away: stop reading, lose nothing
 ├── ImportFileError     a line of an import file cannot be read: file, line and reason
+├── BackupError         a backup that cannot be made or brought back: file and reason
 ├── EvaluationError     a file of an evaluation cannot be used, or two runs cannot be compared
 └── ClientError         what a caller of `RecallClient` sees
     ├── ReplyTimeout        no reply in time
@@ -138,6 +139,10 @@ class RecordError(OrionError):
 
 class ImportFileError(OrionError):
     """A line of an import file that cannot be used; the text carries file, line and reason."""
+
+
+class BackupError(OrionError):
+    """A backup that cannot be made, or cannot be brought back; the text names the file and says what to do."""
 
 
 class EvaluationError(OrionError):

@@ -21,6 +21,7 @@ from typer.main import get_command as built
 
 from orion_recall.cli.output import print_error
 from orion_recall.errors import (
+    BackupError,
     EngineError,
     EvaluationError,
     ImportFileError,
@@ -52,7 +53,15 @@ COMMANDS = {
 }
 # `import` is a word of Python's, and `eval` a function.
 _MODULES = {"import": "import_memories", "eval": "evaluate"}
-_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage)
+_WRONG_USE = (
+    SettingsError,
+    EngineError,
+    ProfileError,
+    ImportFileError,
+    BackupError,
+    EvaluationError,
+    InvalidMessage,
+)
 
 
 class LazyGroup(typer.core.TyperGroup):

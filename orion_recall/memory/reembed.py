@@ -2,8 +2,8 @@
 
 The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
 touched. A run that was stopped goes on where it was. Complete, it takes the live one's place at once when no worker
-has the folder, else when the worker takes it over: asked to, or at its next start with that model. On a server it is
-a collection of its own, which workers are given together with the model.
+has the folder, else when the worker takes it over: asked to, or at its next start with that model. On a server it
+is a collection of its own, which workers are given together with the model.
 """
 
 from __future__ import annotations
