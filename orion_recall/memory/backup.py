@@ -64,8 +64,9 @@ async def back_up(
             if {one.name for one in schema} != {one.name for one in shipped_migrations()}:
                 raise BackupError("the schema of the record is not this version's: `orion-recall migrate` first")
             await asyncio.to_thread(writer.begin)
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                manifest = await _save(connection, writer, tables, schema, told)
+            # Ended with the connection: after a copy that was cut short nothing can be said on it any more.
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            manifest = await _save(connection, writer, tables, schema, told)
         with writer.file(MANIFEST) as file:
             file.write(manifest.as_json().encode())
         await asyncio.to_thread(writer.finish)
@@ -131,7 +132,11 @@ async def _save(
                 await asyncio.to_thread(file.write, data)
                 told(before + file.lines, total)
 
-            await connection.copy_from_query(query, output=write)
+            try:
+                await connection.copy_from_query(query, output=write)
+            except BaseException:
+                connection.terminate()
+                raise
         done += file.lines
         saved.append(
             SavedTable(name=table.name, columns=columns, rows=file.lines, bytes=file.bytes, sha256=file.sha256)

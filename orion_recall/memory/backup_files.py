@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -76,7 +77,8 @@ class Digested:
 
     def write(self, data: bytes) -> None:
         """More bytes. COPY writes one line a row."""
-        self._file.write(data)
+        with _as_backup_error():
+            self._file.write(data)
         self._sha256.update(data)
         self.bytes += len(data)
         self.lines += data.count(b"\n")
@@ -93,17 +95,22 @@ class BackupWriter:
     def __init__(self, target: Path) -> None:
         self._target, self._part = target, target.with_name(f"{target.name}.{os.getpid()}.part")
         self._zip: zipfile.ZipFile | None = None
+        self._file: IO[bytes] | None = None
+        self._begun = False
 
     def begin(self) -> None:
         """BackupError when there is something already: a backup is never written over."""
         if self._target.is_symlink() or (self._target.exists() and not _is_empty_folder(self._target)):
             raise BackupError(f"{self._target} is there already: give another name, or delete it")
-        self._target.parent.mkdir(parents=True, exist_ok=True)
-        if is_zip(self._target):
-            descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            self._zip = zipfile.ZipFile(os.fdopen(descriptor, "wb"), "w", zipfile.ZIP_DEFLATED)
-        else:
-            self._part.mkdir(mode=0o700)
+        with _as_backup_error():
+            self._target.parent.mkdir(parents=True, exist_ok=True)
+            if is_zip(self._target):
+                descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                self._file = os.fdopen(descriptor, "wb")
+                self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED)
+            else:
+                self._part.mkdir(mode=0o700)
+            self._begun = True
 
     @contextmanager
     def file(self, name: str) -> Generator[Digested]:
@@ -119,22 +126,37 @@ class BackupWriter:
 
     def finish(self) -> None:
         """The backup is complete, on disk."""
-        if self._zip is not None:
-            file = cast("IO[bytes]", self._zip.fp)
-            self._zip.close()
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-        if self._target.is_dir():
-            self._target.rmdir()
-        self._part.rename(self._target)
+        with _as_backup_error():
+            if self._zip is not None and self._file is not None:
+                self._zip.close()
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+            if self._target.is_dir():
+                self._target.rmdir()
+            self._part.rename(self._target)
 
     def give_up(self) -> None:
         """Nothing of it stays."""
-        if self._part.is_dir() and not self._part.is_symlink():
-            shutil.rmtree(self._part)
-        else:
+        if not self._begun:
+            return
+        if self._zip is not None and self._file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._zip.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._part.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self._part, ignore_errors=True)
+
+
+@contextmanager
+def _as_backup_error() -> Generator[None]:
+    """Where the disk fails: else it would be taken for Postgres."""
+    try:
+        yield
+    except OSError as error:
+        raise BackupError(f"the backup cannot be written: {error.strerror or error} ({error.filename})") from error
 
 
 class BackupReader:
