@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from orion_recall.cli.main import run
+from orion_recall.cli.own_copies import KINDS
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SourceError
 from orion_recall.memory.compose import compose
@@ -24,6 +25,7 @@ from orion_recall.memory.project import Projector
 from orion_recall.memory.record import Record
 from orion_recall.memory.record_reader import MemoryName, RecordReader
 from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.rdf import RdfGraph
 from orion_recall.sources.source import Projection
@@ -112,8 +114,10 @@ async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data
         assert told[-1] == (4, 4)
         assert (await find_drift(reader, part)).count == 0
         assert part.position == await record.head(), "the position has not moved"
-        views = await part_of(opened, "index").fetch([memory_key(TENANT, "m2")]) if kind == "index" else {}  # type: ignore[attr-defined]
-        assert [view.text for view in views.values()] in ([], ["Bo painted the boat."])
+        assert opened.index is not None
+        if kind == "index":
+            views = await opened.index.fetch([memory_key(TENANT, "m2")])
+            assert [view.text for view in views.values()] == ["Bo painted the boat."]
 
 
 async def test_what_is_on_its_way_is_no_drift(record: Record, pool: Pool, data_dir: Path) -> None:
@@ -153,15 +157,15 @@ async def test_what_was_stored_since_the_check_is_not_taken_for_unknown(
 
 @asynccontextmanager
 async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerator[tuple[Opened, Projector]]:
-    """What a worker runs for its index."""
+    """What a worker runs for its copies; the projector is the index's."""
     async with open_sources(settings) as opened:
-        projector = Projector(record, part_of(opened, "index"), copy=own_copy(settings))
-        keeper = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector)
-        tasks = [asyncio.create_task(part.run()) for part in (projector, keeper)]
+        projectors = [Projector(record, part_of(opened, kind), copy=own_copy(settings)) for kind in KINDS]
+        keepers = [CopyKeeper(CopyRequests(pool), RecordReader(pool), one) for one in projectors]
+        tasks = [asyncio.create_task(part.run()) for part in (*projectors, *keepers)]
         try:
-            while projector.behind != 0:
+            while any(one.behind != 0 for one in projectors):
                 await asyncio.sleep(0.02)
-            yield opened, projector
+            yield opened, projectors[0]
         finally:
             for task in tasks:
                 task.cancel()
@@ -227,6 +231,14 @@ async def test_without_a_worker_the_command_opens_the_copies_itself(
     said = capsys.readouterr().out
     assert "1 missing (missing default/m4); mended" in said
     assert "index of elsewhere: not looked at, no sign of it for" in said
+
+
+async def test_a_whole_worker_answers(service: Service) -> None:
+    pool = await open_pool(service.settings.dsn or "", name="check", max_size=1)
+    found = await CopyRequests(pool).answered(own_copy(service.settings), "index", "check")
+    await pool.close()
+    assert (found["missing"], found["stale"], found["extra"]) == (0, 0, 0)
+    assert int(str(found["held"])) >= 4
 
 
 async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
