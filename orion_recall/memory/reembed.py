@@ -8,6 +8,7 @@ is a collection of its own, which workers are given together with the model.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.edge_card import CARD, misfit_of, read_card
-from orion_recall.sources.edge_places import build_place, free_place, live_place, mark_complete, swap
+from orion_recall.sources.edge_places import begin, build_place, free_place, live_place, mark_complete, swap
 from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.rdf import RdfGraph
@@ -97,6 +98,7 @@ async def _built(
 ) -> int:
     """Fills what is being built up to the head of the outbox, and closes it; the position it has come to."""
     build.expect(mark)
+    await asyncio.to_thread(begin, build.folder)
     try:
         await build.open()
         if build.position == 0:

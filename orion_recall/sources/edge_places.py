@@ -16,9 +16,10 @@ import os
 import shutil
 from pathlib import Path
 
+from orion_recall.engines.lock import LOCK_NAME, FolderLock
 from orion_recall.errors import SourceError
 
-_CURRENT, _BUILDS, _COMPLETE = "current", "builds", "complete"
+_CURRENT, _BUILDS, _BEGUN, _COMPLETE = "current", "builds", "begun", "complete"
 
 
 def live_place(folder: Path) -> Path:
@@ -46,6 +47,22 @@ def free_place(folder: Path, name: str) -> Path:
     return second if live_place(folder) == first else first
 
 
+def begin(place: Path) -> None:
+    """Makes the place ready to be built in: what a run has left there that was stopped stays, all else goes.
+
+    That could be what was live before and was not deleted in time. EngineError when another is building there.
+    """
+    with FolderLock.acquire(place, what="what is being built in", hint="or wait until it is done"):
+        if (place / _BEGUN).exists():
+            return
+        for path in place.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != LOCK_NAME:
+                path.unlink()
+        (place / _BEGUN).touch()
+
+
 def is_complete(place: Path) -> bool:
     """Whether a build may take the live one's place."""
     return (place / _COMPLETE).exists()
@@ -65,7 +82,8 @@ def swap(folder: Path, place: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(folder / _CURRENT)
-    (place / _COMPLETE).unlink(missing_ok=True)
+    for name in (_BEGUN, _COMPLETE):
+        (place / name).unlink(missing_ok=True)
     if before not in (folder, place):
         shutil.rmtree(before, ignore_errors=True)
     tidy(folder, place)
