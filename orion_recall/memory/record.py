@@ -119,7 +119,8 @@ class Record:
     async def mark(self) -> str:
         """What tells this record from every other: when it was made, UTC. Its copies keep it with what they hold.
 
-        A database that was copied or restored has the mark of the one it was made from.
+        A database that Postgres itself copied has the mark of the one it was made from; one that `memory.backup`
+        restored has its own.
         """
         async with borrow(self._pool, "reading the record's mark") as connection:
             return _mark_in(await connection.fetchval(sql.MARK))

@@ -111,7 +111,7 @@ ORDER BY m.seq
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
-# When the record was made, to the microsecond: it goes along with a backup, and no other record has the same.
+# When the record was made, to the microsecond: no other record has the same, but for copies of the whole database.
 MARK: LiteralString = """
 SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
