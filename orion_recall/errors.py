@@ -16,6 +16,7 @@ OrionError
 ├── RecordError         the record (Postgres) is away: stop reading, lose nothing
 ├── GraphQueryError     a query of the graph cannot be understood or is not allowed: place and reason
 ├── ImportFileError     a line of an import file cannot be read: file, line and reason
+├── BackupError         a backup that cannot be made or brought back: file and reason
 ├── EvaluationError     a file of an evaluation cannot be used, or two runs cannot be compared
 └── ClientError         what a caller of `RecallClient` sees
     ├── ReplyTimeout        no reply in time
@@ -150,6 +151,10 @@ class GraphQueryError(OrionError):
 
 class ImportFileError(OrionError):
     """A line of an import file that cannot be used; the text carries file, line and reason."""
+
+
+class BackupError(OrionError):
+    """A backup that cannot be made, or cannot be brought back; the text names the file and says what to do."""
 
 
 class EvaluationError(OrionError):

@@ -23,6 +23,8 @@ from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.access import AccessCounts
+from orion_recall.memory.copy_keeper import CopyKeeper
+from orion_recall.memory.copy_requests import CopyRequests
 from orion_recall.memory.desks import MemoryDesks
 from orion_recall.memory.extraction import BackgroundExtraction
 from orion_recall.memory.extraction_queue import ExtractionQueue
@@ -31,6 +33,7 @@ from orion_recall.memory.extractors import Extractor
 from orion_recall.memory.freshness import Freshness
 from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
+from orion_recall.memory.record_reader import RecordReader
 from orion_recall.memory.turns import Turn
 from orion_recall.observe.card import card_fields
 from orion_recall.observe.look import StoreLook
@@ -45,7 +48,7 @@ from orion_recall.profile_watch import (
 from orion_recall.profile_watch import loaded_profiles as loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.sources.source import Projection
-from orion_recall.stores import Opened, open_sources
+from orion_recall.stores import Opened, open_sources, own_copy
 from orion_recall.worker import Worker
 
 log = logging.getLogger("orion_recall.service")
@@ -196,9 +199,11 @@ class Service:
         self.projectors = [self._projector(record, self.settings.dsn, part) for part in self.projections]
         queue = ExtractionQueue(self._pool)
         self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
+        requests, reader = CopyRequests(self._pool), RecordReader(self._pool)
+        keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
-        kept_up = (self._accesses, self.sink, *self.projectors, *self.extractions, *retention)
+        kept_up = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention)
         signing = sign_for_broken(record, self._own_copy, self.opened.broken)
         endless = (*(part.run() for part in kept_up), self._wake_projectors(), signing)
         tasks = [asyncio.create_task(part) for part in endless]
@@ -215,7 +220,7 @@ class Service:
     @property
     def _own_copy(self) -> str:
         """The name of copies that lie in this worker's own folder."""
-        return f"{self.settings.node}:{self.settings.data_dir.resolve()}"
+        return own_copy(self.settings)
 
     def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
         copy = part.copy or self._own_copy

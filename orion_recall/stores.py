@@ -130,6 +130,11 @@ def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> M
     return EdgeIndex(settings.data_dir / "index", embedder, sparse)
 
 
+def own_copy(settings: Settings) -> str:
+    """The name under which copies in this node's own data folder are registered."""
+    return f"{settings.node}:{settings.data_dir.resolve()}"
+
+
 async def mark_of(settings: Settings) -> str | None:
     """The mark of the record; None while Postgres is away or empty: who keeps the copies tells them later."""
     if settings.dsn is None:

@@ -21,6 +21,7 @@ from typer.main import get_command as built
 
 from orion_recall.cli.output import print_error
 from orion_recall.errors import (
+    BackupError,
     EngineError,
     EvaluationError,
     GraphQueryError,
@@ -46,7 +47,7 @@ COMMANDS = {
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
     "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
-    "memory": "Store, change and delete memories, see what became of them, and build their copies anew.",
+    "memory": "Store, change and delete memories, keep their copies true, back the record up.",
     "eval": "Measure recall on judged queries, and compare two runs.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
     "settings": "List every setting, which of them are set, and names that nothing reads.",
@@ -55,8 +56,15 @@ COMMANDS = {
 # `import` is a word of Python's, and `eval` a function.
 _MODULES = {"import": "import_memories", "eval": "evaluate"}
 _WRONG_USE = (
-    SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage, GraphQueryError,
-)  # fmt: skip
+    SettingsError,
+    EngineError,
+    ProfileError,
+    ImportFileError,
+    BackupError,
+    EvaluationError,
+    InvalidMessage,
+    GraphQueryError,
+)
 
 
 class LazyGroup(typer.core.TyperGroup):

@@ -1,4 +1,4 @@
-"""`orion-recall memory reembed`: the index of another model, built beside the live one."""
+"""`orion-recall memory reembed`: the index by another model."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import asyncio
 import contextlib
 from dataclasses import asdict
 
-from pydantic import SecretStr
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from orion_recall.cli.addresses import DataFolder, dsn_of, find, open_postgres
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
-from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.engines.postgres import PostgresServer
+from orion_recall.cli.output import JsonFlag, console, print_json, visible
+from orion_recall.cli.record import progress, with_record
 from orion_recall.memory.record import Record
 from orion_recall.memory.reembed import Reembedded, reembed, reembed_on_server
 from orion_recall.models.chosen import open_embedder
@@ -49,16 +46,9 @@ def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None
 
 
 async def _reembed(settings: Settings) -> Reembedded:
-    shown = notes()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     async with contextlib.AsyncExitStack() as stack:
-        settings = await _with_record(settings, stack)
-        bars = stack.enter_context(Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal))
-        embedding = bars.add_task("embedding", total=None)
-
-        def advanced(position: int, head: int) -> None:
-            bars.update(embedding, completed=position, total=head)
-
+        settings = await with_record(settings, stack)
+        advanced = stack.enter_context(progress("embedding"))
         record = Record(await stack.enter_async_context(open_postgres(settings)))
         embedder, sparse = await stack.enter_async_context(open_embedder(settings)), SparseEncoder()
         if settings.qdrant_url is None:
@@ -67,11 +57,3 @@ async def _reembed(settings: Settings) -> Reembedded:
         assert isinstance(index, QdrantIndex)
         stack.push_async_callback(index.close)
         return await reembed_on_server(record, index, dsn_of(settings), advanced=advanced)
-
-
-async def _with_record(settings: Settings, stack: contextlib.AsyncExitStack) -> Settings:
-    """The settings with a record: that of a folder which `up` has filled and left is started for the while."""
-    if settings.dsn is not None or not (settings.data_dir / PostgresServer.name).is_dir():
-        return settings
-    engines = await stack.enter_async_context(EmbeddedEngines.start(settings.data_dir, valkey=False))
-    return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from orion_recall.memory import merges_sql as sql
+from orion_recall.memory import record_sql
 from orion_recall.postgres import Connection
-from orion_recall.values import Memory, MergedName, Statement
+from orion_recall.postgres import Record as Row
+from orion_recall.values import Change, Memory, MergedName, Statement
 
 NameKind = Literal["entity", "relation"]
 
@@ -121,3 +123,19 @@ def _names(memory: Memory) -> Iterable[NameKey]:
         yield NameKey(memory.tenant, "entity", name.casefold())
     for one in memory.statements:
         yield NameKey(memory.tenant, "relation", one.relation.casefold())
+
+
+async def as_changes(connection: Connection, rows: Sequence[Row]) -> list[Change]:
+    """The steps that rows of `CHANGES` or `CHANGES_OF` tell, under the names that are in force now."""
+    memories = [record_sql.to_memory(row) for row in rows]
+    aliases = await read_aliases(connection, memories)
+    return [
+        Change(
+            position=row["position"],
+            memory=aliases.applied(memory),
+            previous=record_sql.to_neighbour(row, "previous"),
+            following=record_sql.to_neighbour(row, "following"),
+            merged=aliases.merged_in(memory),
+        )
+        for row, memory in zip(rows, memories, strict=True)
+    ]

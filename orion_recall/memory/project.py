@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Collection
 
-from orion_recall.errors import AnotherRecordsCopy, ModelError, RecordError, SourceError
+from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, RecordError, SourceError
 from orion_recall.memory.record import Record
 from orion_recall.memory.turns import Turn
-from orion_recall.sources.source import MarkedCopy, Projection
+from orion_recall.sources.source import MarkedCopy, Projection, SwappedCopy
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -42,7 +42,24 @@ class Projector:
         self._mark: str | None = None
         self._signed_at: float | None = None
         self._reported: int | None = None
+        self._looked_beside = False
         self.error: str | None = None
+        # Held for every look; others that write to the copy hold it for theirs.
+        self.writing = asyncio.Lock()
+
+    @property
+    def projection(self) -> Projection:
+        """The copy."""
+        return self._projection
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether this process writes to the copy: of a shared one only who has the turn."""
+        return self._turn is None or self._turn.was_mine
+
+    async def may_write(self) -> bool:
+        """Whether this process may write to the copy now; ask under `writing`."""
+        return self._turn is None or await self._turn.is_mine()
 
     @property
     def kind(self) -> str:
@@ -64,7 +81,8 @@ class Projector:
         try:
             while True:
                 try:
-                    next_look_s = await self._look()
+                    async with self.writing:
+                        next_look_s = await self._look()
                     self.error, pause_s = None, _FIRST_PAUSE_S
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
@@ -90,6 +108,7 @@ class Projector:
         """Catch up, when it is this process's turn; the seconds to the next look."""
         if self._turn is None:
             await self.catch_up()
+            await self._look_beside()
             return _LOOK_EVERY_S
         await self._expect()
         is_mine = await self._turn.is_mine()
@@ -100,6 +119,40 @@ class Projector:
             return _ASK_FOR_TURN_EVERY_S
         await self.catch_up()
         return _LOOK_EVERY_S
+
+    async def _look_beside(self) -> None:
+        """At the start: a copy may have been built anew, and nobody was there to take it."""
+        if self._looked_beside:
+            return
+        self._looked_beside = True
+        try:
+            await self.take_beside()
+        except (SourceError, EngineError) as error:
+            log.warning("the %s that stands beside cannot be taken: %s", self.kind, error)
+
+    async def take_beside(self) -> bool:
+        """Whether a complete copy stood beside and has taken the place; hold `writing`.
+
+        First it is brought to where the other one is: what was told to be there, or gone, stays so.
+        """
+        projection = self._projection
+        if not isinstance(projection, SwappedCopy) or (built := projection.beside()) is None:
+            return False
+        if self._mark is not None and isinstance(built, MarkedCopy):
+            built.expect(self._mark)
+        await built.open()
+        try:
+            while built.position < projection.position:
+                changes = await self._record.changes(built.position, _AT_ONCE)
+                if not changes:
+                    raise SourceError("the record does not tell what it lacks")
+                await built.apply([one for one in changes if one.position <= projection.position])
+            await projection.take(built)
+        except BaseException:
+            await built.close()
+            raise
+        log.info("the %s that was built anew is in use, at position %d", self.kind, projection.position)
+        return True
 
     async def _expect(self) -> None:
         """Tell the copy whose it must be; read once, and again after a failure."""
@@ -130,6 +183,17 @@ class Projector:
         if self._turn is not None:
             await self._turn.end()
 
+    async def ready(self) -> None:
+        """Opens the copy for this process's own hands, as a look would, and applies nothing; hold `writing`.
+
+        SourceError when another worker has the turn, AnotherRecordsCopy when it is not this record's.
+        """
+        await self._expect()
+        if not await self.may_write():
+            raise SourceError(f"a worker writes to the {self.kind} {self.copy}")
+        await self._projection.open()
+        await self._refuse_or_adopt()
+
     async def catch_up(self) -> int:
         """Apply everything in the outbox after the copy's position; the new position."""
         projection = self._projection
@@ -148,13 +212,13 @@ class Projector:
             if not changes or (self._turn is not None and not await self._turn.is_mine()):
                 break
             await projection.apply(changes)
-            await self._report()
+            await self.report()
             moved = True
         else:  # not where the turn was lost: another may have moved the position on
             # What a process applied that died before it could say so, and what was put back, is told at once.
             is_untold = self._reported != projection.position and (projection.position or self._reported)
             if not moved and (is_untold or self._sign_is_due):
-                await self._report()
+                await self.report()
         if not moved and self.error is not None:
             log.info("the %s goes on at position %d", projection.kind, projection.position)
         return projection.position
@@ -163,7 +227,8 @@ class Projector:
     def _sign_is_due(self) -> bool:
         return self._signed_at is None or time.monotonic() - self._signed_at > _SIGN_EVERY_S
 
-    async def _report(self) -> None:
+    async def report(self) -> None:
+        """Tell the record how far the copy has come."""
         position = self._projection.position
         await self._record.report(self.copy, self._projection.kind, position)
         self._reported, self._signed_at = position, time.monotonic()

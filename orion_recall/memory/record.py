@@ -8,7 +8,7 @@ from typing import Literal
 
 from orion_recall.errors import RecordError
 from orion_recall.memory import record_sql as sql
-from orion_recall.memory.aliases import read_aliases
+from orion_recall.memory.aliases import as_changes
 from orion_recall.memory.extraction_queue import queue_new
 from orion_recall.memory.journey import supersede
 from orion_recall.postgres import (
@@ -114,18 +114,7 @@ class Record:
         """
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
-            memories = [sql.to_memory(row) for row in rows]
-            aliases = await read_aliases(connection, memories)
-        return [
-            Change(
-                position=row["position"],
-                memory=aliases.applied(memory),
-                previous=sql.to_neighbour(row, "previous"),
-                following=sql.to_neighbour(row, "following"),
-                merged=aliases.merged_in(memory),
-            )
-            for row, memory in zip(rows, memories, strict=True)
-        ]
+            return await as_changes(connection, rows)
 
     async def head(self) -> int:
         """The last position of the outbox; 0 when nothing was ever stored."""
@@ -135,7 +124,8 @@ class Record:
     async def mark(self) -> str:
         """What tells this record from every other: when it was made, UTC. Its copies keep it with what they hold.
 
-        A database that was copied or restored has the mark of the one it was made from.
+        A database that Postgres itself copied has the mark of the one it was made from; one that `memory.backup`
+        restored has its own.
         """
         async with borrow(self._pool, "reading the record's mark") as connection:
             return _mark_in(await connection.fetchval(sql.MARK))

@@ -73,12 +73,7 @@ FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
 JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
 """
 
-CHANGES: LiteralString = """
-SELECT o.position, m.*,
-    previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
-    following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
-FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
-JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
+_BESIDE: LiteralString = """
 LEFT JOIN LATERAL (
     SELECT n.id, n.text, n.speaker FROM memories n
     WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
@@ -91,12 +86,32 @@ LEFT JOIN LATERAL (
       AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(m.ts, '-infinity'), m.seq)
     ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
 ) AS following ON true
-ORDER BY o.position
 """
+_NAMED: LiteralString = """
+    previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
+    following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
+"""
+
+CHANGES: LiteralString = f"""
+SELECT o.position, m.*, {_NAMED}
+FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
+JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
+{_BESIDE}
+ORDER BY o.position
+"""  # noqa: S608 (nothing but the texts above)
+
+# Given memories as they are now, as if they stood in the outbox at one position.
+CHANGES_OF: LiteralString = f"""
+SELECT $3::bigint AS position, m.*, {_NAMED}
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
+{_BESIDE}
+ORDER BY m.seq
+"""  # noqa: S608 (nothing but the texts above)
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
-# When the record was made, to the microsecond: it goes along with a backup, and no other record has the same.
+# When the record was made, to the microsecond: no other record has the same, but for copies of the whole database.
 MARK: LiteralString = """
 SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 FROM orion_migrations WHERE name = 'memory/0001_memories.sql'

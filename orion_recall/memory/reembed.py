@@ -1,13 +1,14 @@
-"""The index built anew by another model, beside the one that answers.
+"""Index and graph built anew, beside those that answer: by another model, or as they should be.
 
 The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
-touched. A run that was stopped goes on where it was. Complete, it takes the index's place at once when no worker
-has the folder, else when a worker configured with its model opens the folder. On a server it is a collection of its
-own, which workers are given together with the model.
+touched. A run that was stopped goes on where it was. Complete, it takes the live one's place at once when no worker
+has the folder, else when the worker takes it over: asked to, or at its next start with that model. On a server it
+is a collection of its own, which workers are given together with the model.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,10 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.edge_card import CARD, misfit_of, read_card
-from orion_recall.sources.edge_places import build_place, live_place, mark_complete, swap
+from orion_recall.sources.edge_places import begin, build_place, free_place, live_place, mark_complete, swap
 from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.qdrant import QdrantIndex
+from orion_recall.sources.rdf import RdfGraph
 from orion_recall.sources.record_mark import refuse_another
 from orion_recall.sources.source import Projection
 
@@ -53,9 +55,12 @@ async def reembed(
     embedder: Embedder,
     sparse: SparseEncoder,
     *,
+    again: bool = False,
     advanced: Callable[[int, int], None] = lambda position, head: None,
 ) -> Reembedded:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
+
+    With `again` also when the index is that model's already.
 
     Raises AnotherRecordsCopy (nothing is built), RecordError (Postgres is away) and ModelError (so is the model),
     after which another run goes on, and EngineError when another run is at it.
@@ -66,23 +71,44 @@ async def reembed(
     if (live / CARD).exists():
         card = read_card(live, folder)
         refuse_another(f"the index in {folder}", card.record or None, mark, advice=_ADVICE)
-        if misfit_of(folder, card, mine) is None:
+        if not again and misfit_of(folder, card, mine) is None:
             return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
     place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256)
-    build = EdgeIndex(place, embedder, sparse)
+    position = await _built(record, EdgeIndex(place, embedder, sparse), mark, advanced)
+    mark_complete(place)
+    state = "swapped" if _swapped(folder, place) else "waiting"
+    return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
+
+
+async def rebuild_graph(
+    record: Record,
+    folder: Path,
+    *,
+    advanced: Callable[[int, int], None] = lambda position, head: None,
+) -> tuple[Literal["swapped", "waiting"], int]:
+    """Builds the graph of `folder` anew: what became of it, and how far it has come. As `reembed`."""
+    place = free_place(folder, RdfGraph.kind)
+    position = await _built(record, RdfGraph(place), await record.mark(), advanced)
+    mark_complete(place)
+    return ("swapped" if _swapped(folder, place) else "waiting"), position
+
+
+async def _built(
+    record: Record, build: EdgeIndex | RdfGraph, mark: str, advanced: Callable[[int, int], None]
+) -> int:
+    """Fills what is being built up to the head of the outbox, and closes it; the position it has come to."""
     build.expect(mark)
+    await asyncio.to_thread(begin, build.folder)
     try:
         await build.open()
         if build.position == 0:
             await build.adopt(None)
         await _catch_up(record, build, advanced)
-        await build.optimise()
-        position = build.position
+        if isinstance(build, EdgeIndex):
+            await build.optimise()
+        return build.position
     finally:
         await build.close()
-    mark_complete(place)
-    state = "swapped" if _swapped(folder, place) else "waiting"
-    return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
 
 
 async def reembed_on_server(

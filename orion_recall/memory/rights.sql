@@ -1,7 +1,7 @@
 -- All that a worker does with the record. Of a memory it changes what becomes of it, and never whose it is; the
 -- outbox is only added to.
 REVOKE ALL ON memories, memory_history, memory_requests, outbox, projections, memory_access, recall_feedback,
-    collapse_mirror, entity_merges FROM orion_worker;
+    copy_requests, collapse_mirror, entity_merges FROM orion_worker;
 GRANT SELECT, INSERT ON memories, memory_history, memory_requests, outbox, recall_feedback TO orion_worker;
 GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
     occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
@@ -11,9 +11,11 @@ GRANT UPDATE (before) ON memory_history TO orion_worker;
 GRANT SELECT, INSERT, UPDATE ON projections, memory_access TO orion_worker;
 -- A copy that is gone is forgotten: what a live one says of itself comes again with its next sign of life.
 GRANT DELETE ON projections TO orion_worker;
+-- What is asked of the copies, and its answers: who asks takes them away.
+GRANT SELECT, INSERT, UPDATE, DELETE ON copy_requests TO orion_worker;
 GRANT SELECT ON collapse_mirror TO orion_worker;
-GRANT USAGE ON SEQUENCE memories_seq_seq, outbox_position_seq, memory_history_id_seq, recall_feedback_id_seq
-    TO orion_worker;
+GRANT USAGE ON SEQUENCE memories_seq_seq, outbox_position_seq, memory_history_id_seq, recall_feedback_id_seq,
+    copy_requests_id_seq TO orion_worker;
 REVOKE ALL ON memory_extractions FROM orion_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_extractions TO orion_worker;
 GRANT USAGE ON SEQUENCE memory_extractions_ticket_seq TO orion_worker;

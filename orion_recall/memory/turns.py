@@ -36,6 +36,11 @@ class Turn:
         self._connection: Connection | None = None
         self._is_mine = False
 
+    @property
+    def was_mine(self) -> bool:
+        """Whether this process had the turn when it was last asked."""
+        return self._is_mine
+
     async def is_mine(self) -> bool:
         """Whether this process may write now; takes the turn when nobody has it. RecordError without Postgres."""
         try:

@@ -236,6 +236,38 @@ class EdgeIndex:
         await self._writer.run(lambda: self._write(step, self.position))
         self._speakers.clear()
 
+    def beside(self) -> EdgeIndex | None:
+        """The index by the same model that stands complete beside this one, not opened."""
+        if (mine := card_if_known(self.embedder)) is None or self._card is None:
+            return None
+        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256)
+        return EdgeIndex(place, self.embedder, self.sparse) if is_complete(place) else None
+
+    async def take(self, built: EdgeIndex) -> None:
+        """The index that was built beside takes this one's place; searches that run end with the old one."""
+        if self._optimising is not None:
+            await asyncio.gather(self._optimising, return_exceptions=True)
+        before, readers, place_lock = self._open_shard(), self._readers, self._place_lock
+        place = built.folder
+        self._shard, self._card, self._place, self._place_lock = built.give_up()
+        self._readers = EngineThreads("the index", 2, name="index-read")
+        self._speakers.clear()
+        await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
+        await asyncio.to_thread(readers.shutdown)
+        with contextlib.suppress(SourceError):
+            await self._writer.run(before.close)
+        await self._writer.run(lambda: swap(self.folder, place))
+        if place_lock is not None:
+            place_lock.release()
+
+    def give_up(self) -> tuple[qe.EdgeShard, IndexCard | None, Path, FolderLock | None]:
+        """The open shard with its card, place and lock, for another to keep; this index is closed then."""
+        shard, lock = self._open_shard(), self._lock
+        self._shard = self._lock = None
+        self._readers.shutdown()
+        self._writer.shutdown()
+        return shard, self._card, self.folder, lock
+
     async def optimise(self) -> None:
         """Build the search structures for what was written. Searches are right before it, only slower."""
         self._since_optimised = 0

@@ -1,10 +1,11 @@
-"""Where in its folder the embedded index lives, and how one that another model built takes its place.
+"""Where in its folder an embedded copy lives, and how one that was built beside it takes its place.
 
     index/index.json, index/shard/          the index, as long as nothing else is said
-    index/builds/NAME/index.json, shard/    one being built by another model, or complete (then: `complete`)
+    index/builds/NAME/index.json, shard/    one being built beside it, or complete (then: `complete`)
     index/current                           the NAME of the build that is the index now
 
-The swap is the writing of `current`, one rename: before it the old index is whole and live, after it the new one.
+So it is with the graph, whose files are in `store`. The swap is the writing of `current`, one rename: before it the
+old copy is whole and live, after it the new one.
 Only who holds the folder's lock does it.
 """
 
@@ -15,13 +16,14 @@ import os
 import shutil
 from pathlib import Path
 
+from orion_recall.engines.lock import LOCK_NAME, FolderLock
 from orion_recall.errors import SourceError
 
-_CURRENT, _BUILDS, _COMPLETE = "current", "builds", "complete"
+_CURRENT, _BUILDS, _BEGUN, _COMPLETE = "current", "builds", "begun", "complete"
 
 
 def live_place(folder: Path) -> Path:
-    """Where the index is: the folder itself, or the build that took its place. SourceError when that is gone."""
+    """Where the copy is: the folder itself, or the build that took its place. SourceError when that is gone."""
     try:
         name = (folder / _CURRENT).read_text("utf-8").strip()
     except FileNotFoundError:
@@ -36,22 +38,43 @@ def live_place(folder: Path) -> Path:
 
 def build_place(folder: Path, model: str, dimension: int, weights_sha256: str) -> Path:
     """Where an index by that model is built: the same place every time, so that a run that was stopped goes on."""
-    named = hashlib.sha256(f"{model}\n{dimension}\n{weights_sha256}".encode()).hexdigest()[:16]
-    return folder / _BUILDS / named
+    return free_place(folder, hashlib.sha256(f"{model}\n{dimension}\n{weights_sha256}".encode()).hexdigest()[:16])
+
+
+def free_place(folder: Path, name: str) -> Path:
+    """Where a copy of that name is built: of two places the one that is not the live one, the same until a swap."""
+    first, second = folder / _BUILDS / name, folder / _BUILDS / f"{name}-again"
+    return second if live_place(folder) == first else first
+
+
+def begin(place: Path) -> None:
+    """Makes the place ready to be built in: what a run has left there that was stopped stays, all else goes.
+
+    That could be what was live before and was not deleted in time. EngineError when another is building there.
+    """
+    with FolderLock.acquire(place, what="what is being built in", hint="or wait until it is done"):
+        if (place / _BEGUN).exists():
+            return
+        for path in place.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != LOCK_NAME:
+                path.unlink()
+        (place / _BEGUN).touch()
 
 
 def is_complete(place: Path) -> bool:
-    """Whether a build may take the index's place."""
+    """Whether a build may take the live one's place."""
     return (place / _COMPLETE).exists()
 
 
 def mark_complete(place: Path) -> None:
-    """From now on the build may take the index's place. It must be closed: everything of it is on disk."""
+    """From now on the build may take the live one's place. It must be closed: everything of it is on disk."""
     (place / _COMPLETE).touch()
 
 
 def swap(folder: Path, place: Path) -> None:
-    """The build is the index from now on; what was before is deleted. Hold the locks of both folders."""
+    """The build is the live copy from now on; what was before is deleted. Hold the locks of both folders."""
     before = live_place(folder)
     temporary = folder / f"{_CURRENT}.new"
     with temporary.open("w", encoding="utf-8") as file:
@@ -59,14 +82,16 @@ def swap(folder: Path, place: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(folder / _CURRENT)
-    (place / _COMPLETE).unlink(missing_ok=True)
+    for name in (_BEGUN, _COMPLETE):
+        (place / name).unlink(missing_ok=True)
     if before not in (folder, place):
         shutil.rmtree(before, ignore_errors=True)
     tidy(folder, place)
 
 
 def tidy(folder: Path, place: Path) -> None:
-    """Deletes what a swap that was cut short has left of the first index."""
+    """Deletes what a swap that was cut short has left of the first copy."""
     if place != folder:
         (folder / "index.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "shard", ignore_errors=True)
+        for name in ("shard", "store"):
+            shutil.rmtree(folder / name, ignore_errors=True)

@@ -23,6 +23,7 @@ from orion_recall.graph.questions import Row
 from orion_recall.graph.rows import rows_of
 from orion_recall.graph.updates import CARD_QUERY, position_in
 from orion_recall.settings import Settings
+from orion_recall.sources.edge_places import live_place
 from orion_recall.sources.engine_threads import translated
 from orion_recall.sources.sparql_client import Form, SparqlClient, SparqlServer
 
@@ -90,14 +91,15 @@ async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGen
 
 
 def _opened(folder: Path) -> pyoxigraph.Store:
-    if not (folder / "store" / "CURRENT").is_file():
+    place = live_place(folder)
+    if not (place / "store" / "CURRENT").is_file():
         raise SourceError(
             f"there is no graph in {folder}: start `orion-recall up`, name its data folder with --data, or set "
             "ORION_SPARQL_URL"
         )
     for wait_s in (*_WAITS_S, None):
         try:
-            return pyoxigraph.Store.read_only(str(folder / "store"))
+            return pyoxigraph.Store.read_only(str(place / "store"))
         except (OSError, RuntimeError, ValueError) as error:
             # The writer may have put a file away between the moment it was listed and that it was opened.
             if wait_s is None:

@@ -211,11 +211,20 @@ class QdrantIndex:
 
         Only one of those who share the collection may do this at a time: see `memory.turns`.
         """
+        await self._apply(changes, keep_vectors=True)
+
+    async def apply_anew(self, changes: Sequence[Change]) -> None:
+        """As `apply`; what has not changed is embedded again as well."""
+        await self._apply(changes, keep_vectors=False)
+
+    async def _apply(self, changes: Sequence[Change], *, keep_vectors: bool) -> None:
         if not changes:
             return
         await self.check()
         before = self._card
         held = await self._held_of(keys_of(changes))
+        if not keep_vectors:
+            held = {key: one._replace(dense=None) for key, one in held.items()}
         await self._carry_out(await index_step(changes, held, self.embedder, self.sparse))
         # First the data, then the claim that it is there: a crash between the two writes it again.
         if (now := await self._read_card()) != before:

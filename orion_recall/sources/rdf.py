@@ -6,6 +6,7 @@ runs up in the graph. Their bounded neighbourhood gives memories, with the state
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from orion_recall.graph.rows import each_row, rows_of
 from orion_recall.graph.said import Projecting, answered
 from orion_recall.graph.updates import CARD_QUERY, marks_in, position_in, updates
 from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, tenant_graph
+from orion_recall.sources.edge_places import free_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.engine_threads import EngineThreads
 from orion_recall.sources.graph_memories import (
     held_query,
@@ -90,6 +92,25 @@ class RdfGraph:
             self._lock.release()
             self._lock = None
 
+    def beside(self) -> RdfGraph | None:
+        """The graph that stands complete beside this one, not opened."""
+        place = free_place(self.folder, self.kind)
+        return RdfGraph(place) if is_complete(place) else None
+
+    async def take(self, built: RdfGraph) -> None:
+        """The graph that was built beside takes this one's place; queries that run end with the old one."""
+        self._open()
+        threads, place, lock = self._threads, built.folder, built._lock
+        self._store, self._position, self._record = built._store, built._position, built._record
+        built._store = built._lock = None
+        self._kept.forget()
+        self._threads = EngineThreads("the graph", 2, name="graph")
+        await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
+        await asyncio.to_thread(threads.shutdown)
+        await self._threads.run(lambda: swap(self.folder, place))
+        if lock is not None:
+            lock.release()
+
     @property
     def position(self) -> int:
         """How far this copy has come in the outbox."""
@@ -152,8 +173,10 @@ class RdfGraph:
 
     def _load(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        place = live_place(self.folder)
+        tidy(self.folder, place)
         try:
-            store = pyoxigraph.Store(str(self.folder / "store"))
+            store = pyoxigraph.Store(str(place / "store"))
         except (OSError, RuntimeError, ValueError) as error:
             raise SourceError(
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"

@@ -23,6 +23,7 @@ class Source(Protocol):
     async def search(self, request: SearchRequest) -> Sequence[Hit]: ...
 
 
+@runtime_checkable
 class MemoryReader(Protocol):
     """Reads whole memories by key, in one batch. Keys that are not there are left out."""
 
@@ -83,6 +84,28 @@ class Projection(Protocol):
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Take memories out that the record knows nothing of; the position stays."""
+        ...
+
+
+@runtime_checkable
+class RewrittenCopy(Protocol):
+    """A copy that can be told to keep nothing of what it holds of a memory when that is written again."""
+
+    async def apply_anew(self, changes: Sequence[Change]) -> None:
+        """As `apply`, with everything computed anew."""
+        ...
+
+
+@runtime_checkable
+class SwappedCopy(Protocol):
+    """A copy in a folder, whose place one that was built beside it can take while searches go on."""
+
+    def beside(self) -> Projection | None:
+        """The copy that stands complete beside this one, not opened; None when there is none."""
+        ...
+
+    async def take(self, built: Projection) -> None:
+        """The open copy that `beside` gave takes this one's place, files and all. This one must be open, too."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""An index by another model beside the live one: when it takes its place, and when it does not."""
+"""An index built beside the live one: when it takes its place, and when it does not."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ import pytest
 from source_samples import TENANT, HashingEmbedder, changes, memory, names, request
 
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import ModelError, SourceError
+from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.edge import EdgeIndex
-from orion_recall.sources.edge_places import build_place, is_complete, live_place, mark_complete, swap
+from orion_recall.sources.edge_places import (
+    begin,
+    build_place,
+    free_place,
+    is_complete,
+    live_place,
+    mark_complete,
+    swap,
+)
 from orion_recall.sources.index import LexicalSource, VectorSource
 from orion_recall.values import Scope
 
@@ -196,3 +204,42 @@ async def test_an_index_that_was_never_made_is_made_when_the_model_comes(folder:
         assert await found(index, embedder) == ["crane"]
     async with opened(folder / "index", OLD, sparse) as index:
         assert (index.position, await found(index, OLD)) == (1, ["crane"])
+
+
+async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(live: Path, sparse: SparseEncoder):
+    async with opened(live, OLD, sparse) as index:
+        assert index.beside() is None
+        place = await build(live, OLD, sparse)
+        beside = index.beside()
+        assert beside is not None
+        await beside.open()
+        await index.take(beside)
+        assert (index.position, await found(index, OLD)) == (7, ["boat"])
+        assert (live_place(live), index.beside()) == (place, None)
+        assert not (live / "shard").exists()
+        await index.apply(changes(CRANE, start=8))
+        again = await build(live, OLD, sparse)
+        assert again != place
+        beside = index.beside()
+        assert beside is not None
+        await beside.open()
+        await index.take(beside)
+        assert await found(index, OLD) == ["boat"]
+        assert not place.exists()
+    async with opened(live, OLD, sparse) as index:
+        assert await found(index, OLD) == ["boat"]
+    assert free_place(live, place.name) == place
+
+
+def test_what_a_stopped_run_has_left_stays_and_an_old_copy_goes(folder: Path):
+    place = free_place(folder, "graph")
+    (place / "store").mkdir(parents=True)
+    (place / "index.json").write_text("of a copy that was live once")
+    begin(place)
+    assert not (place / "store").exists()
+    assert not (place / "index.json").exists()
+    (place / "index.json").write_text("half done")
+    begin(place)
+    assert (place / "index.json").read_text() == "half done"
+    with FolderLock.acquire(place, what="the index", hint=""), pytest.raises(EngineError, match="already open"):
+        begin(place)

@@ -1,0 +1,39 @@
+"""What the commands that work on the record share: the record, started where need be, and a bar of progress."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+
+from pydantic import SecretStr
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from orion_recall.cli.output import notes
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.engines.postgres import PostgresServer
+from orion_recall.settings import Settings
+
+
+async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, new: bool = False) -> Settings:
+    """The settings with a record: that of a folder which `up` has filled and left is started for the while.
+
+    With `new` also that of a folder which is still empty.
+    """
+    if settings.dsn is not None or not (new or (settings.data_dir / PostgresServer.name).is_dir()):
+        return settings
+    engines = await stack.enter_async_context(EmbeddedEngines.start(settings.data_dir, valkey=False))
+    return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Generator[Callable[[int, int], None]]:
+    """A bar on standard error, where that is a terminal; it is told how much is done, and of how much."""
+    shown = notes()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
+        bar = bars.add_task(what, total=None)
+
+        def told(done: int, total: int) -> None:
+            bars.update(bar, completed=done, total=total or None)
+
+        yield told

@@ -1,0 +1,35 @@
+"""Which tables of the schema are the record's own, and go into a backup. A test holds this against the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import LiteralString
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table that is backed up, in the order of its key; `serial` is the column that a sequence numbers."""
+
+    name: LiteralString
+    order: LiteralString
+    serial: LiteralString | None = None
+
+
+KEPT: tuple[Table, ...] = (
+    Table(name="memories", order="seq", serial="seq"),
+    Table(name="memory_history", order="id", serial="id"),
+    Table(name="memory_requests", order="tenant, idempotency_key"),
+    Table(name="memory_access", order="tenant, id"),
+    Table(name="recall_feedback", order="id", serial="id"),
+    Table(name="memory_extractions", order="tenant, memory_id", serial="ticket"),
+    Table(name="entity_merges", order="id", serial="id"),
+    Table(name="outbox", order="position", serial="position"),
+)
+DECISIONS: tuple[Table, ...] = (Table(name="recall_decisions", order="created_at, id"),)
+
+LEFT_OUT: Mapping[str, str] = {
+    "orion_migrations": "the schema is made by the one who restores; the manifest says which it was",
+    "projections": "copies say themselves how far they have come",
+    "copy_requests": "nobody waits for the answers any more",
+}

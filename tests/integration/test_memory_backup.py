@@ -1,0 +1,302 @@
+"""The record into files and back, and memories as lines for an import."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import zipfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from orion_recall.cli.main import run
+from orion_recall.contracts import MemoryV1
+from orion_recall.errors import BackupError, RecordError
+from orion_recall.memory import tables
+from orion_recall.memory.backup import back_up, restore
+from orion_recall.memory.compose import compose
+from orion_recall.memory.import_file import read_batches
+from orion_recall.memory.import_mapping import ImportMapping
+from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.record import Record
+from orion_recall.postgres import Pool, borrow, migrate, open_pool, shipped_migrations
+
+TENANT = "acme"
+HOSTILE = 'a "quoted" \\backslash\\ \\N \\. line\nbreak\ttab\r\u2028 {brace} £ \U0001f30a'
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="backup", max_size=4)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def record(pool: Pool) -> Record:
+    """Memories that were changed, replaced and deleted, with accesses, feedback and an answered request."""
+    record, journey = Record(pool), Journey(pool)
+    await record.store([memory(f"m{number}", f"Ana oiled crane {number}.") for number in range(6)])
+    await record.store([memory("hostile", HOSTILE, title=HOSTILE[:40], metadata={"deep": [1, {"x": HOSTILE}]})])
+    await journey.update(TENANT, [Patch(id="m1", changes={"text": "Bo painted the boat."})], actor="bo")
+    await journey.delete(TENANT, ["m2"], why="asked")
+    await record.store([memory("m9", "Ana oiled all cranes.", supersedes=["m3"])])
+    await record.touch(TENANT, ["m0", "m0", "m1"])
+    async with borrow(pool) as connection:
+        await connection.execute("INSERT INTO recall_feedback (tenant, used) VALUES ('acme', ARRAY['m0'])")
+        await connection.execute("INSERT INTO memory_requests VALUES ('acme', 'key', 'hash', '{\"stored\": 1}')")
+        await connection.execute(
+            "INSERT INTO recall_decisions (id, corr_id, profile, query, latency_ms, created_at, outcome) "
+            "VALUES ($1, 'c', 'p', 'q', 1, now(), 'ok')",
+            uuid4(),
+        )
+    return record
+
+
+def memory(name: str, text: str, **fields: Any) -> Any:
+    return compose(MemoryV1.model_validate({"id": name, "text": text, "session_id": "s", **fields}), TENANT)
+
+
+async def contents(pool: Pool, names: Any = tables.KEPT) -> dict[str, list[str]]:
+    async with borrow(pool) as connection:
+        return {
+            table.name: [
+                json.dumps(row[0], sort_keys=True)
+                for row in await connection.fetch(f"SELECT to_jsonb(t) FROM {table.name} t ORDER BY {table.order}")
+            ]
+            for table in names
+        }
+
+
+async def test_no_table_is_forgotten(pool: Pool) -> None:
+    async with borrow(pool) as connection:
+        rows = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        serial = await connection.fetch(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND column_default LIKE 'nextval(%'"
+        )
+    kept = {table.name for table in (*tables.KEPT, *tables.DECISIONS)}
+    assert {row["tablename"] for row in rows} == kept | set(tables.LEFT_OUT), "say in memory/tables.py what it is"
+    numbered = {(row["table_name"], row["column_name"]) for row in serial if row["table_name"] in kept}
+    assert numbered == {(table.name, table.serial) for table in tables.KEPT if table.serial}
+
+
+@pytest.mark.parametrize("name", ["backup", "backup.zip"])
+async def test_what_was_backed_up_comes_back_as_it_was(
+    record: Record, pool: Pool, database: str, empty_database: str, tmp_path: Path, name: str
+) -> None:
+    target, told = tmp_path / name, list[tuple[int, int]]()
+    before = await contents(pool, (*tables.KEPT, *tables.DECISIONS))
+    made = await back_up(database, target, with_decisions=True, told=lambda done, total: told.append((done, total)))
+    assert target.exists()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert {table.name: table.rows for table in made.tables} == {key: len(rows) for key, rows in before.items()}
+    assert told[-1][0] == told[-1][1] == sum(map(len, before.values()))
+    assert (made.position, made.record) == (await record.head(), await record.mark())
+
+    assert await restore(empty_database, target) == made
+    other = await open_pool(empty_database, name="restored", max_size=2)
+    try:
+        assert await contents(other, (*tables.KEPT, *tables.DECISIONS)) == before
+        restored = Record(other)
+        assert await restored.mark() != await record.mark(), "it is a record of its own"
+        head = await restored.head()
+        stored = await restored.store([memory("after", "Bo came back.")])
+        assert (stored.position or 0) > head, "numbers go on where they were"
+        assert (await restored.store([memory("m2", "Ana oiled crane 2.")])).verdicts[0].status == "conflict"
+        assert [step.op for step in await Journey(other).history(TENANT, "m1")] == ["add", "update"]
+    finally:
+        await other.close()
+    with pytest.raises(BackupError, match=r"not empty \(memories has rows\)"):
+        await restore(empty_database, target)
+
+
+async def test_a_backup_is_of_one_moment(record: Record, pool: Pool, database: str, tmp_path: Path) -> None:
+    before = await contents(pool)
+    storing: list[asyncio.Task[Any]] = []
+
+    def meddle(done: int, total: int) -> None:
+        if not storing:
+            storing.append(asyncio.ensure_future(record.store([memory("late", "Too late.")])))
+
+    made = await back_up(database, tmp_path / "b", told=meddle)
+    await asyncio.gather(*storing)
+    assert {table.name: table.rows for table in made.tables} == {name: len(rows) for name, rows in before.items()}
+    assert len((await contents(pool))["memories"]) == len(before["memories"]) + 1
+
+
+async def test_damaged_files_are_refused_before_anything_is_written(
+    record: Record, database: str, empty_database: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "b"
+    await back_up(database, source)
+    file = source / "outbox.copy"
+    file.write_bytes(file.read_bytes().replace(b"m1", b"m7", 1))
+    with pytest.raises(BackupError, match=r"outbox.copy is not as it was written"):
+        await restore(empty_database, source)
+    (source / "memory_access.copy").unlink()
+    with pytest.raises(BackupError, match=r"memory_access.copy"):
+        await restore(empty_database, source)
+    pool = await open_pool(empty_database, name="test", max_size=1)
+    with pytest.raises(RecordError):
+        await Record(pool).head()  # not even a schema
+    await pool.close()
+    for name, text in (("none", None), ("bad.zip", "text"), ("list", "[1]")):
+        if name == "list":
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "manifest.json").write_text(text or "")
+        elif text is not None:
+            (tmp_path / name).write_text(text)
+        with pytest.raises(BackupError, match=name):
+            await restore(empty_database, tmp_path / name)
+
+
+async def test_an_older_schema_is_brought_up_and_a_later_one_refused(
+    record: Record, pool: Pool, database: str, empty_database: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "b"
+    await back_up(database, source)
+    manifest = json.loads((source / "manifest.json").read_text())
+    newest = "memory/0004_checks.sql"
+    manifest["schema"] = [one for one in manifest["schema"] if one["name"] != newest]
+    (source / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BackupError, match=r"a later version than the backup \(memory/0004_checks.sql\)"):
+        await restore(database, source)
+    await restore(empty_database, source)
+    other = await open_pool(empty_database, name="restored", max_size=2)
+    assert await contents(other) == await contents(pool)
+    async with borrow(other) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM orion_migrations") == len(shipped_migrations())
+    await other.close()
+
+    manifest["schema"].append({"name": "memory/0099_later.sql", "sha256": "0" * 64})
+    manifest["version"] = "99.0"
+    (source / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BackupError, match=r"0099_later.sql of its schema .* made by version 99.0"):
+        await restore(empty_database, source)
+    manifest["format"] = 7
+    (source / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BackupError, match="format 7"):
+        await restore(empty_database, source)
+
+
+async def test_nothing_is_written_over_and_nothing_left_behind(
+    record: Record, database: str, empty_database: str, tmp_path: Path
+) -> None:
+    (tmp_path / "there.zip").write_text("mine")
+    with pytest.raises(BackupError, match=r"there.zip is there already"):
+        await back_up(database, tmp_path / "there.zip")
+    assert (tmp_path / "there.zip").read_text() == "mine"
+    await migrate(empty_database, shipped_migrations()[:1])
+    with pytest.raises(BackupError, match="migrate"):
+        await back_up(empty_database, tmp_path / "old")
+
+    class Stop(Exception): ...
+
+    def fail(done: int, total: int) -> None:
+        raise Stop
+
+    for name in ("failed", "failed.zip"):
+        with pytest.raises(Stop):
+            await back_up(database, tmp_path / name, told=fail)
+    (tmp_path / "no").write_text("a file")
+    with pytest.raises(BackupError, match="cannot be written"):
+        await back_up(database, tmp_path / "no" / "backup")
+    (tmp_path / "no").unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["there.zip"]
+
+
+async def test_the_commands(
+    record: Record,
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    target = tmp_path / "b.zip"
+    assert await asyncio.to_thread(run, ["memory", "backup", str(target), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["tables"]["memories"], made["position"]) == (8, await record.head())
+    with zipfile.ZipFile(target) as archive:
+        assert "recall_decisions.copy" not in archive.namelist()
+    assert target.stat().st_mode & 0o077 == 0, "memories are in it"
+    assert await asyncio.to_thread(run, ["memory", "backup", str(target)]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+    monkeypatch.delenv("ORION_POSTGRES_DSN")
+    folder = Path(f"/tmp/orion-test-{uuid4().hex[:12]}")
+    try:
+        for code in (0, 2):
+            assert await asyncio.to_thread(run, ["memory", "restore", str(target), "--data", str(folder)]) == code
+            said = capsys.readouterr()
+            assert "restored: 8 memories" in said.out or "the record is not empty" in said.err
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_an_export_is_what_an_import_takes(
+    record: Record,
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    await record.store(
+        [
+            compose(
+                MemoryV1.model_validate(
+                    {
+                        "id": "dated",
+                        "text": "Mira sailed.",
+                        "kind": "plan",
+                        "occurred_at": "2026-03-01T09:30:00+01:00",
+                        "tags": ["sea"],
+                        "entities": ["Oslo"],
+                        "confidence": 0.5,
+                        "speaker": "Mira",
+                    }
+                ),
+                "other",
+            )
+        ]
+    )
+
+    async def export(*arguments: str) -> list[dict[str, Any]]:
+        file = tmp_path / "out.jsonl"
+        assert await asyncio.to_thread(run, ["memory", "export", str(file), *arguments]) == 0
+        assert not list(tmp_path.glob("*.part"))
+        return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
+
+    lines = await export()
+    assert [line["id"] for line in lines] == ["m0", "m1", "m4", "m5", "hostile", "m9", "dated"], (
+        "live ones, in order"
+    )
+    for batch in read_batches(tmp_path / "out.jsonl", ImportMapping()):
+        assert batch.problems == ()
+        again = [compose(MemoryV1.model_validate(one), "default") for one in batch.memories]
+        kept = {
+            one.id: one
+            for tenant in (TENANT, "other")
+            for one in (await record.get(tenant, [memory.id for memory in again])).values()
+        }
+        for one in again:
+            if one.id != "m9":  # which other it replaced is not told again
+                assert (one.tenant, one.content_hash) == (kept[one.id].tenant, kept[one.id].content_hash)
+    assert [line["id"] for line in await export("--tenant", "other")] == ["dated"]
+    assert [line["id"] for line in await export("--kind", "plan", "--kind", "task")] == ["dated"]
+    assert [line["id"] for line in await export("--since", "2026-03-01T00:00:00Z")] == ["dated"]
+    assert await export("--since", "2026-03-02T00:00:00Z") == []
+    assert len(await export("--session", "s")) == 6
+    (line,) = [line for line in await export("--with-history") if line["id"] == "m1"]
+    assert [step["op"] for step in line["history"]] == ["add", "update"]
+    assert line["history"][1]["before"]["text"] == "Ana oiled crane 1."
+    capsys.readouterr()
+    assert await asyncio.to_thread(run, ["memory", "export", "-", "--tenant", "other"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == "Mira sailed."
+    assert await asyncio.to_thread(run, ["memory", "export", str(tmp_path / "no" / "where.jsonl")]) == 1

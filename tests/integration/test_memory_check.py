@@ -1,0 +1,245 @@
+"""Drift between record and copies: found, mended, and what is on its way is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.cli.main import run
+from orion_recall.cli.own_copies import KINDS
+from orion_recall.contracts import MemoryV1
+from orion_recall.errors import SourceError
+from orion_recall.memory.compose import compose
+from orion_recall.memory.copy_keeper import CopyKeeper, do
+from orion_recall.memory.copy_requests import CopyRequests
+from orion_recall.memory.drift import find_drift
+from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.project import Projector
+from orion_recall.memory.record import Record
+from orion_recall.memory.record_reader import MemoryName, RecordReader
+from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.service import Service
+from orion_recall.settings import Settings
+from orion_recall.sources.source import Projection
+from orion_recall.stores import Opened, open_sources, own_copy
+from orion_recall.text import memory_key
+from orion_recall.values import Change
+
+TENANT = "default"
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="check", max_size=6)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def record(pool: Pool) -> Record:
+    record = Record(pool)
+    texts = [f"Ana oiled crane {number}." for number in range(12)]
+    await record.store([memory(f"m{number}", text) for number, text in enumerate(texts)])
+    return record
+
+
+@pytest.fixture
+def data_dir() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def memory(name: str, text: str, **fields: Any) -> Any:
+    return compose(MemoryV1.model_validate({"id": name, "text": text, "session_id": "s", **fields}), TENANT)
+
+
+def name(memory_id: str) -> MemoryName:
+    return MemoryName(TENANT, memory_id)
+
+
+def part_of(opened: Opened, kind: str) -> Projection:
+    part = opened.index if kind == "index" else opened.graph
+    assert part is not None
+    return part
+
+
+async def break_it(record: Record, journey: Journey, projector: Projector) -> None:
+    """Takes m1 away, gives m2 an old version, and puts in m3, which is deleted, and one that nobody knows."""
+    await projector.catch_up()
+    part = projector.projection
+    before = {change.memory.id: change for change in await record.changes(0, 100)}
+    await journey.update(TENANT, [Patch(id="m2", changes={"text": "Bo painted the boat."})])
+    await journey.delete(TENANT, ["m3"])
+    await projector.catch_up()
+    position = part.position
+    await part.remove([memory_key(TENANT, "m1")])
+    ghost = memory("ghost", "Nobody said so.")
+    await part.apply([Change(position=position, memory=one) for one in (before["m2"].memory, before["m3"].memory)])
+    await part.apply([Change(position=position, memory=ghost)])
+
+
+@pytest.mark.parametrize("kind", ["index", "graph"])
+async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data_dir: Path, kind: str) -> None:
+    reader, journey = RecordReader(pool), Journey(pool)
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        part = part_of(opened, kind)
+        projector = Projector(record, part, copy="test")
+        await projector.catch_up()
+        assert (await find_drift(reader, part)).count == 0
+        await break_it(record, journey, projector)
+
+        drift = await find_drift(reader, part)
+        assert (drift.missing, drift.stale, drift.dead) == ((name("m1"),), (name("m2"),), (name("m3"),))
+        assert drift.unknown == (memory_key(TENANT, "ghost"),)
+        assert (drift.held, drift.in_flight, drift.count) == (12, 0, 4)
+
+        found = await do("check", reader, projector, lambda done, total: None)
+        assert found["examples"] == {
+            "missing": ["default/m1"],
+            "stale": ["default/m2"],
+            "extra": ["default/m3", "?/ghost"],
+        }
+        told: list[tuple[int, int]] = []
+        mended = await do("repair", reader, projector, lambda done, total: told.append((done, total)))
+        assert (mended["missing"], mended["left"]) == (1, 0)
+        assert told[-1] == (4, 4)
+        assert (await find_drift(reader, part)).count == 0
+        assert part.position == await record.head(), "the position has not moved"
+        assert opened.index is not None
+        if kind == "index":
+            views = await opened.index.fetch([memory_key(TENANT, "m2")])
+            assert [view.text for view in views.values()] == ["Bo painted the boat."]
+
+
+async def test_what_is_on_its_way_is_no_drift(record: Record, pool: Pool, data_dir: Path) -> None:
+    reader, journey = RecordReader(pool), Journey(pool)
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        projector = Projector(record, part_of(opened, "index"), copy="test")
+        assert (await find_drift(reader, projector.projection)).in_flight == 12
+        await projector.catch_up()
+        await record.store([memory("new", "The dentist bought the boat.")])
+        await journey.update(TENANT, [Patch(id="m5", changes={"text": "Ana sold crane 5."})])
+        await journey.delete(TENANT, ["m7"])
+        drift = await find_drift(reader, projector.projection)
+        assert drift.count == 0
+        assert drift.in_flight >= 3
+        await projector.catch_up()
+        assert (await find_drift(reader, projector.projection)).in_flight == 0
+
+
+async def test_what_was_stored_since_the_check_is_not_taken_for_unknown(
+    record: Record, pool: Pool, data_dir: Path
+) -> None:
+    class Meddling(RecordReader):
+        """Stores the unknown memory between the comparison and the mending."""
+
+        async def told_since(self, position: int) -> frozenset[MemoryName]:
+            await record.store([memory("ghost", "Now it was said.")])
+            return await super().told_since(position)
+
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        part = part_of(opened, "index")
+        projector = Projector(record, part, copy="test")
+        await projector.catch_up()
+        await part.apply([Change(position=part.position, memory=memory("ghost", "Now it was said."))])
+        await do("repair", Meddling(pool), projector, lambda done, total: None)
+        assert memory_key(TENANT, "ghost") in await part.held()
+
+
+@asynccontextmanager
+async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerator[tuple[Opened, Projector]]:
+    """What a worker runs for its copies; the projector is the index's."""
+    async with open_sources(settings) as opened:
+        projectors = [Projector(record, part_of(opened, kind), copy=own_copy(settings)) for kind in KINDS]
+        keepers = [CopyKeeper(CopyRequests(pool), RecordReader(pool), one) for one in projectors]
+        tasks = [asyncio.create_task(part.run()) for part in (*projectors, *keepers)]
+        try:
+            while any(one.behind != 0 for one in projectors):
+                await asyncio.sleep(0.02)
+            yield opened, projectors[0]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def check(*arguments: str, data: Path, capsys: Any) -> tuple[int, Any]:
+    code = await asyncio.to_thread(run, ["memory", "check", "--json", "--data", str(data), *arguments])
+    return code, json.loads(capsys.readouterr().out)
+
+
+async def test_the_command_asks_the_worker_that_has_the_folder(
+    record: Record,
+    pool: Pool,
+    database: str,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    settings = Settings.read(data_dir=data_dir, postgres_dsn=database)
+    async with worker(record, pool, settings) as (_, projector):
+        code, found = await check(data=data_dir, capsys=capsys)
+        (one,) = [one for one in found["copies"] if one["kind"] == "index"]
+        assert (one["ok"], one["held"], one["copy"]) == (True, 12, own_copy(settings))
+        async with projector.writing:
+            await projector.projection.remove([memory_key(TENANT, "m4")])
+        code, found = await check(data=data_dir, capsys=capsys)
+        assert (code, found["ok"]) == (1, False)
+        (one,) = [one for one in found["copies"] if one["kind"] == "index"]
+        assert (one["missing"], one["examples"]) == (1, {"missing": ["default/m4"]})
+        _, found = await check("--repair", data=data_dir, capsys=capsys)
+        (one,) = [one for one in found["copies"] if one["kind"] == "index"]
+        assert (one["ok"], one["missing"], one["left"]) == (True, 1, 0)
+        assert memory_key(TENANT, "m4") in await projector.projection.held()
+    async with borrow(pool) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "who asked has tidied up"
+
+
+async def test_without_a_worker_the_command_opens_the_copies_itself(
+    record: Record,
+    pool: Pool,
+    database: str,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    code, found = await check(data=data_dir, capsys=capsys)
+    assert (code, found) == (0, {"ok": True, "copies": []})
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        projector = Projector(record, part_of(opened, "index"), copy="elsewhere")
+        await projector.catch_up()
+        await projector.projection.remove([memory_key(TENANT, "m4")])
+    async with borrow(pool) as connection:
+        await connection.execute("UPDATE projections SET updated_at = now() - interval '1 hour'")
+    code, found = await check(data=data_dir, capsys=capsys)
+    (index,) = [one for one in found["copies"] if one["kind"] == "index" and not one.get("gone")]
+    assert (code, index["missing"]) == (1, 1)
+    (gone,) = [one for one in found["copies"] if one.get("gone")]
+    assert gone["copy"] == "elsewhere"
+    assert await asyncio.to_thread(run, ["memory", "check", "--repair", "--data", str(data_dir)]) in (0, 1)
+    said = capsys.readouterr().out
+    assert "1 missing (missing default/m4); mended" in said
+    assert "index of elsewhere: not looked at, no sign of it for" in said
+
+
+async def test_a_whole_worker_answers(service: Service) -> None:
+    pool = await open_pool(service.settings.dsn or "", name="check", max_size=1)
+    found = await CopyRequests(pool).answered(own_copy(service.settings), "index", "check")
+    await pool.close()
+    assert (found["missing"], found["stale"], found["extra"]) == (0, 0, 0)
+    assert int(str(found["held"])) >= 4
+
+
+async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orion_recall.memory.copy_requests._SILENT_S", 0.3)
+    with pytest.raises(SourceError, match="no worker answers for the index of there"):
+        await CopyRequests(pool).answered("there", "index", "check")

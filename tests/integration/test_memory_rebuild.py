@@ -1,0 +1,277 @@
+"""Index and graph made anew beside the live ones, and swapped: under a running worker, and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.cli.main import run
+from orion_recall.contracts import MemoryV1, RecallQueryV1
+from orion_recall.memory.compose import compose
+from orion_recall.memory.copy_keeper import CopyKeeper
+from orion_recall.memory.copy_requests import CopyRequests
+from orion_recall.memory.drift import find_drift
+from orion_recall.memory.journey import Journey
+from orion_recall.memory.project import Projector
+from orion_recall.memory.record import Record
+from orion_recall.memory.record_reader import RecordReader
+from orion_recall.memory.reembed import rebuild_graph, reembed
+from orion_recall.models.chosen import open_embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.recall.pipeline import recall
+from orion_recall.service import loaded_profiles
+from orion_recall.settings import Settings
+from orion_recall.stores import Opened, open_sources, own_copy
+from orion_recall.text import memory_key
+from tests.stand_ins.oxigraph import Oxigraph
+from tests.stand_ins.qdrant_process import qdrant_stand_in
+
+TENANT = "default"
+NOW = 1_780_000_000.0
+Answer = tuple[list[str], str]
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="rebuild", max_size=6)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def record(pool: Pool) -> Record:
+    record = Record(pool)
+    people, places = ("Ana", "Bo", "Mira"), ("Bergen", "Oslo", "Tromsø", "Voss")
+    await record.store(
+        [
+            memory(f"m{number}", f"{people[number % 3]} oiled crane {number} in {places[number % 4]}.")
+            for number in range(40)
+        ]
+    )
+    return record
+
+
+@pytest.fixture
+def data_dir() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def memory(name: str, text: str) -> Any:
+    return compose(MemoryV1(id=name, text=text, session_id="s", speaker="Bo"), TENANT)
+
+
+async def answer(opened: Opened, question: str = "who oiled crane 7 in Voss?") -> Answer:
+    profile = loaded_profiles(None)["deep.graph.v1"].profile
+    recalled = await recall(RecallQueryV1(fragment=question), profile, opened.sources, now=NOW, timeout_s=10.0)
+    failed = {report.source: report.error for report in recalled.reports if report.status == "failed"}
+    assert failed.keys() <= {"sql_timeline"}, failed
+    return [item.scored.memory.id for item in recalled.selection.items], recalled.rendered
+
+
+@asynccontextmanager
+async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerator[tuple[Opened, list[Projector]]]:
+    """What a worker runs for its copies."""
+    async with open_sources(settings) as opened:
+        assert opened.index is not None
+        assert opened.graph is not None
+        projectors = [Projector(record, part, copy=own_copy(settings)) for part in (opened.index, opened.graph)]
+        keepers = [CopyKeeper(CopyRequests(pool), RecordReader(pool), one) for one in projectors]
+        tasks = [asyncio.create_task(part.run()) for part in (*projectors, *keepers)]
+        try:
+            while any(one.behind != 0 for one in projectors):
+                await asyncio.sleep(0.02)
+            yield opened, projectors
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def configured(database: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    monkeypatch.setenv("ORION_DATA_DIR", str(data_dir))
+    return Settings.read(data_dir=data_dir, postgres_dsn=database)
+
+
+async def rebuild(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    code = await asyncio.to_thread(run, ["memory", "rebuild", "--json", *arguments])
+    told = capsys.readouterr()
+    assert code == 0, told
+    return json.loads(told.out)
+
+
+async def test_a_running_worker_takes_the_new_copies_over_and_answers_all_the_while(
+    record: Record, pool: Pool, configured: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = configured.data_dir
+    async with worker(record, pool, configured) as (opened, _):
+        before = await answer(opened)
+        answers: list[Answer] = []
+
+        async def go_on() -> None:
+            while True:
+                answers.append(await answer(opened))
+
+        asking = asyncio.create_task(go_on())
+        done = await rebuild(capsys)
+        assert [(one["kind"], one["state"]) for one in done] == [("index", "taken"), ("graph", "taken")]
+        (done,) = await rebuild(capsys, "graph")  # the places take turns
+        assert done["state"] == "taken"
+        assert not asking.done()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert len(answers) > 5
+        assert {json.dumps(one) for one in answers} == {json.dumps(before)}
+        await record.store([memory("new", "Mira sold the old boat to a dentist.")])
+        while "new" not in (await answer(opened, "who sold the old boat to a dentist?"))[0]:
+            await asyncio.sleep(0.05)
+    for kind in ("index", "graph"):
+        assert len(list((folder / kind / "builds").iterdir())) == 1, "the old ones are gone"
+        assert not (folder / kind / "store").exists()
+        assert not (folder / kind / "shard").exists()
+    async with open_sources(configured) as opened:
+        assert opened.broken == {}
+        assert "new" in (await answer(opened, "who sold the old boat to a dentist?"))[0]
+
+
+async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
+    record: Record, pool: Pool, configured: Settings
+) -> None:
+    async with open_sources(configured) as opened, open_embedder(configured) as embedder:
+        assert opened.index is not None
+        projector = Projector(record, opened.index, copy="test")
+        await projector.catch_up()
+        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
+        assert built.state == "waiting"
+        await record.store([memory("new", "Mira sold the old boat.")])
+        await Journey(pool).delete(TENANT, ["m7"])
+        await projector.catch_up()
+        async with projector.writing:
+            assert await projector.take_beside()
+            assert not await projector.take_beside()
+        assert opened.index.position == await record.head()
+        held = await opened.index.held()
+        assert memory_key(TENANT, "new") in held
+        assert memory_key(TENANT, "m7") not in held
+        assert (await find_drift(RecordReader(pool), opened.index)).count == 0
+
+
+async def test_a_build_that_nobody_took_is_taken_at_the_next_start(
+    record: Record, pool: Pool, configured: Settings
+) -> None:
+    async with open_sources(configured) as opened, open_embedder(configured) as embedder:
+        for part in (opened.index, opened.graph):
+            assert part is not None
+            await Projector(record, part, copy="test").catch_up()
+        assert (await rebuild_graph(record, configured.data_dir / "graph"))[0] == "waiting"
+        await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
+        before = await answer(opened)
+    async with worker(record, pool, configured) as (opened, _):
+        while not all((configured.data_dir / kind / "current").exists() for kind in ("index", "graph")):
+            await asyncio.sleep(0.02)
+        assert await answer(opened) == before
+
+
+async def test_a_run_that_was_stopped_goes_on(record: Record, configured: Settings) -> None:
+    class Stop(Exception): ...
+
+    def stop(position: int, head: int) -> None:
+        if position:
+            raise Stop
+
+    await record.store([memory(f"n{number}", f"Bo counted crane {number}.") for number in range(200)])
+    folder = configured.data_dir / "graph"
+    with pytest.raises(Stop):
+        await rebuild_graph(record, folder, advanced=stop)
+    assert not (folder / "current").exists()
+    told: list[int] = []
+    state, position = await rebuild_graph(record, folder, advanced=lambda done, head: told.append(done))
+    assert (told[0], state, position) == (200, "swapped", await record.head())
+
+
+async def test_without_a_worker_both_are_swapped_at_once(
+    record: Record, configured: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in ([], ["index"], ["graph"]):
+        done = await rebuild(capsys, *arguments)
+        assert {(one["state"], one["position"]) for one in done} == {("swapped", await record.head())}
+        assert [one["kind"] for one in done] == (arguments or ["index", "graph"])
+    async with open_sources(configured) as opened:
+        assert "m7" in (await answer(opened))[0]
+    assert await asyncio.to_thread(run, ["memory", "rebuild", "graph"]) == 0
+    assert "made anew up to position" in capsys.readouterr().out
+    assert await asyncio.to_thread(run, ["memory", "rebuild", "timeline"]) == 2
+
+
+async def test_a_start_alone_makes_anew_what_was_deleted(record: Record, pool: Pool, configured: Settings) -> None:
+    async with worker(record, pool, configured) as (opened, _):
+        before = await answer(opened)
+    for kind in ("index", "graph"):
+        shutil.rmtree(configured.data_dir / kind)
+    async with worker(record, pool, configured) as (opened, _):
+        assert await answer(opened) == before
+
+
+async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
+    record: Record,
+    pool: Pool,
+    configured: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with qdrant_stand_in() as server:
+        monkeypatch.setenv("ORION_QDRANT_URL", server.url)
+        settings = configured.changed(qdrant_url=server.url)
+        assert await asyncio.to_thread(run, ["memory", "reembed", "--json"]) == 0
+        capsys.readouterr()
+        async with open_sources(settings) as opened:
+            assert opened.index is not None
+            await opened.index.remove([memory_key(TENANT, "m7")])
+        (done,) = await rebuild(capsys, "index")
+        assert (done["state"], done["left"], done["held"]) == ("rewritten", 0, 40)
+        async with open_sources(settings) as opened:
+            assert opened.index is not None
+            assert memory_key(TENANT, "m7") in await opened.index.held()
+
+
+async def test_on_a_sparql_server_every_memory_is_written_anew_in_place(
+    record: Record,
+    pool: Pool,
+    configured: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sparql_server: Oxigraph,
+) -> None:
+    monkeypatch.setenv("ORION_SPARQL_URL", sparql_server.url)
+    assert await asyncio.to_thread(run, ["memory", "rebuild", "graph", "--json"]) == 0
+    capsys.readouterr()
+    (done,) = await rebuild(capsys, "graph")
+    assert (done["state"], done["left"]) == ("rewritten", 0)
+
+
+async def test_the_requests_of_those_who_were_killed_are_taken_away(pool: Pool, record: Record) -> None:
+    async with borrow(pool) as connection:
+        await connection.execute(
+            "INSERT INTO copy_requests (copy, kind, task, asked_at) "
+            "VALUES ('x', 'index', 'check', now() - interval '2 days')"
+        )
+    requests = CopyRequests(pool)
+    assert await requests.claim("x", "index") is None, "nobody waits for it any more"
+    asking = asyncio.create_task(requests.answered("x", "index", "check"))
+    while (request := await requests.claim("x", "index")) is None:
+        await asyncio.sleep(0.02)
+    await requests.end(request, result={"missing": 0})
+    assert await asking == {"missing": 0}
+    async with borrow(pool) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0
