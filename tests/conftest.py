@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# The processes of a parallel run are told the terminal's width, and tables would be squeezed into it.
+os.environ.pop("COLUMNS", None)
 
 _FOLDERS = ("acceptance", "integration", "unit")
 

@@ -40,8 +40,9 @@ def remember(
         memory["mentioned_at"] = datetime.now(UTC).isoformat(timespec="seconds")
     receipt = send(find(data), lambda client: client.store([memory], timeout_s=timeout))
     # The same sentence with the time of another moment: what is known stays as it was.
-    known = receipt.conflict and "was deleted" not in (receipt.results[0].reason or "")
-    if not known and (receipt.error is not None or not (receipt.stored or receipt.unchanged)):
+    is_other = receipt.conflict and "was deleted" not in (receipt.results[0].reason or "")
+    known = is_other or receipt.unchanged
+    if not known and (receipt.error is not None or not receipt.stored):
         return say(receipt, as_json=as_json)
     if known:
         notes().print("it was remembered before")

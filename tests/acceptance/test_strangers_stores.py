@@ -91,7 +91,7 @@ async def test_they_are_checked_searched_cited_and_one_that_dies_costs_its_own_h
                 for item in bundle["items"]:
                     assert f"{item['source']} {item['id']}]" in bundle["rendered"]
                 assert all(item["score_parts"] and item["ranks"] for item in bundle["items"])
-                assert bundle["stats"]["outcome"] == "ok"
+                assert bundle["stats"]["outcome"] == "ok", bundle["stats"]["sources"]
                 qdrant.kill()
                 bundle = await _ask(program)
                 assert bundle["stats"]["outcome"] == "degraded"

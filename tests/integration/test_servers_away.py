@@ -41,8 +41,9 @@ DEADLINE_MS = 800
 # What a busy machine may add to a deadline.
 SLACK_S = 1.0
 QUESTION: dict[str, Any] = {"fragment": "Where does Ana work?", "options": {}}
-# Connections that a worker may hold: the timeline's and the pool's; commands' and those of reads that block.
-MOST_POSTGRES, MOST_REDIS = 4 + 6, 16 + 3
+# Connections that a worker may hold: the timeline's and the pool's; commands' and those of reads that block (five
+# intakes, the sink's, the tombstones').
+MOST_POSTGRES, MOST_REDIS = 4 + 6, 16 + 7
 
 
 @dataclass(frozen=True, kw_only=True)
