@@ -31,6 +31,7 @@ from orion_recall.memory.extractors import Extractor
 from orion_recall.memory.freshness import Freshness
 from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
+from orion_recall.memory.request_retention import RequestRetention
 from orion_recall.memory.turns import Turn
 from orion_recall.observe.card import card_fields
 from orion_recall.observe.look import StoreLook
@@ -198,7 +199,8 @@ class Service:
         self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
-        kept_up = (self._accesses, self.sink, *self.projectors, *self.extractions, *retention)
+        requests = RequestRetention(self._pool)
+        kept_up = (self._accesses, self.sink, requests, *self.projectors, *self.extractions, *retention)
         signing = sign_for_broken(record, self._own_copy, self.opened.broken)
         endless = (*(part.run() for part in kept_up), self._wake_projectors(), signing)
         tasks = [asyncio.create_task(part) for part in endless]
