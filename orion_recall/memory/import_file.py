@@ -182,16 +182,10 @@ def _whole(file: BinaryIO, line: bytes) -> bytes:
     raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
 
 
-def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, Any] | None:
-    """The memory of one line, checked against the contract; None for a blank line."""
+def read_json(text: str) -> object:
+    """What the text says; InvalidMessage where JSON says nothing, or something would be lost of it."""
     try:
-        text = line.decode("utf-8-sig" if first else "utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise InvalidMessage(f"not UTF-8 at byte {error.start} of the line") from error
-    if not text:
-        return None
-    try:
-        record: object = json.loads(
+        return json.loads(
             text,
             parse_constant=_refuse_constant,
             parse_float=_finite,
@@ -202,6 +196,17 @@ def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, An
         raise InvalidMessage(f"not JSON: {error.msg} at column {error.colno}") from error
     except RecursionError as error:
         raise InvalidMessage("the JSON is nested too deeply") from error
+
+
+def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, Any] | None:
+    """The memory of one line, checked against the contract; None for a blank line."""
+    try:
+        text = line.decode("utf-8-sig" if first else "utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidMessage(f"not UTF-8 at byte {error.start} of the line") from error
+    if not text:
+        return None
+    record = read_json(text)
     if not isinstance(record, dict):
         raise InvalidMessage("expected one JSON object a line")
     try:

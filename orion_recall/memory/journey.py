@@ -20,6 +20,7 @@ from orion_recall.memory import record_sql
 from orion_recall.memory.compose import as_message, compose
 from orion_recall.memory.extraction_queue import queue_new
 from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
+from orion_recall.text import storable
 from orion_recall.values import JsonValue, Memory
 
 ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
@@ -110,7 +111,7 @@ class Journey:
     async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
         """Every step of one memory, oldest first; none when there never was one."""
         async with borrow(self._pool, "reading a history") as connection:
-            rows = await connection.fetch(sql.HISTORY, tenant, memory_id)
+            rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
         return [
             HistoryStep(
                 version=row["version"],

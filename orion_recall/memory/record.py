@@ -22,6 +22,7 @@ from orion_recall.postgres import (
     reason,
     translate,
 )
+from orion_recall.text import storable
 from orion_recall.values import Change, Memory
 
 Status = Literal["stored", "unchanged", "conflict", "rejected"]
@@ -181,7 +182,7 @@ class Record:
     async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories by id; ids that the record does not hold are left out."""
         async with borrow(self._pool, "reading memories") as connection:
-            rows = await connection.fetch(sql.GET, tenant, list(ids))
+            rows = await connection.fetch(sql.GET, storable(tenant), [storable(name) for name in ids])
         return {row["id"]: sql.to_memory(row) for row in rows}
 
 

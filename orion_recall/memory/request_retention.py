@@ -36,12 +36,17 @@ class RequestRetention:
         """Look every ten minutes, and rest between batches."""
         while True:
             try:
-                while await self._batch() == self._batch_rows:
-                    await asyncio.sleep(_PAUSE_S)
+                await self._round()
             except RecordError as error:
                 if not is_connection_lost(error):
                     log.error("answers to old requests stay: %s", error)  # noqa: TRY400 (the text says it all)
             await asyncio.sleep(self._every_s)
+
+    async def _round(self) -> None:
+        while True:
+            if await self._batch() < self._batch_rows:
+                return
+            await asyncio.sleep(_PAUSE_S)
 
     async def _batch(self) -> int:
         async with borrow(self._pool, "deleting answers to old requests") as connection:

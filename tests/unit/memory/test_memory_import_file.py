@@ -171,7 +171,7 @@ def test_the_problems_of_a_batch_come_in_the_order_of_lines(tmp_path: Path) -> N
         ('{"id": "a", "text": "one", "text": "two"}', "the field 'text' is given twice"),
         ('{"id": "a", "text": "x", "metadata": {"b": 1, "b": 2}}', "the field 'b' is given twice"),
         ('{"id": "a", "text": "x", "n": -' + "9" * 5000 + "}", "the number -999.* has 5001 digits"),
-        ('{"id": "a", "text": "x", "confidence": true}', "confidence: expected a number"),
+        ('{"id": "a", "text": "x", "confidence": true}', r"confidence: expected a number \(got True\)"),
     ],
 )
 def test_nothing_of_a_line_is_dropped_silently(tmp_path: Path, line: str, why: str) -> None:
