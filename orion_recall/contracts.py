@@ -79,6 +79,12 @@ def _identifier(value: object) -> object:
     return value
 
 
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("expected a number")  # noqa: TRY004 (pydantic wants ValueError)
+    return value
+
+
 _ZonedTime = Annotated[
     str | float,
     Field(description="ISO 8601 with a zone (2026-03-01T09:30:00Z), or epoch seconds (from 1e11 on: milliseconds)"),
@@ -332,7 +338,7 @@ class MemoryV1(_Message):
     source: Annotated[str, Field(max_length=512)] | None = None
     uri: Annotated[str, Field(max_length=4096)] | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    confidence: Annotated[float, Field(ge=0, le=1, strict=False)] | None = Field(
+    confidence: Annotated[float, Field(ge=0, le=1, strict=False), BeforeValidator(_no_bool)] | None = Field(
         default=None, description="how sure the sender is"
     )
     supersedes: Strings = Field(default=(), description="ids of memories that this one takes the place of")
@@ -360,7 +366,7 @@ class MemoryReceiptV1(_Message):
     """The answer to `memory.store.v1`, `memory.update.v1` and `memory.delete.v1`.
 
     `position` is the outbox position at which all of it is projected. The fields after it are left out where they
-    have nothing to say, as they always are for a store.
+    have nothing to say; a store may have `pending`, when its memories take the place of others.
     """
 
     stored: int

@@ -34,6 +34,7 @@ from orion_recall.memory.freshness import Freshness
 from orion_recall.memory.project import Projector, sign_for_broken
 from orion_recall.memory.record import Record
 from orion_recall.memory.record_reader import RecordReader
+from orion_recall.memory.request_retention import RequestRetention
 from orion_recall.memory.turns import Turn
 from orion_recall.observe.card import card_fields
 from orion_recall.observe.look import StoreLook
@@ -203,7 +204,8 @@ class Service:
         keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
         days = self.settings.decisions_retention_days
         retention = [Retention(self._pool, days)] if days is not None else []
-        kept_up = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention)
+        ageing = [RequestRetention(self._pool), *retention]
+        kept_up = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *ageing)
         signing = sign_for_broken(record, self._own_copy, self.opened.broken)
         endless = (*(part.run() for part in kept_up), self._wake_projectors(), signing)
         tasks = [asyncio.create_task(part) for part in endless]

@@ -39,7 +39,7 @@ from orion_recall.contracts_memory import (
     RecallFeedbackV1,
     RecallReceiptV1,
 )
-from orion_recall.errors import BusUnavailable, ReplyTimeout
+from orion_recall.errors import BusUnavailable, InvalidMessage, ReplyTimeout
 
 log = logging.getLogger("orion_recall.client")
 Reply = TypeVar("Reply", bound=BaseModel)
@@ -49,8 +49,8 @@ _BLOCK_MS = 1000
 class RecallClient:
     """Calls orion-recall over the bus. One reply stream per client, deleted when the client closes."""
 
-    def __init__(self, redis: Redis, blocking: Redis, *, prefix: str, service: str) -> None:
-        self._redis, self._blocking = redis, blocking
+    def __init__(self, redis: Redis, blocking: Redis, *, prefix: str, service: str, max_message_bytes: int) -> None:
+        self._redis, self._blocking, self._max_bytes = redis, blocking, max_message_bytes
         self._prefix, self._source = prefix, {"name": service}
         self.reply_stream = f"{prefix}{REPLY_KIND}:{uuid4().hex}"
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
@@ -58,11 +58,20 @@ class RecallClient:
     @classmethod
     @contextlib.asynccontextmanager
     async def connect(
-        cls, url: str, *, prefix: str = "", service: str = "orion-recall-client"
+        cls,
+        url: str,
+        *,
+        prefix: str = "",
+        service: str = "orion-recall-client",
+        max_message_bytes: int = 8_388_608,
     ) -> AsyncGenerator[RecallClient]:
-        """A connected client; BusUnavailable when the server does not answer."""
+        """A connected client; BusUnavailable when the server does not answer.
+
+        A message of more than `max_message_bytes` is not sent: a worker that does not read it cannot see whom to
+        answer. Workers have it as ORION_MAX_MESSAGE_BYTES.
+        """
         redis, blocking = connect(url), connect(url, blocking=True)
-        client = cls(redis, blocking, prefix=prefix, service=service)
+        client = cls(redis, blocking, prefix=prefix, service=service, max_message_bytes=max_message_bytes)
         try:
             try:
                 await redis.ping()  # pyright: ignore[reportUnknownMemberType]
@@ -158,8 +167,6 @@ class RecallClient:
         trace: Mapping[str, Any] | None,
     ) -> Reply:
         correlation_id = uuid4().hex
-        future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[correlation_id] = future
         message = encode_request(
             kind,
             payload,
@@ -169,6 +176,12 @@ class RecallClient:
             ttl_ms=max(1, int(timeout_s * 1000)),
             trace=trace,
         )
+        if len(message) > self._max_bytes:
+            raise InvalidMessage(
+                f"the message has {len(message)} bytes, and workers read {self._max_bytes} at most: send less"
+            )
+        future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = future
         try:
             async with asyncio.timeout(timeout_s):
                 await self._redis.xadd(self._prefix + kind, {"envelope": message})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
@@ -42,6 +43,7 @@ Where = Annotated[
 
 _LISTS = frozenset(("kinds", "tags", "entities", "supersedes"))
 _TIMES = frozenset(("since", "until"))
+_SAID_BY = {"id": "the ID itself", "tenant": "--tenant"}
 
 
 def send(settings: Settings, work: Callable[[RecallClient], Awaitable[R]]) -> R:
@@ -49,7 +51,12 @@ def send(settings: Settings, work: Callable[[RecallClient], Awaitable[R]]) -> R:
 
     async def run() -> R:
         url = bus_of(settings)
-        async with RecallClient.connect(url, prefix=settings.prefix, service="orion-recall-cli") as client:
+        async with RecallClient.connect(
+            url,
+            prefix=settings.prefix,
+            service="orion-recall-cli",
+            max_message_bytes=settings.max_message_bytes,
+        ) as client:
             return await work(client)
 
     return asyncio.run(run())
@@ -61,13 +68,15 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`--set` as fields of a memory; SettingsError for a field that there is not."""
+    """`--set` as fields of a memory; SettingsError for a field that there is not, or is said another way."""
     found: dict[str, Any] = {}
     for name, value in _pairs("--set", pairs):
         if name not in MemoryV1.model_fields:
             raise SettingsError(
                 f"--set: a memory has no field {name!r}; there are {', '.join(MemoryV1.model_fields)}"
             )
+        if name in ("id", "tenant"):
+            raise SettingsError(f"--set: {name} is no field to set: give {_SAID_BY[name]}")
         found[name] = _value(name, value)
     return found
 
@@ -97,7 +106,12 @@ def confirmed(receipt: MemoryReceiptV1, what: str, *, yes: bool, as_json: bool) 
         return bool(count)
     if as_json:
         raise SettingsError(f"{count} memories match: --json needs --yes to {what} them")
-    return typer.confirm(f"{what} {count} memories?", err=True)
+    try:
+        return typer.confirm(f"{what} {count} memories?", err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise SettingsError(f"nobody is there to ask: --yes would {what} {count} memories") from None
 
 
 def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
@@ -132,6 +146,9 @@ def _pairs(option: str, pairs: Sequence[str] | None) -> list[tuple[str, str]]:
     for name, sign, _ in split:
         if not sign or not name.strip():
             raise SettingsError(f"{option}: write FIELD=VALUE (got {name!r})")
+    names = Counter(name.strip() for name, _, _ in split)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise SettingsError(f"{option}: {twice[0]!r} is given twice; a list is written with commas")
     return [(name.strip(), value) for name, _, value in split]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any, cast
 
@@ -11,7 +10,8 @@ import typer
 from orion_recall.cli.addresses import DataFolder, find
 from orion_recall.cli.memory_options import Sets, Tenant, Timeout, drop_none, fields_of, given, say, send
 from orion_recall.cli.output import JsonFlag
-from orion_recall.errors import SettingsError
+from orion_recall.errors import InvalidMessage, SettingsError
+from orion_recall.memory.import_file import read_json
 
 
 def store_memory(
@@ -46,9 +46,11 @@ def _from_input() -> dict[str, Any]:
     if sys.stdin.isatty():
         raise SettingsError("give an ID and --text, or a memory as JSON on standard input")
     try:
-        found = json.load(sys.stdin)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"standard input is not JSON: {error}") from None
+        found = read_json(sys.stdin.buffer.read().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"standard input is not UTF-8 at byte {error.start}") from None
+    except InvalidMessage as error:
+        raise SettingsError(f"standard input: {error}") from None
     if not isinstance(found, dict):
         raise SettingsError('standard input: expected one JSON object, such as {"id": "m-1", "text": "…"}')
     return cast("dict[str, Any]", found)

@@ -10,10 +10,18 @@ from orion_recall.errors import RecordError
 from orion_recall.memory.copies import copies_behind
 from orion_recall.memory.tombstones import TombstoneStream
 from orion_recall.postgres import Pool
+from orion_recall.settings import Settings
 from orion_recall.text import memory_key
 
 log = logging.getLogger("orion_recall.memory")
 _LOOK_EVERY_S = 0.05
+# What the receipt itself needs, once all is done.
+_RESERVE_S = 0.25
+
+
+def waiting_s(settings: Settings, time_left_s: float) -> float:
+    """How long a receipt may wait for the copies, when its sender waits so many seconds more."""
+    return min(settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
 
 
 class Acknowledger:
@@ -22,13 +30,15 @@ class Acknowledger:
     def __init__(self, pool: Pool, tombstones: TombstoneStream, wake: Callable[[], None]) -> None:
         self._pool, self._tombstones, self._wake = pool, tombstones, wake
 
-    async def pending(self, tenant: str, ids: Iterable[str], position: int, timeout_s: float) -> bool:
+    async def pending(self, changed: Iterable[tuple[str, str]], position: int, timeout_s: float) -> bool:
         """False once every registered copy is at the position; True when one is not after `timeout_s`.
+
+        `changed` are the memories by tenant and id.
 
         Then workers leave the memories out all the same, by their tombstones.
         """
         self._wake()
-        await self._tombstones.publish({memory_key(tenant, name): position for name in ids})
+        await self._tombstones.publish({memory_key(tenant, name): position for tenant, name in changed})
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         try:

@@ -20,7 +20,7 @@ from orion_recall.contracts_memory import (
     MemoryWhereV1,
 )
 from orion_recall.errors import ExpiredMessage, RefusedMessage
-from orion_recall.memory.acknowledge import Acknowledger
+from orion_recall.memory.acknowledge import Acknowledger, waiting_s
 from orion_recall.memory.journey import ChangeVerdict, Patch, delete, update
 from orion_recall.memory.patch import read_changes, read_patch
 from orion_recall.memory.requests import answered_once, hash_of, key_of
@@ -31,8 +31,6 @@ from orion_recall.settings import Settings
 
 _SHOWN = 100
 _CHANGED = ("updated", "deleted")
-# What the receipt itself needs, once all is done.
-_RESERVE_S = 0.25
 _Work = Callable[[Connection, Sequence[str]], Awaitable[MemoryReceiptV1]]
 
 
@@ -89,11 +87,11 @@ class _Changes:
             return (await work(connection, found.ids)).model_copy(update={"matched": found.count})
 
         receipt = await answered_once(self._pool, tenant, key, request_hash, whole)
-        changed = [one.id for one in receipt.results if one.status in _CHANGED and one.id is not None]
+        changed = [(tenant, one.id) for one in receipt.results if one.status in _CHANGED and one.id is not None]
         if not changed or receipt.position is None:
             return receipt
-        wait_s = min(self._settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
-        pending = await self._acknowledger.pending(tenant, changed, receipt.position, wait_s)
+        wait_s = waiting_s(self._settings, time_left_s)
+        pending = await self._acknowledger.pending(changed, receipt.position, wait_s)
         return receipt.model_copy(update={"pending": pending})
 
 

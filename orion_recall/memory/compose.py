@@ -28,7 +28,8 @@ _ADDED_LATER = ("confidence", "supersedes")
 def compose(message: MemoryV1, default_tenant: str) -> Memory:
     """The memory with its hashes, signature, entities and statements; every text in it can be stored.
 
-    InvalidMessage: a number in `metadata` is not finite, or the text has nothing to be seen.
+    InvalidMessage: a number in `metadata` is not finite, the text has nothing to be seen, it would end before it
+    begins, or take its own place.
     """
     metadata = cast("dict[str, JsonValue]", storable_json(message.metadata))
     if not _is_finite(metadata):
@@ -36,6 +37,10 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
     text = storable(message.text)
     if not one_line(text):
         raise InvalidMessage("text: there is nothing to be seen in it")
+    if message.id in message.supersedes:
+        raise InvalidMessage("supersedes: a memory cannot take its own place")
+    if message.occurred_at and message.occurred_until and message.occurred_until < message.occurred_at:
+        raise InvalidMessage("occurred_until: it ends before it begins (occurred_at)")
     title = _text(message.title)
     speaker = _text(message.speaker)
     given = unique_names(map(storable, message.entities))

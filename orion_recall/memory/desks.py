@@ -44,7 +44,7 @@ class MemoryDesks:
         acknowledger = Acknowledger(pool, tombstones, wake) if pool is not None else None
         record = Record(pool, extractor=settings.extractor) if pool is not None else None
         handlers: Mapping[str, Handler] = {
-            "stores": Stores(record, settings, wake),
+            "stores": Stores(record, acknowledger, settings, wake),
             "updates": Updates(pool, acknowledger, settings),
             "deletes": Deletes(pool, acknowledger, settings),
             "feedback": Feedback(pool, settings),

@@ -13,6 +13,7 @@ from typing import Any, Literal, LiteralString
 from orion_recall.memory import record_sql
 from orion_recall.memory.extract import Extraction
 from orion_recall.postgres import Connection, Pool, borrow
+from orion_recall.text import storable
 from orion_recall.values import Memory, Neighbour
 
 End = Literal["extracted", "unchanged", "outdated"]
@@ -111,8 +112,8 @@ class ExtractionQueue:
         With `only_noted` only those that the extractor which was chosen did not do.
         """
         async with borrow(self._pool, "making memories due") as connection:
-            given = None if ids is None else list(ids)
-            rows = await connection.fetch(_QUEUE_AGAIN, tenant, given, only_noted, extractor)
+            given = None if ids is None else [storable(name) for name in ids]
+            rows = await connection.fetch(_QUEUE_AGAIN, storable(tenant), given, only_noted, extractor)
         return [row["memory_id"] for row in rows]
 
     async def take(self, extractor: str, limit: int, *, for_s: float) -> list[Taken]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,8 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 # A message may be a hundred levels deep, and a memory stands some way down in it.
 _MOST_LEVELS = 90
 _KEPT_PROBLEMS = 100
+_MOST_DIGITS = 4000
+_PLACE = re.compile(r"^memories\.[0-9]+\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +76,22 @@ class ImportSummary:
         self.read += len(batch.memories) + len(batch.problems)
         self.rejected += len(batch.problems)
         self.undated += sum(1 for one in batch.memories if not (one.get("occurred_at") or one.get("mentioned_at")))
-        self._keep(*batch.problems)
-        if receipt is None:
-            return
+        problems = list(batch.problems)
+        if receipt is not None:
+            problems += self._count(batch, receipt)
+        self.problems.extend(sorted(problems, key=_by_line)[: max(0, _KEPT_PROBLEMS - len(self.problems))])
+
+    def _count(self, batch: ImportBatch, receipt: MemoryReceiptV1) -> Iterator[LineProblem]:
         self.stored += receipt.stored
         self.unchanged += receipt.unchanged
         self.conflict += receipt.conflict
         self.rejected += receipt.rejected
         for line, verdict in zip(batch.lines, receipt.results, strict=False):
             if verdict.status in ("conflict", "rejected"):
-                why = f"{verdict.status} {verdict.id!r}: {verdict.reason or 'no reason was given'}"
-                self._keep(LineProblem(file=self.file, line=line, reason=why))
+                # Its place in the message says nothing to who counts lines.
+                reason = _PLACE.sub("", verdict.reason or "no reason was given")
+                why = f"{verdict.status} {verdict.id!r}: {reason}"
+                yield LineProblem(file=self.file, line=line, reason=why)
 
     def describe(self) -> str:
         """One line for the person who imports."""
@@ -92,8 +101,9 @@ class ImportSummary:
             + (f"; {self.undated} without a date (occurred_at: see --map)" if self.undated else "")
         )
 
-    def _keep(self, *problems: LineProblem) -> None:
-        self.problems.extend(problems[: max(0, _KEPT_PROBLEMS - len(self.problems))])
+
+def _by_line(problem: LineProblem) -> int:
+    return problem.line
 
 
 def file_status(path: Path) -> os.stat_result:
@@ -172,6 +182,22 @@ def _whole(file: BinaryIO, line: bytes) -> bytes:
     raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
 
 
+def read_json(text: str) -> object:
+    """What the text says; InvalidMessage where JSON says nothing, or something would be lost of it."""
+    try:
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_number,
+            object_pairs_hook=_each_once,
+        )
+    except json.JSONDecodeError as error:
+        raise InvalidMessage(f"not JSON: {error.msg} at column {error.colno}") from error
+    except RecursionError as error:
+        raise InvalidMessage("the JSON is nested too deeply") from error
+
+
 def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, Any] | None:
     """The memory of one line, checked against the contract; None for a blank line."""
     try:
@@ -180,14 +206,7 @@ def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, An
         raise InvalidMessage(f"not UTF-8 at byte {error.start} of the line") from error
     if not text:
         return None
-    try:
-        record: object = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        raise InvalidMessage(f"not JSON: {error.msg} at column {error.colno}") from error
-    except RecursionError as error:
-        raise InvalidMessage("the JSON is nested too deeply") from error
-    except ValueError as error:  # a number of thousands of digits
-        raise InvalidMessage(f"not JSON that can be read: {error}") from error
+    record = read_json(text)
     if not isinstance(record, dict):
         raise InvalidMessage("expected one JSON object a line")
     try:
@@ -205,6 +224,22 @@ def _finite(digits: str) -> float:
     if math.isinf(number):
         raise InvalidMessage(f"the number {digits[:40]} is too large")
     return number
+
+
+def _number(digits: str) -> int:
+    # Python reads no longer ones, and nobody counts so far.
+    if len(digits) > _MOST_DIGITS:
+        raise InvalidMessage(f"the number {digits[:40]}… has {len(digits)} digits")
+    return int(digits)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; of a name that comes twice one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise InvalidMessage(f"the field {twice[:60]!r} is given twice")
+    return found
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -20,6 +20,7 @@ from orion_recall.memory import record_sql
 from orion_recall.memory.compose import as_message, compose
 from orion_recall.memory.extraction_queue import queue_new
 from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
+from orion_recall.text import storable
 from orion_recall.values import JsonValue, Memory
 
 ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
@@ -110,7 +111,7 @@ class Journey:
     async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
         """Every step of one memory, oldest first; none when there never was one."""
         async with borrow(self._pool, "reading a history") as connection:
-            rows = await connection.fetch(sql.HISTORY, tenant, memory_id)
+            rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
         return [
             HistoryStep(
                 version=row["version"],
@@ -197,16 +198,27 @@ async def delete(
 
 async def supersede(
     connection: Connection, tenant: str, ids: Sequence[str], by: str, *, actor: str | None = None
-) -> frozenset[str]:
+) -> str | None:
     """Puts one memory in the place of others, in the caller's transaction and under its lock on the outbox.
 
-    Gives the ids that are held; one that was replaced or deleted before stays as it is.
+    One that was replaced or deleted before stays as it is, and so does one that has taken this one's own place:
+    of a circle the last one stays. Gives what there is to say of the first that is left alone.
     """
-    held = await _read(connection, tenant, [name for name in ids if name != by])
-    live = [name for name, memory in held.items() if memory.is_live]
+    held = await _read(connection, tenant, ids)
+    after = {row["id"] for row in await connection.fetch(sql.PLACE_TAKEN, tenant, by)}
+    live = [name for name, memory in held.items() if memory.is_live and name not in after]
     lineage: dict[str, JsonValue] = {"superseded_by": by}
     await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
-    return frozenset(held)
+    for name in ids:
+        if name not in held:
+            return f"supersedes: no memory has the id {name!r}"
+        if held[name].deleted_at is not None:
+            return f"supersedes: {name!r} was deleted before"
+        if name in after:
+            return f"supersedes: {name!r} has taken this one's own place"
+        if name not in live and held[name].superseded_by != by:
+            return f"supersedes: {held[name].superseded_by!r} has taken the place of {name!r} before"
+    return None
 
 
 async def _retire(
@@ -271,9 +283,7 @@ def recompose(memory: Memory, changes: Mapping[str, Any]) -> Memory:
     try:
         message = MemoryV1.model_validate(whole)
     except ValidationError as error:
-        raise InvalidMessage(
-            describe(error, "set"), without_values=describe(error, "set", with_values=False)
-        ) from error
+        raise InvalidMessage(describe(error), without_values=describe(error, with_values=False)) from error
     return compose(message, memory.tenant)
 
 

@@ -57,6 +57,16 @@ UPDATE memories SET superseded_by = $3, version = version + 1, updated_at = now(
 WHERE tenant = $1 AND id = ANY($2::text[])
 """
 
+# The memory itself, and those that have taken its place, one after the other.
+PLACE_TAKEN: LiteralString = """
+WITH RECURSIVE place AS (
+    SELECT id, superseded_by FROM memories WHERE tenant = $1 AND id = $2
+    UNION
+    SELECT m.id, m.superseded_by FROM place p JOIN memories m ON m.tenant = $1 AND m.id = p.superseded_by
+)
+SELECT id FROM place
+"""
+
 DELETE: LiteralString = """
 UPDATE memories SET deleted_at = now(), version = version + 1, updated_at = now()
 WHERE tenant = $1 AND id = ANY($2::text[])

@@ -19,6 +19,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import MessageError, RefusedMessage
+from orion_recall.memory.acknowledge import Acknowledger, waiting_s
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import StoreResult
 from orion_recall.memory.serving import NO_RECORD, nothing_done
@@ -34,30 +35,41 @@ class Store(Protocol):
 
 
 class Stores:
-    """Serves `memory.store.v1`; late memories are kept too. `wake` is told when there are new ones."""
+    """Serves `memory.store.v1`; late memories are kept too. `wake` is told when there are new ones.
+
+    What they take the place of goes as what is deleted: workers are told, and the receipt waits for the copies.
+    """
 
     kind, receipt_kind = STORE_KIND, RECEIPT_KIND
 
-    def __init__(self, record: Store | None, settings: Settings, wake: Callable[[], None]) -> None:
-        self._record, self._settings, self._wake = record, settings, wake
+    def __init__(
+        self, record: Store | None, acknowledger: Acknowledger | None, settings: Settings, wake: Callable[[], None]
+    ) -> None:
+        self._record, self._acknowledger, self._settings, self._wake = record, acknowledger, settings, wake
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """What became of every memory; RecordError: nothing was stored."""
         payload = read_message(MemoryStoreV1, received.payload, "payload")
         if self._record is None:
             raise RefusedMessage(NO_RECORD)
-        receipt = await receive(payload, self._record, self._settings)
+        receipt, superseded = await receive(payload, self._record, self._settings)
         if receipt.stored:
             self._wake()
-        return receipt
+        if not superseded or receipt.position is None or self._acknowledger is None:
+            return receipt
+        wait_s = waiting_s(self._settings, time_left_s)
+        pending = await self._acknowledger.pending(superseded, receipt.position, wait_s)
+        return receipt.model_copy(update={"pending": pending})
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
         """The receipt for what could not be served."""
         return nothing_done(error)
 
 
-async def receive(payload: MemoryStoreV1, record: Store, settings: Settings) -> MemoryReceiptV1:
-    """The receipt for a batch; its results are in the order of the memories.
+async def receive(
+    payload: MemoryStoreV1, record: Store, settings: Settings
+) -> tuple[MemoryReceiptV1, frozenset[tuple[str, str]]]:
+    """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded.
 
     RecordError passes through: nothing was stored, and the message is to be kept for later.
     """
@@ -73,7 +85,7 @@ async def receive(payload: MemoryStoreV1, record: Store, settings: Settings) -> 
         else:
             results.append(one)
     counts = Counter(verdict.status for verdict in results)
-    return MemoryReceiptV1(
+    receipt = MemoryReceiptV1(
         stored=counts["stored"],
         unchanged=counts["unchanged"],
         conflict=counts["conflict"],
@@ -81,6 +93,7 @@ async def receive(payload: MemoryStoreV1, record: Store, settings: Settings) -> 
         position=result.position,
         results=results,
     )
+    return receipt, result.superseded
 
 
 def _compose_all(memories: Sequence[Mapping[str, Any]], settings: Settings) -> list[Memory | MemoryVerdictV1]:

@@ -22,6 +22,7 @@ from orion_recall.postgres import (
     reason,
     translate,
 )
+from orion_recall.text import storable
 from orion_recall.values import Change, Memory
 
 Status = Literal["stored", "unchanged", "conflict", "rejected"]
@@ -46,11 +47,13 @@ class StoreResult:
     """The verdicts in the order of the memories.
 
     `position` is the outbox position at which all of them that are stored or unchanged are projected;
-    None when there is none of these.
+    None when there is none of these. `superseded` are those whose place they have taken, now or when they were
+    stored before: tenant and id.
     """
 
     verdicts: tuple[Verdict, ...]
     position: int | None
+    superseded: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +106,9 @@ class Record:
             kept = [memory for index, memory in enumerate(memories) if index not in refused]
             held = await _held(connection, kept)
             unknown = await _supersede(connection, kept, stored)
+            superseded = await _superseded(connection, kept)
             await queue_new(connection, [one for one in kept if (one.tenant, one.id) in stored], self._extractor)
-        return _judge(memories, stored, held, refused, unknown)
+        return _judge(memories, stored, held, refused, unknown, superseded)
 
     async def changes(self, after: int, limit: int) -> list[Change]:
         """The outbox behind a position, in order, each with the turns beside it as they are now.
@@ -168,7 +172,7 @@ class Record:
     async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories by id; ids that the record does not hold are left out."""
         async with borrow(self._pool, "reading memories") as connection:
-            rows = await connection.fetch(sql.GET, tenant, list(ids))
+            rows = await connection.fetch(sql.GET, storable(tenant), [storable(name) for name in ids])
         return {row["id"]: sql.to_memory(row) for row in rows}
 
 
@@ -224,15 +228,24 @@ async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key
 
 
 async def _supersede(connection: Connection, memories: Sequence[Memory], stored: set[_Key]) -> dict[_Key, str]:
-    """Puts the new memories in the place of those they name; by key, what is to be said of names nobody holds."""
+    """Puts the new memories in the place of those they name; by key, what is to be said of one left alone."""
     unknown: dict[_Key, str] = {}
     for memory in memories:
         key = (memory.tenant, memory.id)
         if memory.supersedes and key in stored:
-            held = await supersede(connection, memory.tenant, memory.supersedes, memory.id)
-            if absent := [name for name in memory.supersedes if name not in held]:
-                unknown[key] = f"supersedes: no memory has the id {absent[0]!r}"
+            left_alone = await supersede(connection, memory.tenant, memory.supersedes, memory.id)
+            if left_alone is not None:
+                unknown[key] = left_alone
     return unknown
+
+
+async def _superseded(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, int]:
+    """Where the outbox tells of those whose place the memories have taken, now or before: by key."""
+    pairs = [(memory.tenant, name, memory.id) for memory in memories for name in memory.supersedes]
+    if not pairs:
+        return {}
+    rows = await connection.fetch(sql.SUPERSEDED, *(list(column) for column in zip(*pairs, strict=True)))
+    return {(row["tenant"], row["id"]): row["position"] for row in rows}
 
 
 def _judge(
@@ -241,6 +254,7 @@ def _judge(
     held: dict[_Key, _Held],
     refused: dict[int, str],
     unknown: dict[_Key, str],
+    superseded: dict[_Key, int],
 ) -> StoreResult:
     """Of equal ids in one batch the first one is stored, and the others are judged against it."""
     verdicts: list[Verdict] = []
@@ -264,4 +278,7 @@ def _judge(
         verdicts.append(Verdict(id=memory.id, status=status, reason=unknown.get(key) if is_new else None))
         unclaimed.discard(key)
         positions.append(held[key].position)
-    return StoreResult(verdicts=tuple(verdicts), position=max(positions, default=None))
+    positions.extend(superseded.values())
+    return StoreResult(
+        verdicts=tuple(verdicts), position=max(positions, default=None), superseded=frozenset(superseded)
+    )

@@ -73,6 +73,15 @@ FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
 JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
 """
 
+# Of the given pairs, a memory and one that it took the place of, where the outbox tells of the second.
+SUPERSEDED: LiteralString = """
+SELECT m.tenant, m.id, max(o.position) AS position
+FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, id, by)
+JOIN memories m ON m.tenant = given.tenant AND m.id = given.id AND m.superseded_by = given.by
+JOIN outbox o ON o.tenant = m.tenant AND o.memory_id = m.id
+GROUP BY m.tenant, m.id
+"""
+
 _BESIDE: LiteralString = """
 LEFT JOIN LATERAL (
     SELECT n.id, n.text, n.speaker FROM memories n

@@ -8,6 +8,8 @@ GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id
     content_hash, confidence, given_entities, extracted_by, extraction_note, version, updated_at, superseded_by,
     deleted_at, times) ON memories TO orion_worker;
 GRANT UPDATE (before) ON memory_history TO orion_worker;
+-- An answer that was given is not changed, and goes when it is old.
+GRANT DELETE ON memory_requests TO orion_worker;
 GRANT SELECT, INSERT, UPDATE ON projections, memory_access TO orion_worker;
 -- A copy that is gone is forgotten: what a live one says of itself comes again with its next sign of life.
 GRANT DELETE ON projections TO orion_worker;

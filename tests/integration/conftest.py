@@ -168,7 +168,7 @@ async def _running_service(_service_engines: EmbeddedEngines) -> AsyncGenerator[
         postgres_dsn=_service_engines.postgres_dsn,
         data_dir=_service_engines.data_dir,
         prefix="svc:",
-        tenants=("default", *(f"tenant-{number}" for number in range(1000))),
+        tenants=("default", "tenant> { } ; DROP ALL #", *(f"tenant-{number}" for number in range(1000))),
         refresh_ms=100,
         claim_idle_ms=500,
         reply_ttl_s=60,

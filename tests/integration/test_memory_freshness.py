@@ -53,7 +53,7 @@ async def stored(client: RecallClient, service: Service, tenant: str) -> None:
     assert all(reply.bundle.items for reply in (await asked(client, tenant)).values())
 
 
-@pytest.mark.parametrize("what", ["delete", "update"])
+@pytest.mark.parametrize("what", ["delete", "update", "supersede"])
 async def test_while_a_copy_is_behind_the_receipt_says_pending_and_the_memory_is_left_out(
     what: str, client: RecallClient, service: Service, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +62,11 @@ async def test_while_a_copy_is_behind_the_receipt_says_pending_and_the_memory_is
     try:
         if what == "delete":
             receipt = await client.delete(["m-1"], tenant=tenant)
+        elif what == "supersede":
+            new = {"id": "m-2", "text": "Rosalind works at Umbra Works.", "tenant": tenant, "supersedes": ["m-1"]}
+            assert (await client.store([new])).pending is True
+            receipt = await client.store([new])
+            assert receipt.unchanged == 1
         else:
             receipt = await client.update([{"id": "m-1", "text": "Rosalind works at Umbra Works."}], tenant=tenant)
         assert receipt.pending is True
@@ -72,7 +77,9 @@ async def test_while_a_copy_is_behind_the_receipt_says_pending_and_the_memory_is
         gate.open.set()
     await caught_up(service, receipt.position or 0)
     again = await client.recall("Who works at Umbra Works?", options={"tenant": tenant})
-    assert [item.id for item in again.bundle.items] == ([] if what == "delete" else ["m-1"])
+    assert [item.id for item in again.bundle.items] == {
+        "delete": [], "update": ["m-1"], "supersede": ["m-2"],
+    }[what]  # fmt: skip
     assert all("Zephyr" not in reply.bundle.rendered for reply in (await asked(client, tenant)).values())
 
 

@@ -152,7 +152,7 @@ async def test_an_erased_memory_leaves_no_word_in_record_and_history(
 async def test_a_memory_takes_the_place_of_others(record: Record, journey: Journey) -> None:
     await record.store([memory("old", session_id="s"), memory("older")])
     before = await record.head()
-    (verdict,) = (await record.store([memory("new", supersedes=["old", "older", "nobody", "new"])])).verdicts
+    (verdict,) = (await record.store([memory("new", supersedes=["old", "older", "nobody"])])).verdicts
     assert verdict.status == "stored"
     assert verdict.reason is not None and "'nobody'" in verdict.reason
     assert (await held(record, "old")).superseded_by == "new"
@@ -161,6 +161,33 @@ async def test_a_memory_takes_the_place_of_others(record: Record, journey: Journ
     assert await steps(journey, "old") == [(1, "add"), (2, "supersede")]
     (verdict,) = await journey.update(TENANT, [Patch(id="old", changes={"text": "x"})])
     assert verdict.status == "conflict" and "'new'" in (verdict.reason or "")
+
+
+async def test_what_was_superseded_is_told_with_its_position_also_when_the_batch_comes_again(
+    record: Record, journey: Journey
+) -> None:
+    await record.store([memory("old"), memory("older"), memory("gone")])
+    await journey.delete(TENANT, ["gone"])
+    batch = [memory("new", supersedes=["old", "older", "gone"]), memory("plain")]
+    first = await record.store(batch)
+    assert first.superseded == {(TENANT, "old"), (TENANT, "older")}
+    assert first.position == await record.head()
+    assert "'gone' was deleted before" in str(first.verdicts[0].reason)
+    again = await record.store(batch)
+    assert [one.status for one in again.verdicts] == ["unchanged", "unchanged"]
+    assert (again.superseded, again.position) == (first.superseded, first.position)
+    late = await record.store([memory("late", supersedes=["old"])])
+    assert "'new' has taken the place of 'old' before" in str(late.verdicts[0].reason)
+    assert (late.superseded, (await record.store([memory("plain")])).superseded) == (frozenset(), frozenset())
+
+
+async def test_of_a_circle_the_last_one_stays(record: Record) -> None:
+    circle = [memory("a", supersedes=["c"]), memory("b", supersedes=["a"]), memory("c", supersedes=["b"])]
+    told = await record.store(circle)
+    assert [one.reason for one in told.verdicts] == [
+        None, None, "supersedes: 'b' has taken this one's own place",
+    ]  # fmt: skip
+    assert [(await held(record, name)).superseded_by for name in "abc"] == ["b", None, "a"]
 
 
 async def test_what_postgres_refuses_of_a_batch_is_refused_alone(record: Record, journey: Journey) -> None:

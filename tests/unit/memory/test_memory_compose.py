@@ -60,6 +60,18 @@ def test_nul_characters_are_replaced_in_every_text() -> None:
     assert memory.text == "a\ufffdb"
 
 
+def test_a_memory_that_ends_before_it_begins_is_refused() -> None:
+    at = "2026-03-01T09:30:00Z"
+    with pytest.raises(InvalidMessage, match="occurred_until: it ends before"):
+        compose(message(occurred_at=at, occurred_until="2026-03-01T10:30:00+02:00"), "acme")
+    assert compose(message(occurred_at=at, occurred_until=at), "acme").occurred_until == 1772357400.0
+
+
+def test_a_memory_cannot_take_its_own_place() -> None:
+    with pytest.raises(InvalidMessage, match="supersedes: a memory cannot take its own place"):
+        compose(message(supersedes=["other", "m1"]), "acme")
+
+
 def test_the_last_moment_of_the_calendar_stays_on_the_calendar() -> None:
     memory = compose(message(occurred_until="9999-12-31T23:59:59.999999Z"), "acme")
     assert memory.occurred_until == 253_402_300_799.0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,32 @@ def test_the_summary_keeps_a_hundred_problems_and_counts_all(tmp_path: Path) -> 
     for batch in read_batches(file, PLAIN, batch_size=40):
         summary.add(batch, None)
     assert (summary.read, summary.rejected, len(summary.problems)) == (150, 150, 100)
+
+
+def test_the_problems_of_a_batch_come_in_the_order_of_lines(tmp_path: Path) -> None:
+    file = write(tmp_path, good("a"), "{")
+    [batch] = read_batches(file, PLAIN)
+    summary = ImportSummary(file=str(file))
+    reason = "memories.0.kind: 'gossip' is no kind of memory"
+    told = [MemoryVerdictV1(id="a", status="rejected", reason=reason)]
+    summary.add(batch, MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=1, results=told))
+    assert [problem.line for problem in summary.problems] == [1, 2]
+    assert summary.problems[0].reason == "rejected 'a': kind: 'gossip' is no kind of memory"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"id": "a", "text": "one", "text": "two"}', "the field 'text' is given twice"),
+        ('{"id": "a", "text": "x", "metadata": {"b": 1, "b": 2}}', "the field 'b' is given twice"),
+        ('{"id": "a", "text": "x", "n": -' + "9" * 5000 + "}", "the number -999.* has 5001 digits"),
+        ('{"id": "a", "text": "x", "confidence": true}', r"confidence: expected a number \(got True\)"),
+    ],
+)
+def test_nothing_of_a_line_is_dropped_silently(tmp_path: Path, line: str, why: str) -> None:
+    (batch,) = read_batches(write(tmp_path, line, good("m")), PLAIN)
+    assert [memory["id"] for memory in batch.memories] == ["m"]
+    assert re.fullmatch(why, batch.problems[0].reason)
 
 
 @pytest.mark.parametrize("odd", ["1e400", "NaN", "[" * 120 + "]" * 120])

@@ -1,0 +1,44 @@
+"""Answers to requests are kept for a week, and go in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from orion_recall.memory.request_retention import KEPT_DAYS, RequestRetention
+from orion_recall.postgres import Pool, open_pool
+
+_ANSWER = """
+INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt, at)
+SELECT 'acme', $1 || n, 'hash', '{}', now() - make_interval(hours => $2) FROM generate_series(1, $3::int) AS n
+"""
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="test", max_size=4)
+    yield opened
+    await opened.close()
+
+
+async def left(pool: Pool, expected: int) -> None:
+    async with asyncio.timeout(10):
+        while await pool.fetchval("SELECT count(*) FROM memory_requests") != expected:
+            await asyncio.sleep(0.02)
+
+
+async def test_what_is_older_than_a_week_goes_and_the_rest_stays(pool: Pool) -> None:
+    await pool.execute(_ANSWER, "old", KEPT_DAYS * 24 + 1, 25)
+    await pool.execute(_ANSWER, "young", KEPT_DAYS * 24 - 1, 4)
+    workers = [asyncio.create_task(RequestRetention(pool, every_s=0.05, batch_rows=10).run()) for _ in range(2)]
+    await left(pool, 4)
+    await pool.execute(_ANSWER, "older", KEPT_DAYS * 24 + 1, 3)
+    await left(pool, 4)
+    assert not any(worker.done() for worker in workers)
+    for worker in workers:
+        worker.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
+    kept = await pool.fetch("SELECT idempotency_key FROM memory_requests ORDER BY idempotency_key")
+    assert [row["idempotency_key"] for row in kept] == ["young1", "young2", "young3", "young4"]
