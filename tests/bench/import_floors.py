@@ -22,6 +22,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record_sql import to_row
 from orion_recall.models.batching import Vector, batches_of_like_length
+from orion_recall.models.embedder import SLICE_CHARS
 from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, prepared
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres import Connection, open_connection
@@ -109,7 +110,7 @@ class ImportFloors:
     def _embedded(self, page: Sequence[Memory]) -> Vectors:
         texts = [prepared(dense_form(memory)) for memory in page]
         vectors = np.empty((len(texts), self._encoder.dimension), dtype=np.float32)
-        for places in batches_of_like_length([len(text) for text in texts]):
+        for places in batches_of_like_length([len(text) for text in texts], most_chars=SLICE_CHARS):
             vectors[places] = self._encoder.encode([texts[place] for place in places])
         return vectors
 

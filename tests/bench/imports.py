@@ -5,9 +5,9 @@
 Embedded engines, a worker and an importer in processes of their own, synthetic memories. Every round takes two
 portions of them. The first goes through the floors, each alone: its texts are embedded, its points put into an
 index, its rows copied into Postgres. Then it is imported as a file over the bus, until index and graph have all of
-it. Then recalls are asked at a steady rate, quiet; and again while the second portion is imported. A recall is asked
-when its time has come, however late the others are. Ratios are those of one round; the median of the rounds is
-reported.
+it. Then recalls are asked at a steady rate, quiet; and again while the second portion is imported. A recall is
+asked when its time has come, however late the others are. Ratios are those of one round; the median of the rounds
+is reported.
 
 At the end two fresh workers import a file and one ten times as large, for the peak memory of worker and importer.
 
