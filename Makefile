@@ -47,8 +47,9 @@ check: $(VENV)/.installed-dev ## format, lint, types
 	$(BIN)/ruff check orion_recall tests
 	$(BIN)/pyright
 
-bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; then floors and imports
 	$(BIN)/python -m tests.bench.bench
+	$(BIN)/python -m tests.bench.imports
 
 contracts: $(VENV)/.installed ## write the generated files in contracts/
 	$(BIN)/orion-recall contracts write contracts

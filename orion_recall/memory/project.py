@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, RecordError, SourceError
 from orion_recall.memory.record import Record
 from orion_recall.memory.turns import Turn
-from orion_recall.sources.source import MarkedCopy, Projection, SwappedCopy
+from orion_recall.sources.source import MarkedCopy, Prepares, Projection, SwappedCopy
+from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -206,15 +207,17 @@ class Projector:
                 f"the {projection.kind} is ahead of the record (position {projection.position}, record {head}): "
                 f"delete {'it' if projection.shared else 'its folder'}, and it will be rebuilt from this record"
             )
-        moved = False
-        while head > projection.position:
-            changes = await self._record.changes(projection.position, _AT_ONCE)
-            if not changes or (self._turn is not None and not await self._turn.is_mine()):
-                break
-            await projection.apply(changes)
-            await self.report()
-            moved = True
-        else:  # not where the turn was lost: another may have moved the position on
+        moved, ahead = False, Ahead(self._record, projection)
+        async with contextlib.aclosing(ahead):
+            while head > projection.position:
+                changes = await ahead.changes(projection.position)
+                if not changes or (self._turn is not None and not await self._turn.is_mine()):
+                    break
+                ahead.look_behind(changes, head)
+                await projection.apply(changes)
+                await self.report()
+                moved = True
+        if head <= projection.position:  # not where the turn was lost: another may have moved the position on
             # What a process applied that died before it could say so, and what was put back, is told at once.
             is_untold = self._reported != projection.position and (projection.position or self._reported)
             if not moved and (is_untold or self._sign_is_due):
@@ -239,6 +242,45 @@ class Projector:
             with contextlib.suppress(RecordError):
                 await self._record.sign(self.copy, self._projection.kind)
                 self._signed_at = time.monotonic()
+
+
+class Ahead:
+    """Pages of the outbox. The next one is read, and made ready, while one is written.
+
+    What is read ahead may have changed when it is written; then it comes again in the outbox, further on.
+    """
+
+    def __init__(self, record: Record, projection: Projection) -> None:
+        self._record, self._projection = record, projection
+        self._after: int | None = None
+        self._reading: asyncio.Task[list[Change]] | None = None
+
+    async def changes(self, after: int) -> list[Change]:
+        """The page after a position."""
+        reading, self._reading = self._reading, None
+        if reading is None:
+            return await self._record.changes(after, _AT_ONCE)
+        page = await reading
+        # A copy that stayed where it was, or was moved, goes on from where it is.
+        return page if self._after == after else await self._record.changes(after, _AT_ONCE)
+
+    def look_behind(self, page: Sequence[Change], head: int) -> None:
+        """Begin with the page that follows this one, where the outbox goes on and something can be made ready."""
+        self._after = page[-1].position
+        if head > self._after and isinstance(self._projection, Prepares):
+            self._reading = asyncio.create_task(self._ready(self._projection, self._after))
+
+    async def aclose(self) -> None:
+        """Leave nothing under way."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _ready(self, projection: Prepares, after: int) -> list[Change]:
+        page = await self._record.changes(after, _AT_ONCE)
+        if page:
+            await projection.prepare(page)
+        return page
 
 
 async def sign_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:

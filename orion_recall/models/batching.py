@@ -186,11 +186,14 @@ def _settle(waiter: asyncio.Future[Vector], outcome: Vector | ModelError) -> Non
         waiter.set_result(outcome)
 
 
-def batches_of_like_length(lengths: Sequence[int]) -> list[list[int]]:
-    """The places of texts of so many characters in batches of similar length: little is spent on padding."""
+def batches_of_like_length(lengths: Sequence[int], *, most_chars: int = _DOCUMENT_BATCH_CHARS) -> list[list[int]]:
+    """The places of texts of so many characters in batches of similar length: little is spent on padding.
+
+    `most_chars` is what a batch has at most, as texts times the longest one, unless a text alone has more.
+    """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        room = min(_DOCUMENT_BATCH, _DOCUMENT_BATCH_CHARS // max(1, lengths[row]))
+        room = min(_DOCUMENT_BATCH, most_chars // max(1, lengths[row]))
         if batches and len(batches[-1]) < room:
             batches[-1].append(row)
         else:

@@ -37,8 +37,10 @@ from orion_recall.sources.points import (
     index_step,
     keys_of,
     memory_view,
+    texts_to_embed,
 )
 from orion_recall.sources.record_mark import refuse_another, refuse_without
+from orion_recall.sources.vectors_ahead import VectorsAhead
 from orion_recall.text import memory_key
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
@@ -59,6 +61,7 @@ class EdgeIndex:
     def __init__(self, folder: Path, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.folder = folder
         self.embedder, self.sparse = embedder, sparse
+        self._ahead = VectorsAhead(embedder)
         self._place = folder
         self._readers = EngineThreads("the index", 2, name="index-read")
         self._writer = EngineThreads("the index", 1, name="index-write")
@@ -212,7 +215,7 @@ class EdgeIndex:
         if not changes:
             return
         held = await self._held_of(keys_of(changes)) if self._card is not None else {}
-        step = await index_step(changes, held, self.embedder, self.sparse)
+        step = await index_step(changes, held, self._ahead, self.sparse)
         if self._card is None:  # a server that embeds may not have told its model before it was first asked
             mine = IndexCard.of(self.embedder)
             await self._writer.run(lambda: self._make(mine))
@@ -222,6 +225,11 @@ class EdgeIndex:
         self._since_optimised += len(step.points) + len(step.gone)
         if self._since_optimised >= _OPTIMISE_AFTER:
             self._optimise_beside()
+
+    async def prepare(self, changes: Sequence[Change]) -> None:
+        """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
+        held = await self._held_of(keys_of(changes)) if self._card is not None else {}
+        await self._ahead.embed_documents(texts_to_embed(changes, held))
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the index holds, by key."""

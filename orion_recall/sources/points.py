@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
+from orion_recall.sources.vectors_ahead import EmbedsDocuments
 from orion_recall.text import memory_key, number_of
 from orion_recall.values import Change, Memory, MemoryView, MergedName
 
@@ -64,15 +65,40 @@ def keys_of(changes: Sequence[Change]) -> list[int]:
 
 
 async def index_step(
-    changes: Sequence[Change], held: Mapping[int, HeldPoint], embedder: Embedder, sparse: SparseEncoder
+    changes: Sequence[Change], held: Mapping[int, HeldPoint], embedder: EmbedsDocuments, sparse: SparseEncoder
 ) -> IndexStep:
     """What is to be done, given what the index holds of the changes' memories.
 
     A memory that says what it said when it was embedded is not embedded again: its neighbours have changed.
     """
-    latest = {memory_key(change.memory.tenant, change.memory.id): change for change in changes}
-    live = {key: change for key, change in latest.items() if change.memory.is_live}
-    vectors = await _vectors(live, held, embedder)
+    latest = _latest(changes)
+    vectors = await _vectors(_live(latest), held, embedder)
+    # The words of a page take tens of milliseconds: not on the loop, where recalls wait.
+    return await asyncio.to_thread(_step, latest, held, vectors, sparse)
+
+
+def texts_to_embed(changes: Sequence[Change], held: Mapping[int, HeldPoint]) -> list[str]:
+    """What `index_step` will have to embed, given what the index holds now."""
+    live = _live(_latest(changes))
+    known = _known(live, held)
+    return [dense_form(change.memory) for key, change in live.items() if key not in known]
+
+
+def _latest(changes: Sequence[Change]) -> dict[int, Change]:
+    return {memory_key(change.memory.tenant, change.memory.id): change for change in changes}
+
+
+def _live(latest: Mapping[int, Change]) -> dict[int, Change]:
+    return {key: change for key, change in latest.items() if change.memory.is_live}
+
+
+def _step(
+    latest: Mapping[int, Change],
+    held: Mapping[int, HeldPoint],
+    vectors: Mapping[int, Sequence[float]],
+    sparse: SparseEncoder,
+) -> IndexStep:
+    live = _live(latest)
     points = [
         IndexPoint(
             key=key,
@@ -95,16 +121,22 @@ async def index_step(
 
 
 async def _vectors(
-    live: Mapping[int, Change], held: Mapping[int, HeldPoint], embedder: Embedder
+    live: Mapping[int, Change], held: Mapping[int, HeldPoint], embedder: EmbedsDocuments
 ) -> dict[int, Sequence[float]]:
-    vectors: dict[int, Sequence[float]] = {}
-    for key, change in live.items():
-        one = held.get(key)
-        if one is not None and one.dense is not None and one.version == change.memory.version:
-            vectors[key] = one.dense
+    vectors = _known(live, held)
     new = [key for key in live if key not in vectors]
     made = await embedder.embed_documents([dense_form(live[key].memory) for key in new]) if new else ()
     return vectors | {key: vector.tolist() for key, vector in zip(new, made, strict=True)}
+
+
+def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint]) -> dict[int, Sequence[float]]:
+    """The vectors that the index holds of what has not been changed since."""
+    known: dict[int, Sequence[float]] = {}
+    for key, change in live.items():
+        one = held.get(key)
+        if one is not None and one.dense is not None and one.version == change.memory.version:
+            known[key] = one.dense
+    return known
 
 
 def _entities(changes: Iterable[Change], sparse: SparseEncoder) -> list[IndexPoint]:

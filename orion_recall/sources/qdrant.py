@@ -28,10 +28,12 @@ from orion_recall.sources.points import (
     index_step,
     keys_of,
     memory_view,
+    texts_to_embed,
 )
 from orion_recall.sources.qdrant_points import QdrantWords, scored
 from orion_recall.sources.qdrant_server import CollectionLost, QdrantServer
 from orion_recall.sources.record_mark import refuse_another, refuse_without
+from orion_recall.sources.vectors_ahead import VectorsAhead
 from orion_recall.text import memory_key, number_of
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
@@ -80,6 +82,7 @@ class QdrantIndex:
         self._has_record = has_record
         self._expected: str | None = None
         self.embedder, self.sparse = embedder, sparse
+        self._ahead = VectorsAhead(embedder)
         self._client, self._words = server.client, QdrantWords()
         # Empty until the collection has been seen: the server, or the one that embeds, may be away at the start.
         self._card = IndexCard(format=FORMAT, model="", dimension=0, weights_sha256="", position=0)
@@ -206,6 +209,12 @@ class QdrantIndex:
         self._speakers[tenant] = _Speakers(names, now + _SPEAKERS_KNOWN_S)
         return names
 
+    async def prepare(self, changes: Sequence[Change]) -> None:
+        """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
+        await self.check()
+        held = await self._held_of(keys_of(changes))
+        await self._ahead.embed_documents(texts_to_embed(changes, held))
+
     async def apply(self, changes: Sequence[Change]) -> None:
         """Put changes into the collection, in order, and move the position. Again is harmless.
 
@@ -225,7 +234,7 @@ class QdrantIndex:
         held = await self._held_of(keys_of(changes))
         if not keep_vectors:
             held = {key: one._replace(dense=None) for key, one in held.items()}
-        await self._carry_out(await index_step(changes, held, self.embedder, self.sparse))
+        await self._carry_out(await index_step(changes, held, self._ahead, self.sparse))
         # First the data, then the claim that it is there: a crash between the two writes it again.
         if (now := await self._read_card()) != before:
             self._is_open = False

@@ -134,6 +134,15 @@ class MarkedCopy(Protocol):
         ...
 
 
+@runtime_checkable
+class Prepares(Protocol):
+    """A projection that can make ready what it will be given next, while it writes what it was given now."""
+
+    async def prepare(self, changes: Sequence[Change]) -> None:
+        """Writes nothing. Errors as those of `apply`."""
+        ...
+
+
 class VectorIndex(Protocol):
     """What the vector and lexical arms search: (key, score) pairs, best first; keys are `text.memory_key`."""
 

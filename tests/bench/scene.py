@@ -83,7 +83,7 @@ async def open_scene(
             imported = await _import(engines, told, importing.pid, say)
         for part in ("index", "graph"):
             await asyncio.to_thread(shutil.copytree, data / part, copy / part)
-        queries = _queries(told.recent_sessions, profile)
+        queries = queries_from(told.recent_sessions, profile)
         some = list(itertools.islice(queries, FLOOR_QUESTIONS))
         settings = Settings.read(
             redis_url=SecretStr(engines.redis_url), postgres_dsn=SecretStr(engines.postgres_dsn), data_dir=copy
@@ -179,7 +179,7 @@ async def _import(engines: EmbeddedEngines, told: Corpus, worker_pid: int, say: 
     )
 
 
-def _queries(sessions: Sequence[str], profile: str) -> Iterator[RecallQueryV1]:
+def queries_from(sessions: Sequence[str], profile: str) -> Iterator[RecallQueryV1]:
     """Queries as an executor would send them, each from one of the sessions that are going on."""
     rng = random.Random(5)
     for question in questions():

@@ -295,7 +295,9 @@ async def test_a_store_message_gets_a_receipt_from_the_record(record: Record) ->
             {"id": "c", "text": "x", "tenant": "not-served"},
         ]
     })  # fmt: skip
-    receipt = await receive(payload, record, Settings.read(tenants=("default",), default_tenant="default"))
+    receipt, superseded = await receive(
+        payload, record, Settings.read(tenants=("default",), default_tenant="default")
+    )
     assert [one.status for one in receipt.results] == ["stored", "unchanged", "rejected", "rejected"]
-    assert receipt.position == await record.head()
+    assert (receipt.position, superseded) == (await record.head(), frozenset[tuple[str, str]]())
     assert (await record.get("default", ["a"]))["a"].text == "nul \ufffd and \ufffd inside"

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from orion_recall.errors import ModelError
-from orion_recall.models.batching import QueryBatcher, Vector
+from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length
 
 
 class GatedEncoder:
@@ -206,3 +206,15 @@ async def test_batches_are_counted_by_their_size(batcher: QueryBatcher, encoder:
     await asyncio.gather(*tasks)
     assert [len(batch) for batch in encoder.batches] == [1, 3, 1]
     assert batcher.batches == [2, 0, 1]
+
+
+@pytest.mark.parametrize("most_chars", [512, 4_096])
+def test_a_batch_of_documents_is_no_larger_than_asked_for_unless_one_text_alone_is(most_chars: int) -> None:
+    lengths = [170, 2_000, 30, 180, 9_000, 160, 0, 40] * 10
+
+    batches = batches_of_like_length(lengths, most_chars=most_chars)
+
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) <= 32
+        assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= most_chars

@@ -1,0 +1,162 @@
+"""The floors of an import: the same memories embedded, put into an index, copied into Postgres, each alone.
+
+Each engine is called as directly as Python can, a page of the outbox at a time, with what was made beforehand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import qdrant_edge as qe
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.memory.compose import compose
+from orion_recall.memory.record_sql import to_row
+from orion_recall.models.batching import Vector, batches_of_like_length
+from orion_recall.models.embedder import SLICE_CHARS
+from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, prepared
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.postgres import Connection, open_connection
+from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.edge_points import edge_point
+from orion_recall.sources.forms import dense_form
+from orion_recall.sources.points import index_step
+from orion_recall.values import Change, Memory, Neighbour
+
+EMBEDDING, UPSERT, COPY = "embedding alone", "index upsert alone", "COPY into Postgres alone"
+PAGE = 200
+_TENANT = "default"
+_TABLE = "bench_import_floor"
+_STATEMENT_TIMEOUT_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """What one floor did with a portion: memories a second by the wall clock, and CPU milliseconds a memory."""
+
+    per_s: float
+    cpu_ms: float
+
+
+class _Made:
+    """An embedder whose vectors are there already: those it was made with, whatever the texts."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self.name, self.dimension, self.weights_sha256 = "bench", int(vectors.shape[1]), "0" * 64
+        self._vectors = vectors
+
+    async def embed_query(self, text: str) -> Vector:
+        """The first one."""
+        return self._vectors[0]
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """As many as there are texts."""
+        return self._vectors[: len(texts)]
+
+
+class ImportFloors:
+    """An index and a table of its own, both beside the worker's and with the same shape; open for the whole run."""
+
+    def __init__(self, encoder: OnnxEncoder, shard: qe.EdgeShard, postgres: Connection) -> None:
+        self._encoder, self._shard, self._postgres = encoder, shard, postgres
+        self._sparse = SparseEncoder()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, folder: Path, encoder: OnnxEncoder, dsn: str) -> AsyncGenerator[ImportFloors]:
+        """The index in the folder, the table in the database."""
+        index = EdgeIndex(folder, _Made(encoder.encode(["a"])), SparseEncoder())
+        await index.open()  # makes the shard as the worker's is made
+        await index.close()
+        shard = qe.EdgeShard.load(str(folder / "shard"))
+        postgres = await open_connection(dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
+        try:
+            await postgres.execute(
+                f"CREATE TABLE {_TABLE} (tenant text, id text, text text, content jsonb, PRIMARY KEY (tenant, id))"
+            )
+            yield cls(encoder, shard, postgres)
+        finally:
+            await postgres.close()
+            shard.close()
+
+    async def measure(self, portion: Sequence[Mapping[str, Any]]) -> dict[str, Floor]:
+        """What each of them does with memories that it has not seen, one floor after another."""
+        memories = [compose(MemoryV1(**one), _TENANT) for one in portion]
+        pages = [memories[start : start + PAGE] for start in range(0, len(memories), PAGE)]
+        began = _Clock()
+        vectors = [self._embedded(page) for page in pages]
+        embedding = began.floor(len(memories))
+        points = [await self._points(page, made) for page, made in zip(pages, vectors, strict=True)]
+        began = _Clock()
+        for page in points:
+            self._shard.update(qe.UpdateOperation.upsert_points(page))
+            self._shard.flush()
+        upsert = began.floor(len(memories))
+        rows = [_csv(page) for page in pages]
+        began = _Clock()
+        for page in rows:
+            await cast("Any", self._postgres).copy_to_table(_TABLE, source=io.BytesIO(page), format="csv")
+        return {EMBEDDING: embedding, UPSERT: upsert, COPY: began.floor(len(memories))}
+
+    def _embedded(self, page: Sequence[Memory]) -> Vectors:
+        texts = [prepared(dense_form(memory)) for memory in page]
+        vectors = np.empty((len(texts), self._encoder.dimension), dtype=np.float32)
+        for places in batches_of_like_length([len(text) for text in texts], most_chars=SLICE_CHARS):
+            vectors[places] = self._encoder.encode([texts[place] for place in places])
+        return vectors
+
+    async def _points(self, page: Sequence[Memory], vectors: Vectors) -> list[qe.Point]:
+        step = await index_step(_changes(page), {}, _Made(vectors), self._sparse)
+        return [edge_point(point) for point in step.points]
+
+
+class _Clock:
+    """When something began, by the wall and by this process's CPU."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def floor(self, memories: int) -> Floor:
+        """What it has taken for so many memories."""
+        passed, used = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return Floor(per_s=memories / passed, cpu_ms=used * 1000 / memories)
+
+
+def _changes(page: Sequence[Memory]) -> list[Change]:
+    """The memories as the outbox tells them, each with the turns beside it."""
+    changes: list[Change] = []
+    for place, memory in enumerate(page):
+        before = page[place - 1] if place else None
+        after = page[place + 1] if place + 1 < len(page) else None
+        changes.append(
+            Change(
+                position=place + 1,
+                memory=memory,
+                previous=_beside(memory, before),
+                following=_beside(memory, after),
+            )
+        )
+    return changes
+
+
+def _beside(memory: Memory, other: Memory | None) -> Neighbour | None:
+    if other is None or other.session_id != memory.session_id:
+        return None
+    return Neighbour(id=other.id, text=other.text, speaker=other.speaker)
+
+
+def _csv(page: Sequence[Memory]) -> bytes:
+    text = io.StringIO()
+    rows = csv.writer(text)
+    for place, memory in enumerate(page):
+        rows.writerow((memory.tenant, memory.id, memory.text, json.dumps(to_row(memory, place))))
+    return text.getvalue().encode()
