@@ -25,7 +25,8 @@ from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.stand_in import SILENT, index_is_away
-from orion_recall.recall.understand import understand
+from orion_recall.recall.understand import Understanding, understand
+from orion_recall.recall.when.overlap import overlap
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
 from orion_recall.values import (
@@ -84,6 +85,7 @@ class Recalled:
     selection: Selection
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
+    understood: Understanding | None = None
 
     @property
     def rendered(self) -> str:
@@ -137,9 +139,16 @@ async def recall(
 
     dropped: Counter[DropReason] = Counter()
     kept = _filtered(pool, memories, scope, understood.question, options, dropped)
+    if profile.time.filter:
+        kept = _of_its_time(kept, understood.question, dropped)
     similarities = _similarities(reports, pool)
     scored = score_candidates(
-        kept, profile, now=clock, named_speaker=understood.named_speaker, similarities=similarities
+        kept,
+        profile,
+        now=clock,
+        named_speaker=understood.named_speaker,
+        similarities=similarities,
+        time=understood.question.time,
     )
     reranking: RerankReport | None = None
     if profile.rerank.enabled:
@@ -168,6 +177,7 @@ async def recall(
         selection=Selection(items=selection.items, tokens=selection.tokens, dropped=dict(+dropped)),
         stage_ms=stages.ms,
         reranking=reranking,
+        understood=understood,
     )
 
 
@@ -277,6 +287,18 @@ def _filtered(
         else:
             kept.append((candidate, memory))
     return kept
+
+
+def _of_its_time(
+    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Counter[DropReason]
+) -> list[tuple[Candidate, MemoryView]]:
+    """Those of the time that the question names, where it names one; an undated memory is of none."""
+    intervals = question.time.intervals
+    if not intervals:
+        return list(kept)
+    of_it = [(found, memory) for found, memory in kept if overlap(intervals, memory.ts, memory.until)]
+    dropped["other_time"] += len(kept) - len(of_it)
+    return of_it
 
 
 def _is_own_turn(memory: MemoryView, question: Question) -> bool:
