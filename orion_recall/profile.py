@@ -124,6 +124,11 @@ class TimeInQuestions(BaseModel):
 
     model_config = _CONFIG
 
+    search_weight: Weight = Field(
+        default=0.0,
+        description="Weight in the fusion of what the index finds inside the time that the query names; 0: it is "
+        "not searched a second time.",
+    )
     filter: bool = Field(
         default=False,
         description="Whether memories of another time than the query names, and undated ones, are dropped.",

@@ -8,7 +8,18 @@ from typing import Final
 from orion_recall.recall.when.calendar import DAY, WEEK, Span, day_of, shifted, third, unit_of, years
 from orion_recall.recall.when.periods import by_name, nth, whole
 from orion_recall.recall.when.reading import Duration, Period, Reading, duration
-from orion_recall.recall.when.vocabulary import DAYS, EDGES, LAST, MODIFIERS, NEXT, PARTS, THIS, UNITS, WEEKDAYS
+from orion_recall.recall.when.vocabulary import (
+    BEGINNINGS,
+    DAYS,
+    EDGES,
+    LAST,
+    MODIFIERS,
+    NEXT,
+    PARTS,
+    THIS,
+    UNITS,
+    WEEKDAYS,
+)
 
 _BEFORE: Final = frozenset(("before", "preceding"))
 _AFTER: Final = frozenset(("after", "following"))
@@ -22,6 +33,9 @@ def period(reading: Reading, place: int) -> Period | None:
         if reading.word(place - 1) in _ROLLING_AFTER and (found := _rolling_unit(reading, place + 1)) is not None:
             return found
         place += 1
+    word = reading.word(place)
+    if word not in BEGINNINGS and not (word[:1].isdigit() or word[:1] == "'"):
+        return None
     found = (
         _before_last(reading, place)
         or nth(reading, place)

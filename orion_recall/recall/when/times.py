@@ -31,6 +31,11 @@ _SESSION: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _JOINED: Final = frozenset(("and", "or", "&", ","))
+# "Who came by last night?" asks for no end of anything.
+_WITH_BY: Final = frozenset(
+    """come comes came coming go goes went going stop stops stopped drop drops dropped pass passes passed swing
+    swung stand stood""".split()
+)
 _RANGING: Final = frozenset(("to", "until", "till", "through", "-", "–"))
 _NOTHING: Final = QuestionTime()
 
@@ -109,6 +114,8 @@ def _at(read: Reading, place: int) -> _Found | None:
         link, after = "after", after + 1
     elif word in ("as", "on", "in") and read.word(after) == "of":
         link, after = "", place
+    if link == "by" and read.word(place - 1) in _WITH_BY:
+        return None
     if link in ("since", "before", "after", "until", "till", "by", "following"):
         if (one := period(read, after)) is None:
             return None

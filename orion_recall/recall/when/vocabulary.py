@@ -138,6 +138,30 @@ LEADS: Final = frozenset(
     following prior about than as - , –""".split()
 )
 FUTURE: Final = frozenset("shall won't i'll we'll you'll he'll she'll they'll it'll who'll upcoming".split())
+# What a period can begin with, beside figures and "the".
+BEGINNINGS: Final = frozenset(
+    {
+        *MONTHS,
+        *WEEKDAYS,
+        *SEASONS,
+        *UNITS,
+        *PARTS,
+        *DAYS,
+        *(f"{day}'s" for day in DAYS),
+        *MODIFIERS,
+        *NUMBERS,
+        *VAGUE,
+        *ORDINALS,
+        *EDGES,
+        *DECADES,
+        *HOLIDAY_BEGINNINGS,
+        "holidays",
+        "half",
+        "earlier",
+        "later",
+        *(f"q{number}" for number in range(1, 5)),
+    }
+)
 # Without one of these, or a digit, a question names no time.
 TRIGGERS: Final = frozenset(
     {
