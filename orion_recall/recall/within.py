@@ -57,7 +57,9 @@ class SearchWithin:
         `until` is on `time.perf_counter`: what has not come by then is left out.
         """
         answered = {report.source for report in reports if report.status in ("ok", "empty")}
-        waited = {name: task for name, task in self._searches.items() if name in answered}
+        waited: dict[SourceName, asyncio.Task[Sequence[Hit]]] = {
+            name: task for name, task in self._searches.items() if name in answered
+        }
         if waited:
             await asyncio.wait(waited.values(), timeout=max(0.0, until - time.perf_counter()))
         return [

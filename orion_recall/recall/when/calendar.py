@@ -20,6 +20,11 @@ class Span(NamedTuple):
     end: datetime
 
 
+def moved(span: Span, by: timedelta) -> Span:
+    """The span, that much later."""
+    return Span(span.start + by, span.end + by)
+
+
 def day_of(moment: datetime) -> datetime:
     """Its midnight."""
     return datetime(moment.year, moment.month, moment.day)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from orion_recall.recall.when.calendar import DAY
 from orion_recall.recall.when.phrases import period
 from orion_recall.recall.when.reading import Period, Reading, reading
-from orion_recall.values import Interval, QuestionTime, SessionNamed, TimeKind
+from orion_recall.values import NO_TIME, Interval, QuestionTime, SessionNamed, TimeKind
 
 _ASKS_WHEN: Final = re.compile(
     r"""^\W*(?:(?:and|so|but|also|ok(?:ay)?|then)\W+)*(?:(?:on|in|at|by|since|from|around|about|until)\s+)?
@@ -37,7 +37,7 @@ _WITH_BY: Final = frozenset(
     swung stand stood""".split()
 )
 _RANGING: Final = frozenset(("to", "until", "till", "through", "-", "–"))
-_NOTHING: Final = QuestionTime()
+_ASKS: Final = QuestionTime(asks_when=True)
 
 
 class _Found(NamedTuple):
@@ -65,11 +65,11 @@ def times(
     `south` moves the seasons by half a year; `day_first` reads 3/5/2023 as the third of May.
     """
     asks_when = _ASKS_WHEN.search(text) is not None
-    session = _session(text)
     read = reading(text, now, names=names, south=south, day_first=day_first)
-    found = _all(read) if read is not None else []
-    if read is None or not (found or session):
-        return QuestionTime(asks_when=True) if asks_when else QuestionTime(session=session) if session else _NOTHING
+    if read is None:
+        return _ASKS if asks_when else NO_TIME
+    found = _all(read)
+    session = _session(text)
     intervals = tuple(_interval(read, one) for one in found)
     return QuestionTime(
         intervals=tuple(interval for interval in intervals if interval is not None),

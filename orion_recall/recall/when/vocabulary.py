@@ -88,7 +88,7 @@ DECADES: Final[Mapping[str, int]] = {
     "eighties": 80,
     "nineties": 90,
 }
-# Longest first. A month and its days (first, last); a month with the nth of a weekday (n < 0: from its end) and
+# A month and its days (first, last); a month with the nth of a weekday (n < 0: from its end) and
 # days after that; or days after Easter Sunday (first, last).
 HOLIDAYS: Final[Mapping[tuple[str, ...], tuple[str, int, int, int, int]]] = {
     ("christmas", "eve"): ("fixed", 12, 24, 24, 0),
@@ -128,8 +128,10 @@ HOLIDAYS: Final[Mapping[tuple[str, ...], tuple[str, int, int, int, int]]] = {
     ("easter", "monday"): ("easter", 0, 1, 1, 0),
     ("easter",): ("easter", 0, -2, 1, 0),
 }
+# By their first words, the longest first.
 HOLIDAY_BEGINNINGS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    first: tuple(name for name in HOLIDAYS if name[0] == first) for first in {name[0] for name in HOLIDAYS}
+    first: tuple(sorted((name for name in HOLIDAYS if name[0] == first), key=len, reverse=True))
+    for first in {name[0] for name in HOLIDAYS}
 }
 # After these a month, a season, a year or a weekday is one, and not a verb, a name or a number.
 LEADS: Final = frozenset(
