@@ -13,6 +13,14 @@ from orion_recall.recall.when.vocabulary import LAST, NEXT, THIS
 YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
 
 
+SHORT_YEAR: Final = re.compile(r"'(\d\d)")
+
+
+def whole_year(digits: str) -> int:
+    """1970 to 2069 from two digits."""
+    return int(digits) + (1900 if int(digits) >= 70 else 2000)
+
+
 def choice(reading: Reading, modifier: str) -> str:
     """Which of what comes again and again a word before it chooses; without one the tense does."""
     if modifier in LAST:
@@ -34,6 +42,8 @@ def year_told(reading: Reading, place: int) -> tuple[int, int] | None:
     word, following = reading.word(place), reading.word(place + 1)
     if YEAR.fullmatch(word):
         return int(word), place + 1
+    if (short := SHORT_YEAR.fullmatch(word)) is not None:
+        return whole_year(short[1]), place + 1
     if following in ("year", "year's"):
         if word in LAST:
             return reading.now.year - 1, place + 2

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from orion_recall.recall.when.calendar import DAY, Span, months, shifted, unit_of, yearly, years
-from orion_recall.recall.when.chosen import YEAR, choice, of_year, year_told
+from orion_recall.recall.when.chosen import SHORT_YEAR, YEAR, choice, of_year, whole_year, year_told
 from orion_recall.recall.when.reading import Period, Reading
-from orion_recall.recall.when.vocabulary import DECADES, MONTHS
+from orion_recall.recall.when.vocabulary import DAY_WORDS, DECADES, LAST, MONTHS, NEXT, THIS
 
 _LEAP = 2024
 _DAY_NUMBER = re.compile(r"([12]?\d|3[01])(?:st|nd|rd|th)?")
@@ -21,7 +21,8 @@ def numbered(reading: Reading, place: int) -> Period | None:
     """What begins with a number: a date in figures, a day and its month, a year, a decade, a quarter."""
     word = reading.word(place)
     if not word or (not word[0].isdigit() and not (word[0] == "q" or word[0] == "'")):
-        return _decade_by_name(reading, place)
+        in_words = word in DAY_WORDS or word in ("twenty", "thirty")
+        return (_day_and_month(reading, place) if in_words else None) or _decade_by_name(reading, place)
     if match := _DATE.fullmatch(word):
         return _in_figures(reading, place, match)
     if match := _MONTH_NUMBER.fullmatch(word):
@@ -31,6 +32,9 @@ def numbered(reading: Reading, place: int) -> Period | None:
         return of_year(reading, place + 1, partial(months, first=int(word[1]) * 3 - 2, count=3), "quarter")
     if match := re.fullmatch(r"(?:(\d\d)|')?(\d)0s", word):
         return _decade(match[1], int(match[2]) * 10, place + 1)
+    if (short := SHORT_YEAR.fullmatch(word)) is not None:
+        led = place == 0 or reading.led(place)
+        return Period(years(whole_year(short[1]), 1), place + 1, "year", "period") if led else None
     if (dated := _day_and_month(reading, place)) is not None:
         return dated
     if YEAR.fullmatch(word):
@@ -43,15 +47,15 @@ def numbered(reading: Reading, place: int) -> Period | None:
 
 
 def _in_figures(reading: Reading, place: int, match: re.Match[str]) -> Period | None:
-    """Year first where it has four digits; with dots the day, with slashes the month, unless that cannot be."""
+    """Year first where it has four digits; else the day, but with slashes the month, unless that cannot be."""
     one, other, last = int(match[1]), int(match[3]), int(match[4])
     if len(match[1]) == 4:
         year, month, day = one, other, last
     elif len(match[1]) > 2 or len(match[4]) == 3:
         return None
     else:
-        year = last if len(match[4]) == 4 else last + (1900 if last >= 70 else 2000)
-        day, month = (one, other) if match[2] == "." or reading.day_first else (other, one)
+        year = last if len(match[4]) == 4 else whole_year(match[4])
+        day, month = (one, other) if match[2] != "/" or reading.day_first else (other, one)
         if month > 12:
             day, month = month, day
     try:
@@ -65,16 +69,19 @@ def _in_figures(reading: Reading, place: int, match: re.Match[str]) -> Period | 
 
 
 def _day_and_month(reading: Reading, place: int) -> Period | None:
-    """ "7 May 2023", "7th of May", "3-5 May", "3 and 4 May"."""
-    if not (match := _DAY_NUMBER.fullmatch(reading.word(place))) or not int(match[1]):
+    """ "7 May 2023", "7th of May", "3-5 May", "first of May", "3rd of last month"."""
+    if (counted := _day_number(reading, place)) is None:
         return None
-    first = last = int(match[1])
-    after = place + 1
+    first, after = counted
+    last = first
     if reading.word(after) in ("-", "–", "to") and (other := _DAY_NUMBER.fullmatch(reading.word(after + 1))):
         last, after = int(other[1]), after + 2
     if reading.word(after) in ("of", "day"):
         after += 1
-    if (month := MONTHS.get(reading.word(after))) is None or last < first:
+    month = MONTHS.get(reading.word(after))
+    if month is None and first == last and reading.word(after - 1) == "of":
+        return _day_of_a_month(reading, after, first)
+    if month is None or last < first:
         return None
     after += 2 if reading.word(after + 1) == "." and len(reading.word(after)) <= 4 else 1
     return _days(reading, after, month, first, last)
@@ -84,15 +91,37 @@ def day_of_month(reading: Reading, place: int, month: int) -> Period | None:
     """After a month: "7", "7th, 2023", "the 7th", "3-5"."""
     if reading.word(place) == "the":
         place += 1
-    word = reading.word(place)
-    if not (match := _DAY_NUMBER.fullmatch(word)) or not int(match[1]):
+    if (counted := _day_number(reading, place)) is None:
         return None
-    first = last = int(match[1])
-    after = place + 1
+    first, after = counted
+    last = first
     other = _DAY_NUMBER.fullmatch(reading.word(after + 1)) if reading.word(after) in ("-", "–", "to") else None
     if other is not None and int(other[1]) >= first:
         last, after = int(other[1]), after + 2
     return _days(reading, after, month, first, last)
+
+
+def _day_number(reading: Reading, place: int) -> tuple[int, int] | None:
+    """The day of a month in figures or words ("7th", "first", "twenty-first"), and the place after it."""
+    word, after = reading.word(place), place + 1
+    if (match := _DAY_NUMBER.fullmatch(word)) is not None:
+        return (int(match[1]), after) if int(match[1]) else None
+    if word in ("twenty", "thirty"):
+        after += 1 if reading.word(after) == "-" else 0
+        last = DAY_WORDS.get(reading.word(after), 10)
+        return ((20 if word == "twenty" else 30) + last, after + 1) if last < 10 else None
+    return (DAY_WORDS[word], after) if word in DAY_WORDS else None
+
+
+def _day_of_a_month(reading: Reading, place: int, number: int) -> Period | None:
+    """After "3rd of": this, last or next month."""
+    word = reading.word(place)
+    count = -1 if word in LAST else 0 if word in THIS else 1 if word in NEXT else None
+    if count is None or reading.word(place + 1) not in ("month", "month's"):
+        return None
+    month = unit_of(shifted(unit_of(reading.now, "month").start, "month", count), "month")
+    day = month.start + DAY * (number - 1)
+    return Period(Span(day, day + DAY), place + 2, "day", "date") if day < month.end else None
 
 
 def _days(reading: Reading, after: int, month: int, first: int, last: int) -> Period | None:
@@ -105,10 +134,9 @@ def _days(reading: Reading, after: int, month: int, first: int, last: int) -> Pe
         return Period(span, told[1], "day", "date")
 
     def of(year: int) -> Span:
-        # The 29th of February is that of the nearest leap year before.
-        while (span := _month_days(month, first, last, year)) is None:
-            year -= 1
-        return span
+        # The 29th of February is that of the nearest leap year before, eight years back at most.
+        found = (_month_days(month, first, last, year - back) for back in range(9))
+        return next((span for span in found if span is not None), months(year, month, 1))
 
     return Period(yearly(of, choice(reading, ""), reading.now), after, "day", "date", year_told=False)
 
@@ -126,7 +154,7 @@ def _day_alone(reading: Reading, place: int) -> Period | None:
     if (
         not match
         or reading.word(place - 1) != "the"
-        or reading.word(place - 2) not in ("on", "since", "until", "by")
+        or reading.word(place - 2) not in ("on", "of", "since", "until", "by")
     ):
         return None
     if reading.word(place + 1) and reading.word(place + 1) not in (",", ".", "?", "!"):

@@ -22,12 +22,16 @@ from orion_recall.recall.when.vocabulary import BEGINNINGS, DAYS, EDGES, MODIFIE
 
 _BEFORE: Final = frozenset(("before", "preceding"))
 _AFTER: Final = frozenset(("after", "following"))
+# "The night of the day before the Friday before Easter" is deep enough.
+_DEEPEST: Final = 3
 _BEYOND: Final = {("before", "last"): -2, ("after", "next"): 2}
 _ROLLING_AFTER: Final = frozenset("in over during within for throughout".split())
 
 
-def period(reading: Reading, place: int) -> Period | None:
-    """The period that begins there, whatever names it."""
+def period(reading: Reading, place: int, depth: int = 0) -> Period | None:
+    """The period that begins there, whatever names it; `depth` is how many others it is told by."""
+    if depth > _DEEPEST:
+        return None
     if reading.word(place) == "the":
         if reading.word(place - 1) in _ROLLING_AFTER and (found := rolling_unit(reading, place + 1)) is not None:
             return found
@@ -38,10 +42,11 @@ def period(reading: Reading, place: int) -> Period | None:
     found = (
         _before_last(reading, place)
         or nth(reading, place)
-        or _beside(reading, place)
+        or _beside(reading, place, depth)
+        or _unit_with(reading, place, depth)
         or _edge(reading, place)
         or _day(reading, place)
-        or _part_of(reading, place)
+        or _part_of(reading, place, depth)
         or rolling(reading, place)
         or modified(reading, place)
         or ago(reading, place)
@@ -75,13 +80,24 @@ def _day(reading: Reading, place: int) -> Period | None:
     return of_days(today + DAY * DAYS[word], 1, place + 1) if word in DAYS else None
 
 
-def _part_of(reading: Reading, place: int) -> Period | None:
+def _part_of(reading: Reading, place: int, depth: int) -> Period | None:
     """ "morning of 7 July", "evening of that" is none."""
     part = reading.word(place)
     if part not in PARTS or reading.word(place + 1) not in ("of", "on"):
         return None
-    found = period(reading, place + 2)
+    found = period(reading, place + 2, depth + 1)
     return _cut(found, part) if found is not None and found.grain == "day" else None
+
+
+def _unit_with(reading: Reading, place: int, depth: int) -> Period | None:
+    """ "week of October 12th", "weekend of 14 November": the one that the day is in."""
+    unit = reading.word(place)
+    if unit not in ("week", "weekend", "month", "year") or reading.word(place + 1) != "of":
+        return None
+    found = period(reading, place + 2, depth + 1)
+    if found is None or found.grain != "day":
+        return None
+    return found._replace(span=unit_of(found.span.start, unit), grain=unit)
 
 
 def _before_last(reading: Reading, place: int) -> Period | None:
@@ -101,7 +117,7 @@ def _before_last(reading: Reading, place: int) -> Period | None:
     return None
 
 
-def _beside(reading: Reading, place: int) -> Period | None:
+def _beside(reading: Reading, place: int, depth: int) -> Period | None:
     """ "the Friday before Easter", "the week after 3 May", "last weekend before April 10", "two days after …"."""
     start = place + 1 if reading.word(place) in MODIFIERS or reading.word(place) == "first" else place
     if (counted := duration(reading, start)) is not None and counted.unit != "weekend":
@@ -115,7 +131,7 @@ def _beside(reading: Reading, place: int) -> Period | None:
         link, after = "before", after + 1
     if link not in _BEFORE and link not in _AFTER:
         return None
-    anchor = period(reading, after + 1)
+    anchor = period(reading, after + 1, depth + 1)
     if anchor is None:
         return None
     back, unit = link in _BEFORE, reading.word(start)

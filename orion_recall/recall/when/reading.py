@@ -6,19 +6,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice
 from typing import NamedTuple
 
 from orion_recall.recall.when.calendar import Span
-from orion_recall.recall.when.vocabulary import FUTURE, LEADS, NUMBERS, TRIGGERS, UNITS, VAGUE
+from orion_recall.recall.when.vocabulary import FUTURE, LEADS, NUMBERS, POSSESSIVES, TRIGGERS, UNITS, VAGUE
 
 _TOKEN = re.compile(
     r"""\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d\d\S*)?
-    | \d{1,4}(?:[./-]\d{1,2}){2}(?!\d) | \d{1,2}[./]\d{1,2}[./]\d{2,4}
+    | \d{1,4}(?:[./-]\d{1,2}){2}(?!\d) | \d{1,2}(?:[./]\d{1,2}[./]|-\d{1,2}-)\d{2,4}
     | \d{4}[-/]\d{2,4}(?!\d) | \d{1,2}/\d{4}
-    | \d+(?:st|nd|rd|th|s)?(?![^\W\d_]) | [^\W\d_]+\d?(?:['’][^\W\d_]+)? | ['’]\d0s
+    | \d+(?:st|nd|rd|th|s)?(?![^\W\d_]) | [^\W\d_]+\d?(?:['’][^\W\d_]+)? | ['’]\d\d?s?(?!\d)
     | [-–,;.?!]""",
     re.VERBOSE,
 )
+# No question is longer; a text of thousands of words for times would hold up the others for a tenth of a second.
+_WORDS_READ = 300
 _DIGIT = re.compile(r"\d")
 
 
@@ -105,12 +108,13 @@ def reading(
     assert zone is not None, "the clock of a question has a zone"
     words: list[str] = []
     places: list[tuple[int, int]] = []
-    for match in _TOKEN.finditer(text):
+    for match in islice(_TOKEN.finditer(text), _WORDS_READ):
         word = match[0].casefold().replace("’", "'")
-        words.append(word)
+        bare = word.removesuffix("'s")
+        # "last Tuesday's call", but "New Year's Eve"
+        words.append(bare if bare in POSSESSIVES and words[-1:] != ["new"] else word)
         places.append(match.span())
-    bare = [word.removesuffix("'s") for word in words]
-    if TRIGGERS.isdisjoint(bare) and TRIGGERS.isdisjoint(words) and _DIGIT.search(text) is None:
+    if TRIGGERS.isdisjoint(words) and _DIGIT.search(text) is None:
         return None
     return Reading(
         text,
@@ -165,6 +169,8 @@ def duration(reading: Reading, place: int) -> Duration | None:
     if unit is None:
         return None
     after += 1
+    if reading.words[after : after + 2] == ["or", "so"]:
+        after += 2
     if not halves and reading.words[after : after + 3] == ["and", "a", "half"]:
         halves, after = True, after + 3
     if halves and unit == "year":

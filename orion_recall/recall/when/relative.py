@@ -6,8 +6,8 @@ from datetime import datetime
 
 from orion_recall.recall.when.calendar import DAY, WEEK, Span, day_of, moved, shifted, unit_of, years
 from orion_recall.recall.when.periods import by_name
-from orion_recall.recall.when.reading import Duration, Period, Reading, duration
-from orion_recall.recall.when.vocabulary import LAST, MODIFIERS, NEXT, THIS, UNITS
+from orion_recall.recall.when.reading import Duration, Period, Reading, duration, number
+from orion_recall.recall.when.vocabulary import LAST, MODIFIERS, NEXT, THIS, UNITS, WEEKDAYS
 
 
 def of_days(first: datetime, count: int, after: int, kind: str = "relative") -> Period:
@@ -116,13 +116,18 @@ def weekend(reading: Reading, place: int) -> Period | None:
 def ago(reading: Reading, place: int) -> Period | None:
     """ "three weeks ago", "a few months back"; "in two days", "a week from now" of what lies ahead."""
     counted = duration(reading, place)
-    if counted is None or counted.unit == "weekend":
-        return None
+    if counted is None:
+        return _weekdays_ago(reading, place)
+    if counted.unit == "weekend":
+        if reading.word(counted.after) != "ago":
+            return None
+        span = moved(_weekend_beside(reading, ahead=False), -WEEK * (counted.most - 1))
+        return Period(span, counted.after + 1, "weekend", "relative")
     if reading.word(counted.after) in ("ago", "back"):
         span, after = counted_span(reading, counted, back=True), counted.after + 1
-        if reading.word(after) in ("today", "yesterday"):
-            span = moved(span, -DAY) if reading.word(after) == "yesterday" else span
-            after += 1
+        if reading.word(after) == "today" and counted.unit not in ("minute", "hour"):
+            day = shifted(day_of(reading.now), counted.unit, -counted.most)
+            span, after = Span(day, day + DAY), after + 1
     elif reading.words[counted.after : counted.after + 2] in (["from", "now"], ["from", "today"]):
         span, after = counted_span(reading, counted, back=False), counted.after + 2
     elif reading.future and reading.word(place - 1) == "in":
@@ -130,6 +135,19 @@ def ago(reading: Reading, place: int) -> Period | None:
     else:
         return None
     return Period(span, after, "day" if span.end - span.start == DAY else "days", "relative")
+
+
+def _weekdays_ago(reading: Reading, place: int) -> Period | None:
+    """ "two Fridays ago": the Friday before the last one."""
+    if (counted := number(reading, place)) is None:
+        return None
+    _, count, after = counted
+    name = reading.word(after).removesuffix("s")
+    if name not in WEEKDAYS or reading.word(after + 1) != "ago" or count < 1:
+        return None
+    today = day_of(reading.now)
+    day = today - DAY * ((today.weekday() - WEEKDAYS[name]) % 7 or 7) - WEEK * (count - 1)
+    return of_days(day, 1, after + 2)
 
 
 def counted_span(reading: Reading, counted: Duration, *, back: bool) -> Span:

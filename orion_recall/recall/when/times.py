@@ -193,8 +193,10 @@ def _years_shared(read: Reading, found: list[_Found]) -> list[_Found]:
 
 
 def _interval(read: Reading, one: _Found) -> Interval | None:
-    start = _instant(one.start, read.zone)
-    end = _instant(one.end, read.zone)
+    try:
+        start, end = _instant(one.start, read.zone), _instant(one.end, read.zone)
+    except (ValueError, OverflowError):  # beyond the calendar in UTC
+        return None
     if start is not None and end is not None and end <= start:
         end = start + timedelta(days=1).total_seconds()  # a day that a zone's calendar left out
     return Interval(start=start, end=end, kind=one.kind, words=read.said(one.first, one.after))

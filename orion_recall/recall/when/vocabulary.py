@@ -68,6 +68,14 @@ ORDINALS: Final[Mapping[str, int]] = {
     "last": -1,
     "final": -1,
 }
+DAY_WORDS: Final[Mapping[str, int]] = {
+    word: number
+    for number, word in enumerate(
+        """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
+        fifteenth sixteenth seventeenth eighteenth nineteenth twentieth""".split(),
+        1,
+    )
+} | {"thirtieth": 30}
 # Which third of a period.
 EDGES: Final[Mapping[str, int]] = {
     "early": 0,
@@ -154,6 +162,7 @@ BEGINNINGS: Final = frozenset(
         *NUMBERS,
         *VAGUE,
         *ORDINALS,
+        *DAY_WORDS,
         *EDGES,
         *DECADES,
         *HOLIDAY_BEGINNINGS,
@@ -163,6 +172,9 @@ BEGINNINGS: Final = frozenset(
         "later",
         *(f"q{number}" for number in range(1, 5)),
     }
+)
+POSSESSIVES: Final = frozenset(
+    {*MONTHS, *WEEKDAYS, *SEASONS, *UNITS, *PARTS, *DAYS, "christmas", "easter", "halloween"}
 )
 # Without one of these, or a digit, a question names no time.
 TRIGGERS: Final = frozenset(
@@ -175,6 +187,7 @@ TRIGGERS: Final = frozenset(
         *DAYS,
         *DECADES,
         *HOLIDAY_BEGINNINGS,
+        *(name[0] for name in HOLIDAYS),
         "ago",
         "holidays",
         "session",

@@ -194,3 +194,16 @@ def test_a_day_of_a_change_of_clocks_has_its_own_length(zone: str, hours: int):
     (today,) = times("today", datetime(2024, 3, 31, 12, tzinfo=ZoneInfo(zone))).intervals
     assert today.start is not None and today.end is not None
     assert today.end - today.start == hours * 3600
+
+
+@pytest.mark.parametrize("link", ["day before ", "night of the ", "two days after the ", "the week of "])
+def test_a_long_chain_of_times_is_read_in_no_time(link: str):
+    for end in ("Friday", "crane"):
+        times(link * 400 + end, NOW)
+
+
+def test_the_first_years_of_the_calendar_are_no_trap():
+    for text in ("on February 29", "last winter", "a decade ago", "before yesterday", "today", "two hours ago"):
+        for zone in ("UTC", "Asia/Kolkata", "America/New_York"):
+            times(text, at(datetime(1, 1, 1), zone))
+            times(text, at(datetime(9999, 12, 31), zone))
