@@ -66,7 +66,8 @@ def moment_as_told(value: object) -> datetime:
     """A time with a zone, at the offset that it was told with: words like "yesterday" are relative to that."""
     moment = zoned_moment(value)
     try:
-        offset = datetime.fromisoformat(value).utcoffset() if isinstance(value, str) else None
+        told = datetime.fromisoformat(value) if isinstance(value, str) else value
+        offset = told.utcoffset() if isinstance(told, datetime) else None
         return moment.astimezone(timezone(offset)) if offset else moment
     except (OverflowError, ValueError):
         return moment

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -232,5 +233,8 @@ def test_the_now_of_a_query_keeps_its_offset_and_a_zone_is_one():
     assert options.as_of is not None
     assert options.as_of.utcoffset() == timedelta(hours=2)
     assert options.timezone == "Europe/Berlin"
+    assert RecallOptionsV1.model_validate({"as_of": options.as_of}).as_of == options.as_of
+    assert json.loads(options.model_dump_json())["as_of"] == "2026-03-01T12:00:00+02:00"
+    assert RecallOptionsV1.model_validate({"as_of": NINE_THIRTY}).as_of == NINE_THIRTY
     with pytest.raises(InvalidMessage, match=r"payload\.timezone: not a time zone"):
         read_message(RecallOptionsV1, {"timezone": "Mars/Olympus"}, "payload")
