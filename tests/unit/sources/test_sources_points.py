@@ -48,7 +48,7 @@ async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: Spa
 
 async def test_a_memory_that_lasted_comes_back_with_its_end(sparse: SparseEncoder):
     lasted = memory("c", "a long storm", occurred_at=1_772_355_600, occurred_until=1_772_455_600)
-    (point,) = await memories_as_points(changes(lasted), HashingEmbedder(), sparse)
+    (point, *_) = (await index_step(changes(lasted), {}, HashingEmbedder(), sparse)).points
     payload: Any = point.payload
     assert (memory_view(payload).ts, memory_view(payload).until) == (1_772_355_600.0, 1_772_455_600.0)
 
