@@ -147,6 +147,7 @@ def _options() -> Json:
         "since": "2026-02-01T00:00:00Z",
         "until": "2026-03-02T09:15:00+01:00",
         "as_of": "2026-03-02T08:15:30Z",
+        "timezone": "Europe/Oslo",
         "exclude": ["mem-03"],
         "include": {"trace": True, "entities": True, "chunks": False},
     }
@@ -247,6 +248,7 @@ def _decision() -> Json:
             "backend_counts": {"vector": 2, "lexical": 2, "rdf": 0, "sql_timeline": 0},
             "sources": _source_stats(),
             "dropped": {"near_duplicate": 1},
+            "understood": {"time": {"intervals": [], "asks_when": False, "session": None}},
             "latency_ms": 38.214,
             "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
             "created_at": _ANSWERED,

@@ -8,7 +8,7 @@ uses the long names. A reply to a query without `options` carries the founding d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timezone
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from orion_recall.errors import InvalidMessage
 from orion_recall.text import storable
 from orion_recall.values import Outcome, SourceName, SourceStatus
+from orion_recall.zones import time_zone
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -61,6 +62,23 @@ def zoned_moment(value: object) -> datetime:
     return _moment(value, naive_is_utc=False)
 
 
+def moment_as_told(value: object) -> datetime:
+    """A time with a zone, at the offset that it was told with: words like "yesterday" are relative to that."""
+    moment = zoned_moment(value)
+    try:
+        told = datetime.fromisoformat(value) if isinstance(value, str) else value
+        offset = told.utcoffset() if isinstance(told, datetime) else None
+        return moment.astimezone(timezone(offset)) if offset else moment
+    except (OverflowError, ValueError):
+        return moment
+
+
+def _zone_name(value: object) -> object:
+    if isinstance(value, str):
+        time_zone(value)
+    return value
+
+
 def envelope_moment(value: object) -> datetime:
     """A time of an envelope: a naive one is read as UTC."""
     return _moment(value, naive_is_utc=True)
@@ -93,6 +111,8 @@ _EnvelopeTime = Annotated[
     str | float,
     Field(description="ISO 8601 (without a zone: UTC), or epoch seconds (from 1e11 on: milliseconds)"),
 ]
+MomentAsTold = Annotated[datetime, BeforeValidator(moment_as_told, json_schema_input_type=_ZonedTime)]
+ZoneName = Annotated[str, Field(min_length=1, max_length=64), BeforeValidator(_zone_name)]
 Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
 EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]
 Identifier = Annotated[
@@ -178,7 +198,12 @@ class RecallOptionsV1(_Message):
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None
-    as_of: Moment | None = Field(default=None, description='"now" for this query')
+    as_of: MomentAsTold | None = Field(default=None, description='"now" for this query')
+    timezone: ZoneName | None = Field(
+        default=None,
+        description="IANA zone or offset in which the query's days begin (Europe/Berlin, +02:00); "
+        "else the offset of as_of, else UTC",
+    )
     exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
     include: Include | None = None
 
@@ -306,6 +331,9 @@ class RecallDecisionV1(_Message):
     sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
     selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
     stage_ms: dict[str, float] = Field(default_factory=dict[str, float])
+    understood: dict[str, JsonValue] | None = Field(
+        default=None, description="what was understood of the query: its times, and whether it asks for one"
+    )
     tokens: int = 0
     query_chars: int = 0
     unknown_fields: int = 0

@@ -85,13 +85,21 @@ class RankingWeights(BaseModel):
         default=0.0,
         description="Weight of 'the query names this memory's speaker', a relevance part (no unit).",
     )
+    time: Weight = Field(
+        default=0.0,
+        description="Weight of 'the memory is of the time that the query names', a relevance part (no unit).",
+    )
+    tells_time: Weight = Field(
+        default=0.0,
+        description="Weight of 'the query asks when, the memory tells a time', a relevance part (no unit).",
+    )
     recency: Weight = Field(
         default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
     )
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        relevance = self.fusion + self.similarity + self.neighbour + self.speaker
+        relevance = sum((self.fusion, self.similarity, self.neighbour, self.speaker, self.time, self.tells_time))
         total = relevance + self.recency
         if self.fusion + self.similarity <= 0:
             raise PydanticCustomError(
@@ -100,8 +108,8 @@ class RankingWeights(BaseModel):
         if relevance / total < MIN_RELEVANCE_SHARE - 1e-9:  # 0.7 + 0.1 is not quite 0.8 in floats
             raise PydanticCustomError(
                 "outvoted",
-                "`fusion`, `similarity`, `neighbour` and `speaker` together are {share} of the weights and must be "
-                "at least {least}: recency must not outvote relevance",
+                "`fusion`, `similarity`, `neighbour`, `speaker`, `time` and `tells_time` together are {share} of "
+                "the weights and must be at least {least}: recency must not outvote relevance",
                 {
                     "share": f"{relevance / total:.4g}",
                     "least": f"{MIN_RELEVANCE_SHARE}",
@@ -109,6 +117,27 @@ class RankingWeights(BaseModel):
                 },
             )
         return self
+
+
+class TimeInQuestions(BaseModel):
+    """How times in questions are read and used, beside `ranking.time` and `ranking.tells_time`."""
+
+    model_config = _CONFIG
+
+    search_weight: Weight = Field(
+        default=0.0,
+        description="Weight in the fusion of what the index finds inside the time that the query names; 0: it is "
+        "not searched a second time.",
+    )
+    filter: bool = Field(
+        default=False,
+        description="Whether memories of another time than the query names, and undated ones, are dropped.",
+    )
+    hemisphere: Literal["north", "south"] = Field(
+        default="north",
+        description="Where summer is: June to August in the north, December to February in the south.",
+    )
+    day_first: bool = Field(default=False, description="Whether 3/5/2023 is the third of May; 3.5.2023 always is.")
 
 
 class GraphWalk(BaseModel):
@@ -224,6 +253,9 @@ class Profile(BaseModel):
     ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
     rerank: Rerank = Field(
         default=Rerank(), description="Whether and how the best are judged once more by a reranker."
+    )
+    time: TimeInQuestions = Field(
+        default=TimeInQuestions(), description="How times in questions are read and used."
     )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
 

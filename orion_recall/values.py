@@ -29,6 +29,7 @@ DropReason = Literal[
     "filtered",
     "deleted",
     "missing",
+    "other_time",
     "rank_pool",
     "below_min_score",
     "near_duplicate",
@@ -52,6 +53,38 @@ class Scope:
     until: float | None = None
 
 
+TimeKind = Literal["date", "period", "relative", "open"]
+SessionNamed = Literal["first", "last"]
+
+
+class Interval(NamedTuple):
+    """A time that a question names: from `start` up to, and without, `end`, and the words that say so.
+
+    Epoch seconds; None is without end on that side. `kind` is date (days by name), period (months, years, seasons,
+    from and to), relative (to now) or open (since, before, after, until).
+    """
+
+    start: float | None
+    end: float | None
+    kind: TimeKind
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionTime:
+    """What a question says of time. Of several intervals each will do.
+
+    `asks_when`: a time is what it asks for. `session`: it names the first or the last session.
+    """
+
+    intervals: tuple[Interval, ...] = ()
+    asks_when: bool = False
+    session: SessionNamed | None = None
+
+
+NO_TIME = QuestionTime()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A query understood: what each arm searches for, and the clock it is asked at."""
@@ -64,6 +97,7 @@ class Question:
     text_hash: str
     session_id: str | None = None
     node_id: str | None = None
+    time: QuestionTime = NO_TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +118,8 @@ class SearchRequest:
 class MemoryView(NamedTuple):
     """What ranking and rendering need of a memory. All of it was computed when the memory was written.
 
-    `beside` are the keys of the turns before and after it in its session.
+    `beside` are the keys of the turns before and after it in its session; `until` is when what began at `ts` ended,
+    where that is known.
     """
 
     id: str
@@ -102,6 +137,7 @@ class MemoryView(NamedTuple):
     tags: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
     beside: tuple[int, ...] = ()
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

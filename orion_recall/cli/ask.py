@@ -34,6 +34,9 @@ def ask(
     since: Annotated[str | None, typer.Option(help=f"Only later memories: {_TIME_HELP}")] = None,
     until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {_TIME_HELP}")] = None,
     as_of: Annotated[str | None, typer.Option(help=f'"Now" for this question: {_TIME_HELP}')] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Where the question's days begin: Europe/Berlin, +02:00 (default: UTC).")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -56,6 +59,7 @@ def ask(
         "since": moment("--since", since),
         "until": moment("--until", until),
         "as_of": moment("--as-of", as_of),
+        "timezone": timezone,
     }
     fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}
     fields = {name: value for name, value in fields.items() if value is not None}

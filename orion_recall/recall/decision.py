@@ -11,6 +11,7 @@ from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, SelectedV1
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.reply import backend_counts, source_stats
+from orion_recall.recall.understood import understood
 from orion_recall.values import Outcome
 
 
@@ -75,13 +76,13 @@ def decision(
         "trace_id": asked.trace_id,
         "worker": asked.worker,
     }
-    return RecallDecisionV1(**fields, **(_found(recalled) if recalled else _NOTHING))
+    return RecallDecisionV1(**fields, **(_found(recalled, kept_text) if recalled else _NOTHING))
 
 
 _NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
 
 
-def _found(recalled: Recalled) -> Mapping[str, Any]:
+def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
     scope = recalled.scope
     items = recalled.selection.items
     return {
@@ -102,6 +103,9 @@ def _found(recalled: Recalled) -> Mapping[str, Any]:
         "dropped": dict(recalled.selection.dropped),
         "stage_ms": dict(recalled.stage_ms),
         "tokens": recalled.selection.tokens,
+        "understood": (
+            understood(recalled.understood, with_words=kept_text.is_full) if recalled.understood else None
+        ),
     }
 
 

@@ -21,21 +21,28 @@ def fuse(
     k: int,
     weights: Mapping[SourceName, float],
     limit: int | None = None,
+    within: Sequence[SourceReport] = (),
+    within_weight: float = 0.0,
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
+    `within` are further lists of the sources, each with the weight `within_weight`.
+
     `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
     """
-    answered = sorted(
-        [report for report in reports if report.hits], key=lambda report: (-weights[report.source], report.source)
-    )
+    answered = [
+        *sorted(
+            [(weights[report.source], report) for report in reports if report.hits],
+            key=lambda one: (-one[0], one[1].source),
+        ),
+        *((within_weight, report) for report in within if report.hits),
+    ]
     lists: list[tuple[SourceName, Mapping[int, tuple[int, Hit]]]] = [
-        (report.source, _ranked(report.hits)) for report in answered
+        (report.source, _ranked(report.hits)) for _, report in answered
     ]
     possible = 0.0
     fused: dict[int, float] = {}
-    for report, (source, ranked) in zip(answered, lists, strict=True):
-        weight = weights[source]
+    for (weight, report), (_, ranked) in zip(answered, lists, strict=True):
         possible += weight / (k + 1) if method == "rrf" else weight
         low = report.hits[-1].score
         span = report.hits[0].score - low
@@ -70,7 +77,8 @@ def _candidate(
         if (found := ranked.get(key)) is None:
             continue
         rank, (_, score, read, statements) = found
-        candidate.ranks[source], candidate.scores[source] = rank, score
+        if source not in candidate.ranks:  # else it is a further list's, which ranks fewer
+            candidate.ranks[source], candidate.scores[source] = rank, score
         if rank < best:
             best, candidate.best_source = rank, source
         if candidate.read is None:

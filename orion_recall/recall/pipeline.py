@@ -26,7 +26,9 @@ from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.stand_in import SILENT, index_is_away
-from orion_recall.recall.understand import understand
+from orion_recall.recall.understand import Understanding, understand
+from orion_recall.recall.when.overlap import overlap
+from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
 from orion_recall.values import (
@@ -86,6 +88,7 @@ class Recalled:
     selection: Selection
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
+    understood: Understanding | None = None
 
     @property
     def rendered(self) -> str:
@@ -117,20 +120,32 @@ async def recall(
     requests = _requests(understood.question, scope, profile, options, source_timeout_s)
     stages.done("understand")
 
-    reports = await search_all(
-        sources.arms,
-        requests,
-        sources.breakers,
-        timeout_s=source_timeout_s,
-        retries=profile.source_retries,
-        standing_by=sources.standing_by,
-    )
+    intervals = understood.question.time.intervals if profile.time.search_weight else ()
+    until = time.perf_counter() + source_timeout_s
+    async with SearchWithin(sources.arms, requests, intervals) as searches:
+        reports = await search_all(
+            sources.arms,
+            requests,
+            sources.breakers,
+            timeout_s=source_timeout_s,
+            retries=profile.source_retries,
+            standing_by=sources.standing_by,
+        )
+        of_its_time = await searches.found(reports, until=until)
     stages.done("search")
 
     weights: dict[SourceName, float] = profile.fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
     caps = _caps(profile, options)
     limit = max(profile.rank_pool, caps.max_total_items)
-    pool = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights, limit=limit)
+    pool = fuse(
+        reports,
+        method=profile.fusion.method,
+        k=profile.fusion.k,
+        weights=weights,
+        limit=limit,
+        within=of_its_time,
+        within_weight=profile.time.search_weight,
+    )
     stages.done("fuse")
 
     memories = await _fetch(
@@ -141,9 +156,17 @@ async def recall(
     dropped: Counter[DropReason] = Counter()
     alive = _without_the_dead(pool, sources.tombstones, floor, dropped)
     kept = _filtered(alive, memories, scope, understood.question, options, dropped)
-    similarities = _similarities(reports, pool)
+    if profile.time.filter:
+        kept = _of_its_time(kept, understood.question, dropped)
+    similarities = _similarities([*reports, *of_its_time], pool)
     scored = score_candidates(
-        kept, profile, now=clock, named_speaker=understood.named_speaker, similarities=similarities
+        kept,
+        profile,
+        now=clock,
+        named_speaker=understood.named_speaker,
+        similarities=similarities,
+        time=understood.question.time,
+        session_id=query.session_id,
     )
     reranking: RerankReport | None = None
     if profile.rerank.enabled:
@@ -162,7 +185,8 @@ async def recall(
 
     selection = select(ranked, understood.question.terms, caps, sources.tokens)
     dropped.update(selection.dropped)
-    dropped["rank_pool"] += len({hit.key for report in reports for hit in report.hits}) - len(pool)
+    found = {hit.key for report in (*reports, *of_its_time) for hit in report.hits}
+    dropped["rank_pool"] += len(found) - len(pool)
     stages.done("select")
     return Recalled(
         outcome=_outcome(reports, selection),
@@ -172,6 +196,7 @@ async def recall(
         selection=Selection(items=selection.items, tokens=selection.tokens, dropped=dict(+dropped)),
         stage_ms=stages.ms,
         reranking=reranking,
+        understood=understood,
     )
 
 
@@ -224,9 +249,9 @@ def _requests(
 
 def _similarities(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
     """The cosines of all that the dense search found. What was found in its place has none, only its rank."""
-    for report in reports:
-        if report.source == "vector" and report.stood_in is None:
-            return {hit.key: hit.score for hit in report.hits}
+    by_meaning = [report for report in reports if report.source == "vector"]
+    if by_meaning and all(report.stood_in is None for report in by_meaning):
+        return {hit.key: hit.score for report in by_meaning for hit in report.hits}
     for candidate in pool:
         candidate.scores.pop("vector", None)
     return {}
@@ -298,6 +323,18 @@ def _filtered(
         else:
             kept.append((candidate, memory))
     return kept
+
+
+def _of_its_time(
+    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Counter[DropReason]
+) -> list[tuple[Candidate, MemoryView]]:
+    """Those of the time that the question names, where it names one; an undated memory is of none."""
+    intervals = question.time.intervals
+    if not intervals:
+        return list(kept)
+    of_it = [(found, memory) for found, memory in kept if overlap(intervals, memory.ts, memory.until)]
+    dropped["other_time"] += len(kept) - len(of_it)
+    return of_it
 
 
 def _is_own_turn(memory: MemoryView, question: Question) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from orion_recall.profile import Profile
+from orion_recall.recall.when.overlap import overlap, tells_time
 from orion_recall.text import words
-from orion_recall.values import Candidate, MemoryView, ScoredCandidate
+from orion_recall.values import NO_TIME, Candidate, MemoryView, QuestionTime, ScoredCandidate
 
 UNDATED_RECENCY = 0.5
 _NOTHING: Mapping[int, float] = {}
@@ -29,11 +30,14 @@ def score_candidates(
     now: float,
     named_speaker: str | None = None,
     similarities: Mapping[int, float] = _NOTHING,
+    time: QuestionTime = NO_TIME,
+    session_id: str | None = None,
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id.
 
     `similarities` are the cosines, by key, of all that the dense search found, candidate or not: a turn is
-    the better for standing beside a good one, since people answer a question one turn later.
+    the better for standing beside a good one, since people answer a question one turn later. An undated memory
+    is neither of the time that the question names nor of another: it has no part `time`.
     """
     weights: dict[str, float] = profile.ranking.model_dump()
     half_life, floor = profile.time_decay_half_life_hours, profile.recency_floor
@@ -41,6 +45,7 @@ def score_candidates(
     reached = [candidate.scores["vector"] for candidate, _ in candidates if "vector" in candidate.scores]
     farthest = _share(min(reached)) if reached else None
     best_fused = max([candidate.fused for candidate, _ in candidates], default=0.0) or 1.0
+    named_session = session_named(candidates, time, session_id)
     scored: list[ScoredCandidate] = []
     for candidate, memory in candidates:
         parts = {"fusion": candidate.fused / best_fused if weights["fusion"] else 0.0}
@@ -55,10 +60,30 @@ def score_candidates(
         parts["recency"] = recency(memory.ts, now, half_life_hours=half_life, floor=floor)
         if named_speaker is not None:
             parts["speaker"] = 1.0 if memory.speaker == named_speaker else 0.0
+        if time.intervals and (near := overlap(time.intervals, memory.ts, memory.until)) is not None:
+            parts["time"] = near
+        elif named_session is not None:
+            parts["time"] = 1.0 if memory.session_id == named_session else 0.0
+        if time.asks_when and weights["tells_time"]:
+            parts["tells_time"] = 1.0 if tells_time(memory.text) else 0.0
         scored.append(
             ScoredCandidate(candidate=candidate, memory=memory, score=combine(parts, weights), parts=parts)
         )
     return in_order(scored)
+
+
+def session_named(
+    candidates: Iterable[tuple[Candidate, MemoryView]], time: QuestionTime, session_id: str | None
+) -> str | None:
+    """The first or last session, as the question says, of those found; the query's own is neither."""
+    if time.session is None:
+        return None
+    sessions = [
+        (memory.ts, memory.session_id)
+        for _, memory in candidates
+        if memory.ts is not None and memory.session_id is not None and memory.session_id != session_id
+    ]
+    return (min if time.session == "first" else max)(sessions, default=(0.0, None))[1]
 
 
 def in_order(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:

@@ -16,6 +16,7 @@ from orion_recall.contracts import (
     SourceStats,
 )
 from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.understood import understood
 from orion_recall.values import SelectedItem, SourceReport
 
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "timeline"}
@@ -43,6 +44,8 @@ def reply(
         }
         if include.trace:
             stats["trace"] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
+            if recalled.understood is not None:
+                stats["trace"]["understood"] = understood(recalled.understood)
     bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
     if recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.recall.expand import expansions
+from orion_recall.recall.when.times import times
 from orion_recall.text import STOP_WORDS, content_words, text_hash, without_possessive, words
-from orion_recall.values import Question
+from orion_recall.values import NO_TIME, Question, QuestionTime
+from orion_recall.zones import time_zone
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
 _SEARCHED_CHARS = 4000
@@ -49,9 +52,39 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             text_hash=text_hash(text),
             session_id=query.session_id,
             node_id=query.node_id,
+            time=_time(text, query, profile, now, speakers),
         ),
         named_speaker=next(iter(named)) if len(named) == 1 else None,
     )
+
+
+def _time(text: str, query: RecallQueryV1, profile: Profile, now: float, speakers: frozenset[str]) -> QuestionTime:
+    try:
+        clock = datetime.fromtimestamp(now, _zone(query))
+    except (OverflowError, ValueError, OSError):
+        return NO_TIME  # a clock beyond the calendar: nothing is relative to it
+    return times(
+        text,
+        clock,
+        names=_name_words(speakers),
+        south=profile.time.hemisphere == "south",
+        day_first=profile.time.day_first,
+    )
+
+
+def _zone(query: RecallQueryV1) -> tzinfo:
+    """The zone that the query names, else that of its own "now"."""
+    options = query.options
+    if options is None:
+        return UTC
+    if options.timezone is not None:
+        return time_zone(options.timezone)
+    return (options.as_of.tzinfo if options.as_of else None) or UTC
+
+
+@lru_cache(maxsize=64)
+def _name_words(speakers: frozenset[str]) -> frozenset[str]:
+    return frozenset(word for speaker in speakers for word in words(speaker))
 
 
 @lru_cache(maxsize=64)

@@ -192,6 +192,7 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         tags=tuple(of("tags", ())),
         entities=tuple(of("entities", ())),
         beside=tuple(of("beside", ())),
+        until=of("until"),
     )
 
 
@@ -209,6 +210,7 @@ def _payload(change: Change) -> dict[str, Any]:
         "session": memory.session_id,
         "user": memory.user_id,
         "ts": event_time(memory),
+        "until": memory.occurred_until if memory.occurred_at is not None else None,
         "uri": memory.uri,
         "source": memory.source,
         "tags": list(memory.tags) or None,

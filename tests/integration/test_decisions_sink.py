@@ -3,9 +3,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import cast
 from uuid import uuid4
 
@@ -105,6 +107,21 @@ async def test_a_decision_that_comes_twice_is_one_row(
         await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
     assert (sink.counts.persisted, sink.counts.repeated) == (2, 2)
     assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 2
+
+
+async def test_what_was_understood_can_be_asked_for(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    interval = {"from": "2026-02-22T00:00:00Z", "until": None, "kind": "open", "words": "since last Sunday"}
+    understood = {"time": {"intervals": [interval], "asks_when": False, "session": None}}
+    told = [envelope(decision(understood=understood)), envelope(decision())]
+    await publish(redis, settings.decision_stream, *told)
+    async with _running(sink):
+        await _until(_has_rows(pool, 2), "both")
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
+    (example,) = re.findall(r"```sql\n(SELECT query, i->>.*?)```", readme, re.DOTALL)
+    (row,) = await pool.fetch(example)
+    assert (row["words"], row["from"], row["until"]) == ("since last Sunday", "2026-02-22T00:00:00Z", None)
 
 
 BAD = {

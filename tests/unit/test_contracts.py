@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -225,3 +226,15 @@ def test_whatever_arrives_is_a_message_or_an_invalid_one(model: type[BaseModel],
         assert isinstance(data, dict)
         assert count_unknown(model, {str(name): value for name, value in data.items()}) >= 0  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         message.model_dump()
+
+
+def test_the_now_of_a_query_keeps_its_offset_and_a_zone_is_one():
+    options = RecallOptionsV1.model_validate({"as_of": "2026-03-01T12:00:00+02:00", "timezone": "Europe/Berlin"})
+    assert options.as_of is not None
+    assert options.as_of.utcoffset() == timedelta(hours=2)
+    assert options.timezone == "Europe/Berlin"
+    assert RecallOptionsV1.model_validate({"as_of": options.as_of}).as_of == options.as_of
+    assert json.loads(options.model_dump_json())["as_of"] == "2026-03-01T12:00:00+02:00"
+    assert RecallOptionsV1.model_validate({"as_of": NINE_THIRTY}).as_of == NINE_THIRTY
+    with pytest.raises(InvalidMessage, match=r"payload\.timezone: not a time zone"):
+        read_message(RecallOptionsV1, {"timezone": "Mars/Olympus"}, "payload")

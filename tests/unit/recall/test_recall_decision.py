@@ -8,6 +8,7 @@ from recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.decision import Asked, decision
+from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import recall
 
 
@@ -95,3 +96,18 @@ def test_where_the_query_came_from_is_recorded():
     made = decision(asked(query=query(), **given), outcome="ok", latency_ms=0.1)
     assert {name: getattr(made, name) for name in given} == given
     assert (made.id, made.corr_id) == ("d-1", "c-1")
+
+
+async def test_a_decision_says_what_was_understood_and_without_words_where_text_is_not_kept(tokens: TokenCounter):
+    made = query("when did the crane fall last week?")
+    recalled = await recall(made, profile(), sources(tokens, [FakeSource("vector")]), now=NOW)
+    told = [
+        decision(
+            asked(query=made), outcome="empty", latency_ms=1.0, recalled=recalled, kept_text=KeptText(mode=mode)
+        )
+        for mode in ("full", "hash", "none")
+    ]
+    times: list[Any] = [one.model_dump()["understood"]["time"] for one in told]
+    assert [time["asks_when"] for time in times] == [True] * 3
+    assert [time["intervals"][0].get("words") for time in times] == ["last week", None, None]
+    assert "last week" not in told[1].model_dump_json() + told[2].model_dump_json()

@@ -9,7 +9,7 @@ from recall_fakes import NOW, key, profile, scored, view
 
 from orion_recall.recall.rank import combine, jaccard, near_duplicates, recency, score_candidates
 from orion_recall.text import words
-from orion_recall.values import Candidate, MemoryView, ScoredCandidate
+from orion_recall.values import Candidate, Interval, MemoryView, QuestionTime, ScoredCandidate, SessionNamed
 
 HOUR = 3600.0
 SENTENCE = "the harbour crane on the north quay needs a new gearbox and two new cables before friday noon says bo"
@@ -200,3 +200,49 @@ def test_what_is_dropped_repeats_something_kept_before_it(texts: list[str], simi
         )
     hashes = [item.memory.text_hash for place, item in enumerate(items) if place not in repeated]
     assert len(set(hashes)) == len(hashes)
+
+
+DAY = 24 * HOUR
+LAST_WEEK = Interval(start=NOW - 10 * DAY, end=NOW - 3 * DAY, kind="relative", words="last week")
+
+
+def test_the_time_that_the_question_names_is_a_part_of_every_dated_memory():
+    made = score_candidates(
+        [
+            candidate("inside", ts=NOW - 5 * DAY),
+            candidate("beside", ts=NOW - 2.5 * DAY),
+            candidate("long", ts=NOW - 20 * DAY, until=NOW - 9 * DAY),
+            candidate("outside", ts=NOW - 20 * DAY),
+            candidate("undated"),
+        ],
+        profile(ranking={"fusion": 0.5, "time": 0.4}),
+        now=NOW,
+        time=QuestionTime(intervals=(LAST_WEEK,)),
+    )
+    parts = {item.memory.id: item.parts.get("time") for item in made}
+    assert parts == {"inside": 1.0, "beside": 0.9, "long": 1.0, "outside": 0.0, "undated": None}
+    scores = {item.memory.id: item.score for item in made}
+    assert scores["inside"] > scores["undated"] > scores["outside"]
+
+
+def test_a_question_without_a_time_has_no_such_part():
+    (item,) = score_candidates([candidate("a", ts=NOW)], profile(), now=NOW)
+    assert not {"time", "tells_time"} & set(item.parts)
+
+
+def test_a_question_that_asks_when_prefers_texts_that_tell_a_time():
+    weights = {"fusion": 0.5, "tells_time": 0.2}
+    pair = [candidate("a", text="the crane broke"), candidate("b", text="the crane broke last Friday")]
+    made = score_candidates(pair, profile(ranking=weights), now=NOW, time=QuestionTime(asks_when=True))
+    assert [(item.memory.id, item.parts["tells_time"]) for item in made] == [("b", 1.0), ("a", 0.0)]
+    off = score_candidates(pair, profile(), now=NOW, time=QuestionTime(asks_when=True))
+    assert all("tells_time" not in item.parts for item in off)
+
+
+@pytest.mark.parametrize(("named", "session"), [("first", "one"), ("last", "two")])
+def test_the_first_and_the_last_session_are_those_of_what_was_found(named: SessionNamed, session: str):
+    pair = [
+        candidate(name, ts=NOW - age * DAY, session_id=name) for name, age in (("one", 9), ("two", 2), ("own", 0))
+    ]
+    made = score_candidates(pair, profile(), now=NOW, time=QuestionTime(session=named), session_id="own")
+    assert {item.memory.id for item in made if item.parts["time"]} == {session}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,3 +99,33 @@ def test_any_text_is_understood_the_same_way_twice(fragment: str, speakers: froz
     assert first.question.terms >= set(content_words(fragment))
     assert first.named_speaker is None or first.named_speaker in speakers
     assert not first.question.text or first.question.dense_text
+
+
+def test_days_begin_in_the_zone_of_the_options_else_at_the_offset_of_as_of_else_in_utc():
+    starts = {
+        name: asked("Who came yesterday?", options=options).question.time.intervals[0].start
+        for name, options in (
+            ("utc", None),
+            ("offset", {"as_of": "2026-03-01T12:00:00+02:00"}),
+            ("zone", {"as_of": "2026-03-01T12:00:00+02:00", "timezone": "Asia/Kolkata"}),
+        )
+    }
+    midnight = NOW - NOW % 86400 - 86400
+    # In Kolkata it is the next day already.
+    later = midnight + 86400 - 5.5 * 3600
+    assert starts == {"utc": midnight, "offset": midnight - 2 * 3600, "zone": later}
+
+
+def test_a_speaker_who_is_called_like_a_month_is_none():
+    assert asked("What came from April?", "April", "Bo").question.time.intervals == ()
+
+
+def test_a_clock_beyond_the_calendar_leaves_the_question_without_a_time():
+    understood = understand(query("Who came yesterday?"), PLAIN, now=1e20, speakers=frozenset())
+    assert understood.question.time.intervals == ()
+
+
+def test_the_profile_says_where_summer_is():
+    south = profile(time={"hemisphere": "south"})
+    question = understand(query("in the summer of 2021"), south, now=NOW, speakers=frozenset()).question
+    assert question.time.intervals[0].start == datetime(2021, 12, 1, tzinfo=UTC).timestamp()

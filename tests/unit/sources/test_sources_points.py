@@ -46,6 +46,13 @@ async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: Spa
     assert (seen.session_id, seen.ts, seen.tags, seen.entities, seen.beside) == (None, None, (), (), ())
 
 
+async def test_a_memory_that_lasted_comes_back_with_its_end(sparse: SparseEncoder):
+    lasted = memory("c", "a long storm", occurred_at=1_772_355_600, occurred_until=1_772_455_600)
+    (point, *_) = (await index_step(changes(lasted), {}, HashingEmbedder(), sparse)).points
+    payload: Any = point.payload
+    assert (memory_view(payload).ts, memory_view(payload).until) == (1_772_355_600.0, 1_772_455_600.0)
+
+
 async def test_a_turn_knows_the_keys_of_the_turns_beside_it(sparse: SparseEncoder):
     turns = [memory(name, f"turn {name}", session_id="s") for name in "abc"]
     points = (await index_step(changes(*turns), {}, HashingEmbedder(), sparse)).points

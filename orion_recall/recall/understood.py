@@ -1,0 +1,34 @@
+"""What was understood of a query, as decision and trace tell it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from orion_recall.recall.understand import Understanding
+
+
+def understood(understanding: Understanding, *, with_words: bool = True) -> dict[str, Any]:
+    """JSON; `with_words` is False where no text of the query may be kept.
+
+    Times are ISO 8601 in UTC, null where an interval has no end on that side.
+    """
+    time = understanding.question.time
+    told: dict[str, Any] = {
+        "intervals": [
+            {
+                "from": _instant(interval.start),
+                "until": _instant(interval.end),
+                "kind": interval.kind,
+                **({"words": interval.words} if with_words else {}),
+            }
+            for interval in time.intervals
+        ],
+        "asks_when": time.asks_when,
+        "session": time.session,
+    }
+    return {"time": told}
+
+
+def _instant(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
