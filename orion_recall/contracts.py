@@ -331,9 +331,6 @@ class RecallDecisionV1(_Message):
     sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
     selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
     stage_ms: dict[str, float] = Field(default_factory=dict[str, float])
-    understood: dict[str, JsonValue] | None = Field(
-        default=None, description="what was understood of the query: its times, and whether it asks for one"
-    )
     tokens: int = 0
     query_chars: int = 0
     unknown_fields: int = 0
@@ -342,6 +339,9 @@ class RecallDecisionV1(_Message):
     reply_to: str | None = None
     trace_id: str | None = None
     worker: str | None = None
+    understood: dict[str, JsonValue] | None = Field(
+        default=None, description="what was understood of the query: its times, and whether it asks for one"
+    )
 
 
 class MemoryV1(_Message):

@@ -203,7 +203,13 @@ async def test_a_collection_of_another_record_is_refused(
     other = settings_for(engines, empty_database, qdrant, tmp_path / "two", prefix)
     async with connect(engines.redis_url) as redis, running(other) as service:
         assert "belongs to another record" in service.opened.broken["index"]
-        decision = await asked(Executor(redis, prefix))
-        assert (decision["outcome"], decision["selected_ids"]) == ("degraded", [])
-        assert "give ORION_QDRANT_COLLECTION another name" in decision["sources"]["vector"]["error"]
-        assert {statuses(decision)[name] for name in ("vector", "lexical")} == {"failed"}
+        executor = Executor(redis, prefix)
+
+        async def says_what_to_do() -> bool:
+            decision = await asked(executor)
+            assert (decision["outcome"], decision["selected_ids"]) == ("degraded", [])
+            assert {statuses(decision)[name] for name in ("vector", "lexical")} <= {"failed", "late"}
+            return "give ORION_QDRANT_COLLECTION another name" in decision["sources"]["vector"]["error"]
+
+        # On a busy machine the first look at the collection may take longer than a recall waits for it.
+        await until(says_what_to_do, "the refusal")

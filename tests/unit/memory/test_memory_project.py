@@ -92,7 +92,7 @@ async def test_what_cannot_be_made_ready_stops_after_what_was_written_and_leaves
         await projector(outbox, copy).catch_up()
 
     assert copy.position == _PAGE
-    assert asyncio.all_tasks() == before
+    assert asyncio.all_tasks() <= before
 
 
 async def test_a_copy_that_did_not_go_as_far_as_its_page_goes_on_from_where_it_is() -> None:
