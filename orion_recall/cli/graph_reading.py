@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from orion_recall.cli.addresses import find
-from orion_recall.errors import GraphQueryError
+from orion_recall.errors import GraphQueryError, OrionError
 from orion_recall.graph.reading import TenantGraph
 from orion_recall.graph.similar import NamesInGraph
 from orion_recall.settings import Settings
@@ -33,7 +33,7 @@ def with_graph(data: Path | None, timeout_s: float, work: Callable[[GraphReader,
 
 
 async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
-    """The IRI of the entity of that name; GraphQueryError that names the nearest when there is none."""
+    """The IRI of the entity of that name; OrionError that names the nearest when there is none."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -44,4 +44,4 @@ async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
     near = await NamesInGraph(graph).similar_entities(name, tenant, 5)
     labels = await TenantGraph(graph, tenant).labels(near)
     hint = f"; near it are: {', '.join(labels[iri] for iri in near)}" if near else ""
-    raise GraphQueryError(f"the graph of {tenant!r} knows nobody and nothing named {name!r}{hint}")
+    raise OrionError(f"the graph of {tenant!r} knows nobody and nothing named {name!r}{hint}")

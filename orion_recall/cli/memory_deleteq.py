@@ -12,12 +12,9 @@ from orion_recall.cli.memory_options import (
     Timeout,
     Where,
     Yes,
+    change_matching,
     conditions_of,
-    confirmed,
     given,
-    said_nothing,
-    say,
-    send,
 )
 from orion_recall.cli.output import JsonFlag
 
@@ -43,13 +40,11 @@ def delete_matching(
     settings = find(data)
     fields: dict[str, Any] = given(tenant=tenant, actor=actor, reason=reason)
     fields |= {"where": conditions_of(where), "erase": erase}
-    looked = send(settings, lambda client: client.delete(timeout_s=timeout, **fields))
-    if looked.error is not None:
-        return say(looked, as_json=as_json)
-    if not confirmed(looked, "delete", yes=yes, as_json=as_json):
-        return said_nothing("no memory was deleted", as_json=as_json)
-    count = looked.matched
-    return say(
-        send(settings, lambda client: client.delete(timeout_s=timeout, expected_count=count, **fields)),
+    return change_matching(
+        settings,
+        lambda client, count: client.delete(timeout_s=timeout, expected_count=count, **fields),
+        what="delete",
+        done="deleted",
+        yes=yes,
         as_json=as_json,
     )

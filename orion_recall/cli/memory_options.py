@@ -18,6 +18,7 @@ from orion_recall.cli.addresses import bus_of
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import console, notes, print_error, print_json, visible
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1
+from orion_recall.contracts_memory import MemoryWhereV1
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
@@ -82,9 +83,13 @@ def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
 
 
 def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`--where` as conditions; their names are checked where they are read."""
+    """`--where` as conditions; SettingsError for one that there is not."""
     found: dict[str, Any] = {}
     for name, value in _pairs("--where", pairs):
+        if name not in MemoryWhereV1.model_fields:
+            raise SettingsError(
+                f"--where: there is no condition {name!r}; there are {', '.join(MemoryWhereV1.model_fields)}"
+            )
         if name in _TIMES:
             at = moment(f"--where {name}", value)
             found[name] = at.isoformat() if at is not None else None
@@ -133,12 +138,25 @@ def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
     return 1 if receipt.conflict or receipt.rejected or receipt.missing else 0
 
 
-def said_nothing(what: str, *, as_json: bool) -> int:
-    """That nothing matched, or that it was not wanted."""
-    if as_json:
-        print_json({"matched": 0})
-    notes().print(what)
-    return 1
+def change_matching(
+    settings: Settings,
+    ask: Callable[[RecallClient, int | None], Awaitable[MemoryReceiptV1]],
+    *,
+    what: str,
+    done: str,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Looks, asks, and does: `ask` sends the message with the count that must still match, or None to look only."""
+    looked = send(settings, lambda client: ask(client, None))
+    if looked.error is not None:
+        return say(looked, as_json=as_json)
+    if not confirmed(looked, what, yes=yes, as_json=as_json):
+        if as_json:
+            print_json({"matched": 0})
+        notes().print(f"no memory was {done}")
+        return 1
+    return say(send(settings, lambda client: ask(client, looked.matched)), as_json=as_json)
 
 
 def _pairs(option: str, pairs: Sequence[str] | None) -> list[tuple[str, str]]:

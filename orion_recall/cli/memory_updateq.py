@@ -12,13 +12,10 @@ from orion_recall.cli.memory_options import (
     Timeout,
     Where,
     Yes,
+    change_matching,
     conditions_of,
-    confirmed,
     fields_of,
     given,
-    said_nothing,
-    say,
-    send,
 )
 from orion_recall.cli.output import JsonFlag
 from orion_recall.errors import SettingsError
@@ -45,13 +42,11 @@ def update_matching(
     if not changes:
         raise SettingsError("there is nothing to change: give --set FIELD=VALUE")
     fields: dict[str, Any] = given(tenant=tenant, actor=actor) | {"where": conditions, "set": changes}
-    looked = send(settings, lambda client: client.update(timeout_s=timeout, **fields))
-    if looked.error is not None:
-        return say(looked, as_json=as_json)
-    if not confirmed(looked, "change", yes=yes, as_json=as_json):
-        return said_nothing("no memory was changed", as_json=as_json)
-    count = looked.matched
-    return say(
-        send(settings, lambda client: client.update(timeout_s=timeout, expected_count=count, **fields)),
+    return change_matching(
+        settings,
+        lambda client, count: client.update(timeout_s=timeout, expected_count=count, **fields),
+        what="change",
+        done="changed",
+        yes=yes,
         as_json=as_json,
     )

@@ -54,3 +54,8 @@ def test_without_anybody_to_ask_nothing_is_changed(monkeypatch: pytest.MonkeyPat
         confirmed(looked, "delete", yes=False, as_json=False)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert confirmed(looked, "delete", yes=False, as_json=False)
+
+
+def test_a_condition_that_there_is_not_is_told_those_that_there_are() -> None:
+    with pytest.raises(SettingsError, match=r"no condition 'sesion'; there are .*session_id"):
+        conditions_of(["sesion=s-17"])
