@@ -8,7 +8,6 @@ profile wants it -> reduce near-duplicates -> caps and token budget -> bundle
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,22 +19,23 @@ from orion_recall.memory.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
+from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
 from orion_recall.recall.select import Caps, select
-from orion_recall.recall.stand_in import SILENT, index_is_away
+from orion_recall.recall.stages import Stages
+from orion_recall.recall.stand_in import SILENT
 from orion_recall.recall.understand import Understanding, understand
-from orion_recall.recall.when.overlap import overlap
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.source import Lexicon, MemoryReader, Source, in_scope
+from orion_recall.sources.source import Lexicon, MemoryReader, Source
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
     DropReason,
-    MemoryView,
     Outcome,
     Question,
     RerankReport,
@@ -47,9 +47,6 @@ from orion_recall.values import (
     SourceReport,
 )
 
-OWN_TURN_S = 120.0
-# Reading a few dozen memories by key takes a millisecond; even a recall that is out of time waits this long for it.
-_FETCH_S = 0.1
 _NO_OPTIONS = RecallOptionsV1()
 
 
@@ -110,7 +107,7 @@ async def recall(
     `now` (epoch seconds) is the query's clock; `options.as_of` wins over it. The same data, profile and clock give
     the same result. Raises InvalidMessage for a scope without its id; a source that fails costs its own hits only.
     """
-    stages = _Stages()
+    stages = Stages()
     floor = sources.tombstones.floor()  # before the search: the copies move on while it runs
     options = query.options or _NO_OPTIONS
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
@@ -131,7 +128,7 @@ async def recall(
             retries=profile.source_retries,
             standing_by=sources.standing_by,
         )
-        of_its_time = await searches.found(reports, until=until)
+        within = await searches.found(reports, until=until)
     stages.done("search")
 
     weights: dict[SourceName, float] = profile.fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
@@ -143,22 +140,20 @@ async def recall(
         k=profile.fusion.k,
         weights=weights,
         limit=limit,
-        within=of_its_time,
+        within=within,
         within_weight=profile.time.search_weight,
     )
     stages.done("fuse")
 
-    memories = await _fetch(
-        _to_be_fetched(pool, reports), sources.readers, timeout_s=max(timeout_s - stages.seconds, _FETCH_S)
-    )
+    memories = await fetch(to_be_fetched(pool, reports), sources.readers, timeout_s=timeout_s - stages.seconds)
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
-    alive = _without_the_dead(pool, sources.tombstones, floor, dropped)
-    kept = _filtered(alive, memories, scope, understood.question, options, dropped)
+    alive = without_the_dead(pool, sources.tombstones, floor, dropped)
+    kept = admitted(alive, memories, scope, understood.question, options, dropped)
     if profile.time.filter:
-        kept = _of_its_time(kept, understood.question, dropped)
-    similarities = _similarities([*reports, *of_its_time], pool)
+        kept = of_its_time(kept, understood.question, dropped)
+    similarities = _similarities([*reports, *within], pool)
     scored = score_candidates(
         kept,
         profile,
@@ -185,7 +180,7 @@ async def recall(
 
     selection = select(ranked, understood.question.terms, caps, sources.tokens)
     dropped.update(selection.dropped)
-    found = {hit.key for report in (*reports, *of_its_time) for hit in report.hits}
+    found = {hit.key for report in (*reports, *within) for hit in report.hits}
     dropped["rank_pool"] += len(found) - len(pool)
     stages.done("select")
     return Recalled(
@@ -257,96 +252,6 @@ def _similarities(reports: Sequence[SourceReport], pool: Sequence[Candidate]) ->
     return {}
 
 
-def _to_be_fetched(pool: Sequence[Candidate], reports: Sequence[SourceReport]) -> list[int]:
-    """All of them; while the index is away those alone that no source has read: it is the first to be asked."""
-    is_away = index_is_away(reports)
-    return [candidate.key for candidate in pool if not is_away or candidate.read is None]
-
-
-async def _fetch(
-    keys: Sequence[int], readers: Sequence[MemoryReader], *, timeout_s: float
-) -> Mapping[int, MemoryView]:
-    if not keys:
-        return {}
-    until = time.perf_counter() + timeout_s
-    for place, reader in enumerate(readers):
-        # One that hangs leaves the others their share of the time.
-        share_s = max((until - time.perf_counter()) / (len(readers) - place), _FETCH_S)
-        try:
-            async with asyncio.timeout(share_s):
-                return await reader.fetch(keys)
-        except (SourceError, TimeoutError):
-            continue
-    return {}  # what a source has read itself is still there; the rest is counted as missing
-
-
-def _without_the_dead(
-    pool: Sequence[Candidate], tombstones: Tombstones, floor: float, dropped: Counter[DropReason]
-) -> Sequence[Candidate]:
-    """The candidates that were not changed or deleted since the copies that were searched.
-
-    What the graph gives as its reasons may come of any memory: while there is something it has not heard of, it
-    gives none.
-    """
-    if not tombstones.any_above(floor):
-        return pool
-    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, floor)]
-    for candidate in kept:
-        candidate.statements = ()
-    dropped["deleted"] += len(pool) - len(kept)
-    return kept
-
-
-def _filtered(
-    pool: Sequence[Candidate],
-    memories: Mapping[int, MemoryView],
-    scope: Scope,
-    question: Question,
-    options: RecallOptionsV1,
-    dropped: Counter[DropReason],
-) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates that may be shown. Sources filter already; this is the last door, and it fails closed."""
-    kept: list[tuple[Candidate, MemoryView]] = []
-    excluded = frozenset(options.exclude)
-    for candidate in pool:
-        memory = memories.get(candidate.key)
-        if memory is None and candidate.read is not None:
-            memory = candidate.read()
-        if memory is None:
-            dropped["missing"] += 1
-        elif not in_scope(memory, scope):
-            dropped["filtered"] += 1
-        elif memory.id in excluded:
-            dropped["excluded"] += 1
-        elif _is_own_turn(memory, question):
-            dropped["own_turn"] += 1
-        else:
-            kept.append((candidate, memory))
-    return kept
-
-
-def _of_its_time(
-    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Counter[DropReason]
-) -> list[tuple[Candidate, MemoryView]]:
-    """Those of the time that the question names, where it names one; an undated memory is of none."""
-    intervals = question.time.intervals
-    if not intervals:
-        return list(kept)
-    of_it = [(found, memory) for found, memory in kept if overlap(intervals, memory.ts, memory.until)]
-    dropped["other_time"] += len(kept) - len(of_it)
-    return of_it
-
-
-def _is_own_turn(memory: MemoryView, question: Question) -> bool:
-    return (
-        memory.text_hash == question.text_hash
-        and memory.session_id is not None
-        and memory.session_id == question.session_id
-        and memory.ts is not None
-        and abs(question.now - memory.ts) <= OWN_TURN_S
-    )
-
-
 def _reduced(
     scored: Sequence[ScoredCandidate], profile: Profile, options: RecallOptionsV1, dropped: Counter[DropReason]
 ) -> list[ScoredCandidate]:
@@ -382,23 +287,3 @@ def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:
     if silent:
         return "degraded"
     return "ok" if selection.items else "empty"
-
-
-class _Stages:
-    """Milliseconds of every stage, in order."""
-
-    __slots__ = ("_began", "_last", "ms")
-
-    def __init__(self) -> None:
-        self._began = self._last = time.perf_counter()
-        self.ms: dict[str, float] = {}
-
-    @property
-    def seconds(self) -> float:
-        """Since the recall began."""
-        return time.perf_counter() - self._began
-
-    def done(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.ms[stage] = round((now - self._last) * 1000, 3)
-        self._last = now

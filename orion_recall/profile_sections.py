@@ -1,0 +1,157 @@
+"""The sections of a profile: fusion, ranking, time, graph, reranking."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+Weight = Annotated[float, Field(ge=0, le=100)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+MIN_RELEVANCE_SHARE = 0.8
+"""The share of the ranking weights that fusion and similarity keep (the README's decision 2)."""
+
+
+def _name_itself(name: str, _field: object) -> str:
+    return name
+
+
+# Strict: no text becomes a number; a whole number is still taken where a fraction is wanted.
+CONFIG = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, field_title_generator=_name_itself
+)
+
+
+class FusionWeights(BaseModel):
+    """How much each source's list counts when the lists are fused."""
+
+    model_config = CONFIG
+
+    vector: Weight = Field(default=1.0, description="Weight of the vector source's list (no unit).")
+    lexical: Weight = Field(default=1.0, description="Weight of the keyword source's list (no unit).")
+    rdf: Weight = Field(default=0.5, description="Weight of the graph source's list (no unit).")
+    sql_timeline: Weight = Field(default=0.5, description="Weight of the SQL timeline's list (no unit).")
+
+
+class Fusion(BaseModel):
+    """How the lists of the sources become one list."""
+
+    model_config = CONFIG
+
+    method: Literal["rrf", "min_max"] = Field(
+        default="rrf",
+        description="`rrf` adds weight/(k + rank) of each list; `min_max` adds weighted scores in 0..1.",
+    )
+    k: int = Field(
+        default=60,
+        ge=1,
+        le=10_000,
+        description="The constant of `rrf`, in ranks: the smaller, the more the first ranks count.",
+    )
+    weights: FusionWeights = Field(
+        default=FusionWeights(), description="How much each source's list counts in the fusion."
+    )
+
+
+class RankingWeights(BaseModel):
+    """Weights of the final score's named parts; they are renormalised over the parts an item has."""
+
+    model_config = CONFIG
+
+    fusion: Weight = Field(default=0.7, description="Weight of the fused score, a relevance part (no unit).")
+    similarity: Weight = Field(
+        default=0.2, description="Weight of the cosine similarity, a relevance part (no unit)."
+    )
+    neighbour: Weight = Field(
+        default=0.0,
+        description="Weight of the closer of the turns beside the memory, a relevance part (no unit).",
+    )
+    speaker: Weight = Field(
+        default=0.0,
+        description="Weight of 'the query names this memory's speaker', a relevance part (no unit).",
+    )
+    time: Weight = Field(
+        default=0.0,
+        description="Weight of 'the memory is of the time that the query names', a relevance part (no unit).",
+    )
+    tells_time: Weight = Field(
+        default=0.0,
+        description="Weight of 'the query asks when, the memory tells a time', a relevance part (no unit).",
+    )
+    recency: Weight = Field(
+        default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
+    )
+
+    @model_validator(mode="after")
+    def _relevance_is_not_outvoted(self) -> Self:
+        relevance = sum((self.fusion, self.similarity, self.neighbour, self.speaker, self.time, self.tells_time))
+        total = relevance + self.recency
+        if self.fusion + self.similarity <= 0:
+            raise PydanticCustomError(
+                "relevance", "`fusion` or `similarity` needs a weight above 0", {"key": "fusion"}
+            )
+        if relevance / total < MIN_RELEVANCE_SHARE - 1e-9:  # 0.7 + 0.1 is not quite 0.8 in floats
+            raise PydanticCustomError(
+                "outvoted",
+                "`fusion`, `similarity`, `neighbour`, `speaker`, `time` and `tells_time` together are {share} of "
+                "the weights and must be at least {least}: recency must not outvote relevance",
+                {
+                    "share": f"{relevance / total:.4g}",
+                    "least": f"{MIN_RELEVANCE_SHARE}",
+                    "key": "recency",
+                },
+            )
+        return self
+
+
+class TimeInQuestions(BaseModel):
+    """How times in questions are read and used, beside `ranking.time` and `ranking.tells_time`."""
+
+    model_config = CONFIG
+
+    search_weight: Weight = Field(
+        default=0.0,
+        description="Weight in the fusion of what the index finds inside the time that the query names; 0: it is "
+        "not searched a second time.",
+    )
+    filter: bool = Field(
+        default=False,
+        description="Whether memories of another time than the query names, and undated ones, are dropped.",
+    )
+    hemisphere: Literal["north", "south"] = Field(
+        default="north",
+        description="Where summer is: June to August in the north, December to February in the south.",
+    )
+    day_first: bool = Field(default=False, description="Whether 3/5/2023 is the third of May; 3.5.2023 always is.")
+
+
+class GraphWalk(BaseModel):
+    """How far the graph source walks from the entities of the query."""
+
+    model_config = CONFIG
+
+    hops: int = Field(default=1, ge=1, le=2, description="How many links away from a query's entity the walk goes.")
+    max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
+    max_statements: int = Field(
+        default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
+    )
+
+
+class Rerank(BaseModel):
+    """Whether the best of the ranking are judged once more by a reranker, and how much that counts."""
+
+    model_config = CONFIG
+
+    enabled: bool = Field(default=False, description="Whether a reranker, where one is configured, is asked.")
+    top_n: int = Field(default=20, ge=1, le=200, description="How many of the best ranked memories it judges.")
+    weight: Weight = Field(
+        default=0.5, description="Weight of its score beside those of `ranking`, a relevance part (no unit)."
+    )
+    timeout_ms: int = Field(
+        default=300,
+        ge=10,
+        le=60_000,
+        description="How long it may take, in milliseconds; after that the order stays as it was.",
+    )

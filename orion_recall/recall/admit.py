@@ -1,0 +1,81 @@
+"""The last door before ranking: which candidates may be shown at all. Sources filter already; this fails closed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from orion_recall.contracts import RecallOptionsV1
+from orion_recall.memory.tombstones import Tombstones
+from orion_recall.recall.when.overlap import overlap
+from orion_recall.sources.source import in_scope
+from orion_recall.values import Candidate, DropReason, MemoryView, Question, Scope
+
+OWN_TURN_S = 120.0
+
+
+def without_the_dead(
+    pool: Sequence[Candidate], tombstones: Tombstones, floor: float, dropped: Counter[DropReason]
+) -> Sequence[Candidate]:
+    """The candidates that were not changed or deleted since the copies that were searched.
+
+    What the graph gives as its reasons may come of any memory: while there is something it has not heard of, it
+    gives none.
+    """
+    if not tombstones.any_above(floor):
+        return pool
+    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, floor)]
+    for candidate in kept:
+        candidate.statements = ()
+    dropped["deleted"] += len(pool) - len(kept)
+    return kept
+
+
+def admitted(
+    pool: Sequence[Candidate],
+    memories: Mapping[int, MemoryView],
+    scope: Scope,
+    question: Question,
+    options: RecallOptionsV1,
+    dropped: Counter[DropReason],
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates that may be shown. Sources filter already; this is the last door, and it fails closed."""
+    kept: list[tuple[Candidate, MemoryView]] = []
+    excluded = frozenset(options.exclude)
+    for candidate in pool:
+        memory = memories.get(candidate.key)
+        if memory is None and candidate.read is not None:
+            memory = candidate.read()
+        if memory is None:
+            dropped["missing"] += 1
+        elif not in_scope(memory, scope):
+            dropped["filtered"] += 1
+        elif memory.id in excluded:
+            dropped["excluded"] += 1
+        elif _is_own_turn(memory, question):
+            dropped["own_turn"] += 1
+        else:
+            kept.append((candidate, memory))
+    return kept
+
+
+def of_its_time(
+    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Counter[DropReason]
+) -> list[tuple[Candidate, MemoryView]]:
+    """Those of the time that the question names, where it names one; an undated memory is of none."""
+    intervals = question.time.intervals
+    if not intervals:
+        return list(kept)
+    of_it = [(found, memory) for found, memory in kept if overlap(intervals, memory.ts, memory.until)]
+    dropped["other_time"] += len(kept) - len(of_it)
+    return of_it
+
+
+def _is_own_turn(memory: MemoryView, question: Question) -> bool:
+    return (
+        memory.text_hash == question.text_hash
+        and memory.session_id is not None
+        and memory.session_id == question.session_id
+        and memory.ts is not None
+        and abs(question.now - memory.ts) <= OWN_TURN_S
+    )

@@ -1,0 +1,25 @@
+"""How long every stage of a recall took."""
+
+from __future__ import annotations
+
+import time
+
+
+class Stages:
+    """Milliseconds of every stage, in order."""
+
+    __slots__ = ("_began", "_last", "ms")
+
+    def __init__(self) -> None:
+        self._began = self._last = time.perf_counter()
+        self.ms: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Since the recall began."""
+        return time.perf_counter() - self._began
+
+    def done(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.ms[stage] = round((now - self._last) * 1000, 3)
+        self._last = now
