@@ -36,8 +36,8 @@ def parts_of(
 ) -> list[Parts]:
     """The parts of every candidate, in their order.
 
-    `similarities` are the cosines, by key, of all that the dense search found, candidate or not. `further` are parts
-    that are made elsewhere: their values by key, by the part's name; a key that is not among them has 0.
+    `similarities` are the cosines, by key, of all that the dense search found, candidate or not. `further` are
+    parts that are made elsewhere: their values by key, by the part's name; a key that is not among them has 0.
     """
     weights: dict[str, float] = profile.ranking.model_dump()
     rows = _fused(candidates, counts=weights["fusion"] > 0)
@@ -134,8 +134,8 @@ def _add_stretched(rows: Sequence[Parts], candidates: Sequence[Found], name: str
 def _add_session(rows: Sequence[Parts], candidates: Sequence[Found]) -> None:
     """The best fused score of a memory's session: where one turn answers, those around it tell more.
 
-    Over the candidates alone: the sessions of all hits gave the same order on judged questions, and cost a look-up of
-    hundreds. A memory without a session is one of its own.
+    Over the candidates alone: with all hits recall was the same on judged questions, and their sessions would have
+    to be looked up. A memory without a session is one of its own.
     """
     best: dict[str, float] = {}
     top = max([candidate.fused for candidate, _ in candidates], default=0.0) or 1.0
