@@ -46,10 +46,26 @@ class Candidates:
 async def candidates_of(trials: Trials, profile: Profile, *, what: str) -> list[Candidates]:
     """The candidates of the queries that count, with every part that can be made."""
     return [
-        _candidates(query, recalled.scored, profile.near_duplicate_similarity)
+        table_of(query, recalled.scored, profile.near_duplicate_similarity)
         async for query, recalled in trials.recalls(with_all_parts(profile), what=what)
         if query.evidence and query.scored
     ]
+
+
+def table_of(query: JudgedQuery, scored: Sequence[ScoredCandidate], similarity: float) -> Candidates:
+    """One query's candidates as a table; near-duplicates by this similarity."""
+    values = np.array([[item.parts.get(name, math.nan) for name in PARTS] for item in scored], dtype=np.float64)
+    ages = [(math.inf if item.memory.ts is None else -item.memory.ts, item.memory.id) for item in scored]
+    later = np.empty(len(scored), dtype=np.int64)
+    later[sorted(range(len(scored)), key=ages.__getitem__)] = np.arange(len(scored))
+    return Candidates(
+        query=query,
+        ids=tuple(item.memory.id for item in scored),
+        values=values.reshape(len(scored), len(PARTS)),
+        relevant=np.array([item.memory.id in query.evidence for item in scored], dtype=np.bool_),
+        later=later,
+        repeated=tuple(scored) if near_duplicates(scored, similarity) else (),
+    )
 
 
 def with_all_parts(profile: Profile) -> Profile:
@@ -79,18 +95,3 @@ def ranked(candidates: Candidates, weights: Values, near_duplicate_similarity: f
 def run_under(table: Sequence[Candidates], weights: Values, near_duplicate_similarity: float) -> Run:
     """What every query of the table gets under the weights."""
     return {one.query.id: ranked(one, weights, near_duplicate_similarity) for one in table}
-
-
-def _candidates(query: JudgedQuery, scored: Sequence[ScoredCandidate], similarity: float) -> Candidates:
-    values = np.array([[item.parts.get(name, math.nan) for name in PARTS] for item in scored], dtype=np.float64)
-    ages = [(math.inf if item.memory.ts is None else -item.memory.ts, item.memory.id) for item in scored]
-    later = np.empty(len(scored), dtype=np.int64)
-    later[sorted(range(len(scored)), key=ages.__getitem__)] = np.arange(len(scored))
-    return Candidates(
-        query=query,
-        ids=tuple(item.memory.id for item in scored),
-        values=values.reshape(len(scored), len(PARTS)),
-        relevant=np.array([item.memory.id in query.evidence for item in scored], dtype=np.bool_),
-        later=later,
-        repeated=tuple(scored) if near_duplicates(scored, similarity) else (),
-    )

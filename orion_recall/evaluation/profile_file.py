@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
 from orion_recall.errors import EvaluationError, ProfileError
 from orion_recall.profile import Profile
+from orion_recall.profile_sections import RankingWeights
 from orion_recall.profile_yaml import load_profile
 from orion_recall.yaml_nodes import compose_mapping
 
@@ -31,17 +34,27 @@ def write_profile(source: Path, out: Path, weights: Mapping[str, float]) -> Prof
 
 
 def with_ranking(text: str, name: str, weights: Mapping[str, float]) -> str:
-    """The text of a profile with that name and these weights."""
+    """The text of a profile with that name and these weights; those that are not given are 0."""
     lines = text.splitlines(keepends=True)
     root = compose_mapping(text.encode())
-    written = f"ranking: {{{', '.join(f'{part}: {weight:g}' for part, weight in weights.items())}}}\n"
-    places = {key.value: (key.start_mark.line, value.end_mark) for key, value in root.value}
+    defaults: dict[str, float] = RankingWeights().model_dump()
+    told = {part: weights.get(part, 0.0) for part in defaults}
+    shown = ", ".join(f"{part}: {weight:g}" for part, weight in told.items() if weight or defaults[part])
+    written = f"ranking: {{{shown}}}\n"
+    places = {key.value: (key.start_mark.line, _last_line(value)) for key, value in root.value}
     edits = [("profile", f"profile: {name}\n"), ("ranking", written)]
+    if not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    at_the_end = (len(lines), len(lines) - 1)
     # From the end, so that the lines before keep their numbers.
-    for key, line in sorted(edits, key=lambda edit: -places.get(edit[0], (len(lines), None))[0]):
-        first, end = places.get(key, (len(lines), None))
-        last = first if end is None else end.line + (1 if end.column > 0 else 0)
-        if end is None and lines and not lines[-1].endswith("\n"):
-            lines[-1] += "\n"
-        lines[first:last] = [line]
+    for key, line in sorted(edits, key=lambda edit: -places.get(edit[0], at_the_end)[0]):
+        first, last = places.get(key, at_the_end)
+        lines[first : last + 1] = [line]
     return "".join(lines)
+
+
+def _last_line(node: yaml.Node) -> int:
+    """The line that a value ends in. A block of keys ends, for YAML, where the next key begins."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
+        return max(_last_line(value) for _, value in node.value)
+    return node.end_mark.line

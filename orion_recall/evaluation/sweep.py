@@ -59,9 +59,7 @@ async def ablate(trials: Trials, *, depths: tuple[int, ...] = (5, 10)) -> list[F
 
 async def _with_keywords(trials: Trials, told: Sequence[Change], constants: Mapping[str, object]) -> Trials:
     """The same queries over a keyword index with other constants."""
-    k1, b = (
-        float(str(constants.get(key, default))) for key, default in zip(KEYWORD_KEYS, (1.5, 0.75), strict=True)
-    )
-    sparse = SparseEncoder(k1=k1, b=b)
+    given = {key.removeprefix("bm25."): float(str(value)) for key, value in constants.items()}
+    sparse = SparseEncoder(k1=given.get("k1", K1), b=given.get("b", B))
     index = await asyncio.to_thread(KeywordIndex, told, sparse)
     return trials.with_arms({**trials.arms, "lexical": LexicalSource(index, sparse)})

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from orion_recall.profile import Profile
-from orion_recall.recall.features import parts_of
+from orion_recall.recall.features import Column, parts_of
 from orion_recall.text import words
 from orion_recall.values import NO_TIME, Candidate, MemoryView, QuestionTime, ScoredCandidate
 
@@ -39,7 +39,7 @@ def score_candidates(
     The other arguments are those of `features.parts_of`.
     """
     weights: dict[str, float] = profile.ranking.model_dump()
-    rows = parts_of(
+    columns = parts_of(
         candidates,
         profile,
         now=now,
@@ -49,9 +49,10 @@ def score_candidates(
         session_id=session_id,
         further=further,
     )
+    scores = _combined(columns, weights, len(candidates))
     scored = [
-        ScoredCandidate(candidate=candidate, memory=memory, score=combine(parts, weights), parts=parts)
-        for (candidate, memory), parts in zip(candidates, rows, strict=True)
+        ScoredCandidate(candidate=candidate, memory=memory, score=score, parts=parts)
+        for (candidate, memory), score, parts in zip(candidates, scores, _rows(columns), strict=True)
     ]
     return in_order(scored)
 
@@ -64,6 +65,35 @@ def in_order(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
 def _order(item: ScoredCandidate) -> tuple[float, float, str]:
     newest_first = math.inf if item.memory.ts is None else -item.memory.ts
     return -item.score, newest_first, item.memory.id
+
+
+def _combined(columns: Mapping[str, Column], weights: Mapping[str, float], count: int) -> list[float]:
+    """What `combine` gives, for all candidates at once."""
+    total, weight = np.zeros(count), np.zeros(count)
+    for name, column in columns.items():
+        if not (share := weights.get(name, 0.0)):
+            continue
+        values = np.array(column, dtype=np.float64)  # None becomes NaN
+        if None in column:
+            there = ~np.isnan(values)
+            total[there] += share * values[there]
+            weight[there] += share
+        else:
+            total += share * values
+            weight += share
+    return np.round(total / np.where(weight > 0, weight, 1.0), 6).tolist()
+
+
+def _rows(columns: Mapping[str, Column]) -> list[dict[str, float]]:
+    """The parts of each candidate by name, without those that it has not."""
+    names = tuple(columns)
+    gaps = any(None in column for column in columns.values())
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        if gaps
+        else dict(zip(names, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
