@@ -119,7 +119,7 @@ class MemoryView(NamedTuple):
     """What ranking and rendering need of a memory. All of it was computed when the memory was written.
 
     `beside` are the keys of the turns before and after it in its session; `until` is when what began at `ts` ended,
-    where that is known.
+    where that is known. `after_question`: the turn before it in its session is a question.
     """
 
     id: str
@@ -138,6 +138,8 @@ class MemoryView(NamedTuple):
     entities: tuple[str, ...] = ()
     beside: tuple[int, ...] = ()
     until: float | None = None
+    after_question: bool = False
+    first_person: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

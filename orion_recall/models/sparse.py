@@ -12,6 +12,8 @@ from orion_recall.text import storable
 if TYPE_CHECKING:
     from qdrant_edge import SparseVector
 
+K1, B = 1.5, 0.75
+"""The constants of the index."""
 _MAX_QUERY_CHARS = 4_000
 _MAX_DOCUMENT_CHARS = 32_000
 
@@ -33,7 +35,7 @@ class SparseEncoder:
     """
 
     def __init__(
-        self, *, k1: float = 1.5, b: float = 0.75, average_length: float = 32.0, language: str = "english"
+        self, *, k1: float = K1, b: float = B, average_length: float = 32.0, language: str = "english"
     ) -> None:
         try:
             from qdrant_edge import Bm25, Bm25Config

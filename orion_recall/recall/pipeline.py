@@ -75,6 +75,7 @@ class Sources:
 class Recalled:
     """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept.
 
+    `scored` is the order before near-duplicates and what scored too low were left out.
     `reranking` is None where the profile does not want any.
     """
 
@@ -86,6 +87,7 @@ class Recalled:
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
     understood: Understanding | None = None
+    scored: tuple[ScoredCandidate, ...] = ()
 
     @property
     def rendered(self) -> str:
@@ -192,6 +194,7 @@ async def recall(
         stage_ms=stages.ms,
         reranking=reranking,
         understood=understood,
+        scored=tuple(scored),
     )
 
 
