@@ -67,7 +67,9 @@ def score_candidates(
         if time.asks_when and weights["tells_time"]:
             parts["tells_time"] = 1.0 if tells_time(memory.text) else 0.0
         scored.append(
-            ScoredCandidate(candidate=candidate, memory=memory, score=combine(parts, weights), parts=parts)
+            ScoredCandidate(
+                candidate=candidate, memory=memory, score=combine(parts, weights), parts=parts, weights=weights
+            )
         )
     return in_order(scored)
 
@@ -119,17 +121,17 @@ def recency(ts: float | None, now: float, *, half_life_hours: float, floor: floa
     return max(floor, 0.5 ** (age_hours / half_life_hours))
 
 
-def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> set[int]:
-    """The places of those that repeat one placed before them that is itself kept.
+def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> dict[int, int]:
+    """The places of those that repeat one placed before them that is itself kept, each with that one's place.
 
     Two memories are the same when their normal forms are equal, or when their signatures are near and their
     words overlap (Jaccard) by `similarity` at least.
     """
-    repeated: set[int] = set()
+    repeated: dict[int, int] = {}
     first: dict[str, int] = {}
     for place, item in enumerate(scored):
-        if first.setdefault(item.memory.text_hash, place) != place:
-            repeated.add(place)
+        if (same := first.setdefault(item.memory.text_hash, place)) != place:
+            repeated[place] = same
     split: dict[int, frozenset[str]] = {}
     for earlier, later in _near_pairs(scored):
         if earlier in repeated or later in repeated:
@@ -138,8 +140,15 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> set
             if place not in split:
                 split[place] = frozenset(words(scored[place].memory.text))
         if jaccard(split[earlier], split[later]) >= similarity:
-            repeated.add(later)
-    return repeated
+            repeated[later] = earlier
+    return {place: _kept(place, repeated) for place in repeated}
+
+
+def _kept(place: int, repeated: Mapping[int, int]) -> int:
+    """The first of a chain of repeats: the one that is kept."""
+    while place in repeated:
+        place = repeated[place]
+    return place
 
 
 def jaccard(a: Collection[str], b: Collection[str]) -> float:
