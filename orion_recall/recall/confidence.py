@@ -46,7 +46,7 @@ DOUBTING_TAGS = frozenset({"contradicted", "disputed", "doubtful", "outdated", "
 
 
 class Confidence(NamedTuple):
-    """The five factors of one item, what they come to, and that in a word. All rounded to 1e-6."""
+    """The five factors of one item, what they come to (rounded to 1e-6), and that in a word."""
 
     overall: float
     level: Level
@@ -105,11 +105,11 @@ def confidence(
     return Confidence(
         overall=overall,
         level=level(overall),
-        semantic_relevance=round(relevance, 6),
-        source_quality=round(quality, 6),
-        recency=round(recency, 6),
-        consistency=round(consistency, 6),
-        completeness=round(completeness, 6),
+        semantic_relevance=relevance,
+        source_quality=quality,
+        recency=recency,
+        consistency=consistency,
+        completeness=completeness,
     )
 
 
@@ -134,8 +134,8 @@ def semantic_relevance(item: ScoredCandidate, asked: frozenset[str], *, farthest
 
 def source_quality(kind: str | None, *, sources: int) -> float:
     """What a memory of the kind is worth, and a little more when several sources found it independently."""
-    base = QUALITY.get(kind, _OTHER_QUALITY) if kind is not None else _OTHER_QUALITY
-    return min(base + (_FOUND_TWICE if sources > 1 else 0.0), 1.0)
+    base = QUALITY.get(kind or "", _OTHER_QUALITY)
+    return base + _FOUND_TWICE if sources > 1 else base
 
 
 def consistency(tags: Collection[str], *, told_again: bool) -> float:
@@ -147,14 +147,10 @@ def consistency(tags: Collection[str], *, told_again: bool) -> float:
 
 def completeness(memory: MemoryView) -> float:
     """The share of five things that is known of it: its time, who or what about, from where, names, tags."""
-    known = (
-        memory.ts is not None,
-        bool(memory.speaker or memory.title),
-        bool(memory.session_id or memory.source_ref or memory.uri),
-        bool(memory.entities),
-        bool(memory.tags),
-    )
-    return sum(known) / len(known)
+    known = 0 if memory.ts is None else 1
+    known += bool(memory.speaker or memory.title)
+    known += bool(memory.session_id or memory.source_ref or memory.uri)
+    return (known + bool(memory.entities) + bool(memory.tags)) / 5
 
 
 def _said(item: ScoredCandidate) -> str:

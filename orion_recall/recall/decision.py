@@ -9,7 +9,7 @@ from typing import Any
 
 from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, SelectedV1
 from orion_recall.contracts_confidence import ConfidenceV1
-from orion_recall.recall.descended import descended, not_answered
+from orion_recall.recall.descended import descended, how_sure, not_answered
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.reply import backend_counts, source_stats
@@ -97,7 +97,7 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
                 score=item.scored.score,
                 parts={name: round(value, 6) for name, value in item.scored.parts.items()},
                 ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
-                confidence=ConfidenceV1(**recalled.sure.items[item.scored.candidate.key]._asdict()),
+                confidence=_confidence(recalled, item.scored.candidate.key),
                 layer=descent.layers[item.scored.candidate.key] if descent else None,
             )
             for item in items
@@ -114,6 +114,11 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
         "cascade": descended(descent, recalled.sure, recalled.selection) if descent else None,
         "no_answer": not_answered(recalled.withheld) if recalled.withheld else None,
     }
+
+
+def _confidence(recalled: Recalled, key: int) -> ConfidenceV1 | None:
+    sure = recalled.sure.items.get(key)
+    return None if sure is None else how_sure(sure)
 
 
 def _fragment(asked: Asked) -> str:

@@ -1,11 +1,12 @@
-"""A cascade as decision and trace tell it: its path, and why it went on and stopped, in words."""
+"""How sure an answer is, and a cascade's path and why it went on and stopped, as decision and trace tell it."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from orion_recall.contracts_confidence import CascadeStepV1, CascadeV1, NoAnswerV1
+from orion_recall.contracts_confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.recall.cascade import STRATEGY, Descent, Step
+from orion_recall.recall.confidence import Confidence
 from orion_recall.recall.sureness import Sureness, Withheld
 from orion_recall.values import Selection
 
@@ -30,6 +31,19 @@ def descended(descent: Descent, sure: Sureness, selection: Selection) -> Cascade
         merge_strategy=STRATEGY if descent.is_merged else None,
         combined=dict(layers),
         path=[_step(step) for step in descent.path],
+    )
+
+
+def how_sure(sure: Confidence) -> ConfidenceV1:
+    """One item's factors, rounded to 1e-6."""
+    return ConfidenceV1(
+        overall=sure.overall,
+        level=sure.level,
+        semantic_relevance=round(sure.semantic_relevance, 6),
+        source_quality=round(sure.source_quality, 6),
+        recency=round(sure.recency, 6),
+        consistency=sure.consistency,
+        completeness=sure.completeness,
     )
 
 

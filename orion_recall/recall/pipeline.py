@@ -33,7 +33,7 @@ from orion_recall.recall.search import StandIn, search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.stages import Stages
 from orion_recall.recall.stand_in import SILENT
-from orion_recall.recall.sureness import Sureness, Withheld, gate, sureness
+from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
 from orion_recall.recall.understand import Understanding, understand
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
@@ -93,8 +93,8 @@ class Recalled:
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
     understood: Understanding | None = None
-    found: Found
-    sure: Sureness
+    found: Found | None = None
+    sure: Sureness = NOT_SURE
     descent: Descent | None = None
     withheld: Withheld | None = None
 

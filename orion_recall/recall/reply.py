@@ -15,8 +15,7 @@ from orion_recall.contracts import (
     RecallReplyV1,
     SourceStats,
 )
-from orion_recall.contracts_confidence import ConfidenceV1
-from orion_recall.recall.descended import descended, not_answered
+from orion_recall.recall.descended import descended, how_sure, not_answered
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.understood import understood
 from orion_recall.values import SelectedItem, SourceReport
@@ -135,8 +134,9 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
         "session_id": memory.session_id,
         "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
         "ranks": dict(candidate.ranks),
-        "confidence": ConfidenceV1(**recalled.sure.items[candidate.key]._asdict()),
     }
+    if (sure := recalled.sure.items.get(candidate.key)) is not None:
+        fields["confidence"] = how_sure(sure)
     if recalled.descent is not None:
         fields["layer"] = recalled.descent.layers[candidate.key]
     if include.entities:

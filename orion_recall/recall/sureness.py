@@ -21,6 +21,9 @@ class Sureness:
     overall: float | None
 
 
+NOT_SURE = Sureness(items={}, overall=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
     """Why nothing is handed over although `near_misses` items were found."""
@@ -48,7 +51,7 @@ def sureness(
     else:
         sure = {item.candidate.key: descent.confidences[item.candidate.key] for item in kept}
     if not kept:
-        return Sureness(items={}, overall=None)
+        return NOT_SURE
     firsts = descent.firsts & sure.keys() if descent else ()
     overall = max([sure[key].overall for key in firsts], default=sure[kept[0].candidate.key].overall)
     return Sureness(items=sure, overall=overall)
