@@ -158,7 +158,7 @@ def _options() -> Json:
 
 def _items() -> list[Json]:
     return [
-        _item("mem-17", "lexical", _CRANE, score=0.963415, ts=1772355600.0),
+        _item("mem-17", "lexical", _CRANE, score=0.963431, ts=1772355600.0),
         _item("mem-21", "vector", _ORDER, score=0.901172, ts=1772391600.0),
     ]
 
@@ -200,10 +200,49 @@ def _extended_bundle() -> Json:
         "tokens": 58,
         "dropped": {"near_duplicate": 1},
         "sources": _source_stats(),
-        "trace": {"stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6}, "ranked": 2},
+        "trace": _trace([crane, order]),
         "confidence": crane["confidence"]["overall"],
     }
     return bundle
+
+
+def _trace(items: list[Json]) -> Json:
+    """Why the first came first; of the candidates the first alone, whose shares add up to its score."""
+    crane, order = items
+    weights, shares = {"fusion": 0.7, "similarity": 0.2, "recency": 0.1}, (0.7, 0.174341, 0.08909)
+    parts = [
+        {"part": part, "value": crane["score_parts"][part], "weight": weight, "share": share}
+        for (part, weight), share in zip(weights.items(), shares, strict=True)
+    ]
+    return {
+        "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
+        "ranked": 2,
+        "understood": {"time": {"intervals": [], "asks_when": False, "session": None}},
+        "searched": {"by_meaning": _FRAGMENT, "by_words": _FRAGMENT, "named_speaker": None},
+        "why": [
+            "mem-17 is first with 0.963: found first by words, 2nd by meaning; 23 hours old. "
+            f"It leads the next by {crane['score'] - order['score']:.3f}, most of all by its meaning."
+        ],
+        "candidates": [
+            {
+                "place": 1,
+                "kept": True,
+                "id": crane["id"],
+                "kind": crane["kind"],
+                "speaker": crane["speaker"],
+                "ts": crane["ts"],
+                "text": _CRANE.removeprefix("Bo: "),
+                "fused": 0.5,
+                "sources": {"vector": {"rank": 2, "score": 0.871707}, "lexical": {"rank": 1, "score": 11.2}},
+                "statements": [],
+                "score": crane["score"],
+                "parts": parts,
+                "dropped": None,
+                "confidence": crane["confidence"],
+            }
+        ],
+        "not_listed": 1,
+    }
 
 
 def _further(speaker: str, parts: Mapping[str, float], *, ranks: tuple[int, int], sure: float) -> Json:

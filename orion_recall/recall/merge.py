@@ -81,6 +81,7 @@ def _composite(
     item: ScoredCandidate, member: Member, weights: Mapping[str, float], profile: Profile, now: float
 ) -> ScoredCandidate:
     parts = {
+        "score": item.score,
         "confidence": member.confidences[item.candidate.key].overall,
         "layer": member.weight,
         "recency": recency(
@@ -90,6 +91,7 @@ def _composite(
             floor=profile.recency_floor,
         ),
     }
+    parts = {name: value for name, value in parts.items() if weights[name] > 0}
     return replace(item, score=combine(parts, weights), parts=parts, weights=weights)
 
 

@@ -140,7 +140,7 @@ async def recall(
 
     caps = _caps(profile, options)
     if descent:
-        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, descent.limits.most))
+        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(found.ranked)))
     selection = select(found.ranked, understood.question.terms, caps, sources.tokens)
     stages.done("select")
 

@@ -15,9 +15,9 @@ from orion_recall.contracts import (
     RecallReplyV1,
     SourceStats,
 )
-from orion_recall.recall.descended import descended, how_sure, not_answered
+from orion_recall.recall.descended import how_sure, not_answered
+from orion_recall.recall.explain import explained
 from orion_recall.recall.pipeline import Recalled
-from orion_recall.recall.understood import understood
 from orion_recall.values import SelectedItem, SourceReport
 
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "timeline"}
@@ -47,12 +47,7 @@ def reply(
         if recalled.withheld is not None:
             stats["no_answer"] = not_answered(recalled.withheld)
         if include.trace:
-            stats["trace"] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
-            if recalled.understood is not None:
-                stats["trace"]["understood"] = understood(recalled.understood)
-            if recalled.descent is not None:
-                told = descended(recalled.descent, recalled.sure, recalled.selection)
-                stats["trace"]["cascade"] = told.model_dump(mode="json")
+            stats["trace"] = explained(recalled)
     bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
     if recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))

@@ -105,6 +105,17 @@ async def test_nothing_found_is_an_empty_bundle_without_an_error(tokens: TokenCo
     assert written["bundle"]["stats"]["dropped"] == {"excluded": 2}
 
 
+async def test_nobody_who_does_not_ask_why_pays_for_it(tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("orion_recall.recall.reply.explained", refuse)
+    await answered(tokens, options={"include": {"entities": True, "chunks": True}})
+    await answered(tokens)
+    with pytest.raises(AssertionError):
+        await answered(tokens, options={"include": {"trace": True}})
+
+
 async def test_a_cascade_names_the_layer_of_every_item_and_its_way_in_the_trace(tokens: TokenCounter):
     options = {"cascade": True, "confidence_threshold": 1.0, "include": {"trace": True}}
     written, _ = await answered(tokens, options=options, by=profile(cascade={"first": "planning"}))
