@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from orion_recall.profile_cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile_sections import (
     CONFIG,
     Fusion,
@@ -120,6 +121,12 @@ class Profile(BaseModel):
         default=TimeInQuestions(), description="How times in questions are read and used."
     )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
+    cascade: Cascade = Field(
+        default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
+    )
+    no_answer: NoAnswer = Field(
+        default=NoAnswer(), description="When no answer is given rather than one that is not sure enough."
+    )
 
     @model_validator(mode="after")
     def _something_can_be_found(self) -> Self:
@@ -136,6 +143,18 @@ class Profile(BaseModel):
                 "every source that is on ({sources}) has the fusion weight 0",
                 {"sources": ", ".join(self.sources_on), "key": "fusion.weights"},
             )
+        for name in LAYER_NAMES if self.cascade.enabled else ():
+            layer = self.cascade.layers.named(name)
+            if layer.sources and not any(getattr(self.fusion.weights, source) for source in layer.sources):
+                raise PydanticCustomError(
+                    "no_weight",
+                    "every source of the layer {layer} ({sources}) has the fusion weight 0",
+                    {
+                        "layer": name,
+                        "sources": ", ".join(layer.sources),
+                        "key": f"cascade.layers.{name}.sources",
+                    },
+                )
         return self
 
     @property
@@ -169,7 +188,7 @@ class Profile(BaseModel):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-ProfileValue = str | int | float | bool | None
+ProfileValue = str | int | float | bool | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

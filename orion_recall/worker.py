@@ -27,7 +27,6 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
-from orion_recall.profile import Profile
 from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.kept_text import KeptText
@@ -164,7 +163,7 @@ class Worker:
             timeout_s = self._time_left(received)
             if refused is not None:
                 raise refused
-            return asked, address, await self._recalled(query, asked, profile, timeout_s, started)
+            return asked, address, await self._recalled(query, asked, profiles, timeout_s, started)
         except MessageError as error:
             return asked, address, self._refusal(error, asked, started)
         except Exception:  # the one place: an entry must be answered whatever happens
@@ -185,13 +184,25 @@ class Worker:
         return max(deadline_s - _RESERVE_S, deadline_s / 2)
 
     async def _recalled(
-        self, query: RecallQueryV1, asked: Asked, profile: Profile, timeout_s: float, started: float
+        self,
+        query: RecallQueryV1,
+        asked: Asked,
+        profiles: Mapping[str, LoadedProfile],
+        timeout_s: float,
+        started: float,
     ) -> _Answer:
         tenant = asked.tenant or self.settings.default_tenant
         if not self.settings.serves(tenant):
             raise RefusedMessage(f"tenant {tenant!r} is not served here")
         began_ns = time.time_ns()
-        recalled = await recall(query, profile, self._sources, tenant=tenant, timeout_s=timeout_s)
+        recalled = await recall(
+            query,
+            profiles[asked.profile].profile,
+            self._sources,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            profiles={name: loaded.profile for name, loaded in profiles.items()},
+        )
         answer = reply(
             query,
             recalled,

@@ -46,7 +46,7 @@ class Candidates:
 async def candidates_of(trials: Trials, profile: Profile, *, what: str) -> list[Candidates]:
     """The candidates of the queries that count, with every part that can be made."""
     return [
-        table_of(query, recalled.scored, profile.near_duplicate_similarity)
+        table_of(query, recalled.found.scored if recalled.found else (), profile.near_duplicate_similarity)
         async for query, recalled in trials.recalls(with_all_parts(profile), what=what)
         if query.evidence and query.scored
     ]

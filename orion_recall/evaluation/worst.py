@@ -119,7 +119,7 @@ def _behind(item: ScoredCandidate, rival: ScoredCandidate, profile: Profile) -> 
 
 
 def _left_out(key: int, recalled: Recalled) -> str:
-    if any(item.candidate.key == key for item in recalled.scored):
+    if recalled.found and any(item.candidate.key == key for item in recalled.found.scored):
         return "repeats one that is kept, or scores below the profile's min_score"
     ranks = {
         report.source: place

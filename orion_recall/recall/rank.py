@@ -51,7 +51,7 @@ def score_candidates(
     )
     scores = _combined(columns, weights, len(candidates))
     scored = [
-        ScoredCandidate(candidate=candidate, memory=memory, score=score, parts=parts)
+        ScoredCandidate(candidate=candidate, memory=memory, score=score, parts=parts, weights=weights)
         for (candidate, memory), score, parts in zip(candidates, scores, _rows(columns), strict=True)
     ]
     return in_order(scored)
@@ -106,17 +106,17 @@ def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
     return round(total / weight, 6) if weight > 0 else 0.0
 
 
-def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> set[int]:
-    """The places of those that repeat one placed before them that is itself kept.
+def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> dict[int, int]:
+    """The places of those that repeat one placed before them that is itself kept, each with that one's place.
 
     Two memories are the same when their normal forms are equal, or when their signatures are near and their
     words overlap (Jaccard) by `similarity` at least.
     """
-    repeated: set[int] = set()
+    repeated: dict[int, int] = {}
     first: dict[str, int] = {}
     for place, item in enumerate(scored):
-        if first.setdefault(item.memory.text_hash, place) != place:
-            repeated.add(place)
+        if (same := first.setdefault(item.memory.text_hash, place)) != place:
+            repeated[place] = same
     split: dict[int, frozenset[str]] = {}
     for earlier, later in _near_pairs(scored):
         if earlier in repeated or later in repeated:
@@ -125,8 +125,15 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> set
             if place not in split:
                 split[place] = frozenset(words(scored[place].memory.text))
         if jaccard(split[earlier], split[later]) >= similarity:
-            repeated.add(later)
-    return repeated
+            repeated[later] = earlier
+    return {place: _kept(place, repeated) for place in repeated}
+
+
+def _kept(place: int, repeated: Mapping[int, int]) -> int:
+    """The first of a chain of repeats: the one that is kept."""
+    while place in repeated:
+        place = repeated[place]
+    return place
 
 
 def jaccard(a: Collection[str], b: Collection[str]) -> float:

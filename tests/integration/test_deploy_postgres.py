@@ -28,7 +28,10 @@ _RELATIONS = (
     "WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')"
 )
 WRITABLE = "SET default_transaction_read_only = off"
-DECISIONS = ("recall_decisions", "recall_by_profile_hour", "recall_by_source", "recall_dropped", "recall_selected")
+DECISIONS = (
+    "recall_decisions", "recall_by_profile_hour", "recall_by_source", "recall_dropped", "recall_selected",
+    "recall_layers",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
