@@ -340,7 +340,7 @@ class RecallDecisionV1(_Message):
     trace_id: str | None = None
     worker: str | None = None
     understood: dict[str, JsonValue] | None = Field(
-        default=None, description="what was understood of the query: its times, and whether it asks for one"
+        default=None, description="what was understood of the query: its times, class, language, people, entities"
     )
 
 

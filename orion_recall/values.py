@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
@@ -83,6 +83,11 @@ class QuestionTime:
 
 
 NO_TIME = QuestionTime()
+
+QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
+"""What a question is after: a fact (when nothing says otherwise), a time, who is what to whom, how it is done, what
+is best done, what is still to be done, or what is known at all."""
+QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
