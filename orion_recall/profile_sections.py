@@ -155,3 +155,19 @@ class Rerank(BaseModel):
         le=60_000,
         description="How long it may take, in milliseconds; after that the order stays as it was.",
     )
+
+
+class Shadow(BaseModel):
+    """Another profile that answers some of the queries a second time, for the decision log alone."""
+
+    model_config = CONFIG
+
+    profile: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="The other profile's name; null: no query is recalled twice.",
+    )
+    share: Share = Field(
+        default=0.1, description="The share of the queries that it recalls as well, from 0 to 1 (no unit)."
+    )

@@ -36,6 +36,7 @@ SCHEMA_HEADER = "# yaml-language-server: $schema=../contracts/profile.schema.jso
 MAX_FILE_BYTES = 256 * 1024
 _MAX_PROBLEMS = 50
 _NAME: KeyPath = ("profile",)
+_SHADOW: KeyPath = ("shadow", "profile")
 _ANY_NAME = "example"  # the one file whose name need not be its profile's
 
 
@@ -109,6 +110,7 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
         raise _error([_unreadable(folder, error)]) from error
     readings = [_read(path) for path in found if not path.is_dir()]
     _refuse_second_names(readings)
+    _refuse_unknown_shadows(readings)
     problems = [problem for reading in readings for problem in reading.problems]
     if problems:
         raise _error(problems)
@@ -142,6 +144,22 @@ def _refuse_second_names(readings: list[_Reading]) -> None:
             line = other.places[_NAME].mark.line + 1
             what = f"{shown(place.value.value)} is already the profile of {other.file}, line {line}"
             reading.add_at(place.mark, _NAME, (what, "give one of them another name, or delete it"))
+
+
+def _refuse_unknown_shadows(readings: list[_Reading]) -> None:
+    known = [reading.profile.profile for reading in readings if reading.profile is not None]
+    for reading in readings:
+        place = reading.places.get(_SHADOW)
+        if reading.profile is None or place is None or len(known) < len(readings):
+            continue
+        wanted, own = reading.profile.shadow.profile, reading.profile.profile
+        if wanted == own:
+            reading.add_at(place.mark, _SHADOW, (f"{shown(own)} is this profile itself", "name another one"))
+        elif wanted is not None and wanted not in known:
+            there = ", ".join(shown(name) for name in known if name != own)
+            reading.add_at(
+                place.mark, _SHADOW, (f"{shown(wanted)} is no profile of this folder", f"there are {there}")
+            )
 
 
 def _read(path: Path) -> _Reading:

@@ -37,6 +37,7 @@ from orion_recall.values import (
     Candidate,
     DropReason,
     Outcome,
+    QueryClass,
     Question,
     RerankReport,
     Scope,
@@ -75,7 +76,7 @@ class Sources:
 class Recalled:
     """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept.
 
-    `reranking` is None where the profile does not want any.
+    `reranking` is None where the profile does not want any, `strategy` where it has none for the question's class.
     """
 
     outcome: Outcome
@@ -86,6 +87,7 @@ class Recalled:
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
     understood: Understanding | None = None
+    strategy: QueryClass | None = None
 
     @property
     def rendered(self) -> str:
@@ -113,6 +115,8 @@ async def recall(
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
     understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
+    strategy = profile.strategy_for(understood.classified.query_class)
+    profile = profile.for_class(understood.classified.query_class)
     source_timeout_s = min(timeout_s, profile.source_timeout_ms / 1000)
     requests = _requests(understood.question, scope, profile, options, source_timeout_s)
     stages.done("understand")
@@ -192,6 +196,7 @@ async def recall(
         stage_ms=stages.ms,
         reranking=reranking,
         understood=understood,
+        strategy=strategy,
     )
 
 
