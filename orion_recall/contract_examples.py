@@ -269,6 +269,8 @@ def _decision() -> Json:
             "reply_to": _REPLY_TO,
             "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
             "worker": "athena-4711",
+            "strategy": None,
+            "shadow_of": None,
         }
     )
     return decided.model_dump(mode="json")

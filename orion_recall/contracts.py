@@ -342,6 +342,12 @@ class RecallDecisionV1(_Message):
     understood: dict[str, JsonValue] | None = Field(
         default=None, description="what was understood of the query: its times, class, language, people, entities"
     )
+    strategy: str | None = Field(
+        default=None, description="the class of question whose strategy of the profile was used; null: none"
+    )
+    shadow_of: str | None = Field(
+        default=None, description="the decision that answered, where this one was taken in its shadow"
+    )
 
 
 class MemoryV1(_Message):

@@ -34,6 +34,7 @@ class Asked:
     reply_to: str | None = None
     trace_id: str | None = None
     worker: str | None = None
+    shadow_of: str | None = None
 
 
 _ALL_OF_IT = KeptText()
@@ -75,6 +76,7 @@ def decision(
         "reply_to": asked.reply_to,
         "trace_id": asked.trace_id,
         "worker": asked.worker,
+        "shadow_of": asked.shadow_of,
     }
     return RecallDecisionV1(**fields, **(_found(recalled, kept_text) if recalled else _NOTHING))
 
@@ -106,6 +108,7 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
         "understood": (
             understood(recalled.understood, with_words=kept_text.is_full) if recalled.understood else None
         ),
+        "strategy": recalled.strategy,
     }
 
 

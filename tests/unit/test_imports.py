@@ -21,7 +21,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
         "bus models graph engines",
         "sources memory decisions",
         "recall",
-        "worker stores mapped_stores observe preflight service evaluation sample prompt",
+        "worker shadows stores mapped_stores observe preflight service evaluation sample prompt",
         "cli __main__",
     )
 )
