@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from orion_recall.profile_sections import (
     CONFIG,
+    Expansion,
     Fusion,
     GraphWalk,
     RankingWeights,
@@ -122,6 +123,9 @@ class ProfileValues(BaseModel):
     )
     time: TimeInQuestions = Field(
         default=TimeInQuestions(), description="How times in questions are read and used."
+    )
+    expansion: Expansion = Field(
+        default=Expansion(), description="Further words that the keyword source searches for."
     )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
     shadow: Shadow = Field(

@@ -106,6 +106,16 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MoreWordsWanted:
+    """Which further words the keyword arm searches for: other names, and terms of the first documents found."""
+
+    aliases: bool
+    feedback_documents: int
+    feedback_terms: int
+    feedback_weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """What one source is asked: the question, what it may see, how many hits it may bring and in what time."""
 
@@ -118,6 +128,7 @@ class SearchRequest:
     hops: int = 1
     max_entities: int = 4
     max_statements: int = 48
+    more_words: MoreWordsWanted | None = None
 
 
 class MemoryView(NamedTuple):

@@ -20,6 +20,7 @@ from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
+from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
@@ -242,6 +243,7 @@ def _requests(
             hops=profile.graph.hops,
             max_entities=profile.graph.max_entities,
             max_statements=profile.graph.max_statements,
+            more_words=more_words_wanted(profile),
         )
         for name in profile.sources_on
     }
