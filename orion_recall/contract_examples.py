@@ -307,7 +307,14 @@ def _decision() -> Json:
             "backend_counts": {"vector": 2, "lexical": 2, "rdf": 0, "sql_timeline": 0},
             "sources": _source_stats(),
             "dropped": {"near_duplicate": 1},
-            "understood": {"time": {"intervals": [], "asks_when": False, "session": None}},
+            "understood": {
+                "time": {"intervals": [], "asks_when": False, "session": None},
+                "class": "factual",
+                "class_words": [],
+                "language": "english",
+                "people": ["Ana"],
+                "entities": [{"name": "Ana", "kind": "capitalised"}],
+            },
             "confidence": items[0]["confidence"]["overall"],
             "cascade": _cascade(items[0]["confidence"]["overall"]),
             "latency_ms": 38.214,
@@ -323,6 +330,8 @@ def _decision() -> Json:
             "reply_to": _REPLY_TO,
             "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
             "worker": "athena-4711",
+            "strategy": None,
+            "shadow_of": None,
         }
     )
     return decided.model_dump(mode="json")

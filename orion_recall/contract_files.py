@@ -1,4 +1,4 @@
-"""The files of `contracts/`: JSON Schemas, an AsyncAPI document and example messages, made from the models.
+"""The files of `contracts/`: JSON Schemas, an AsyncAPI document, example messages, and a table of a profile's keys.
 
 They are generated, so that they cannot say something else than the code; a test compares them byte for byte.
 """
@@ -44,6 +44,7 @@ from orion_recall.contracts_memory import (
 )
 from orion_recall.mappings import Mappings
 from orion_recall.profile import profile_json_schema
+from orion_recall.profile_reference import profile_markdown
 
 Json = dict[str, Any]
 
@@ -66,6 +67,7 @@ def contract_files() -> dict[str, str]:
     files["asyncapi.yaml"] = _GENERATED + yaml.safe_dump(
         asyncapi_document(), sort_keys=False, allow_unicode=True, width=116
     )
+    files["profile.md"] = profile_markdown()
     return dict(sorted(files.items()))
 
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from orion_recall.profile_cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile_sections import (
     CONFIG,
+    Expansion,
     Fusion,
     GraphWalk,
     RankingWeights,
     Rerank,
+    Shadow,
     Share,
     TimeInQuestions,
 )
-from orion_recall.values import SourceName
+from orion_recall.profile_strategies import OnlyWhatIsSet, Overrides, overrides_of
+from orion_recall.values import QUERY_CLASSES, QueryClass, SourceName
 
 Scope = Literal["session", "user", "global"]
 Budget = Literal["low", "mid", "high"]
@@ -30,13 +33,15 @@ KeyPath = tuple[str, ...]
 
 TopK = Annotated[int, Field(ge=0, le=1000)]
 
+_CLASSES: dict[str, QueryClass] = {name: name for name in QUERY_CLASSES}
+
 CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 
 
-class Profile(BaseModel):
-    """How one kind of recall is done: which sources, how deep, how ranked, how much is rendered."""
+class ProfileValues(BaseModel):
+    """The values of a profile: which sources, how deep, how ranked, how much is rendered."""
 
-    model_config = CONFIG | ConfigDict(title="orion-recall profile")
+    model_config = CONFIG
 
     profile: str = Field(
         pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
@@ -120,12 +125,18 @@ class Profile(BaseModel):
     time: TimeInQuestions = Field(
         default=TimeInQuestions(), description="How times in questions are read and used."
     )
+    expansion: Expansion = Field(
+        default=Expansion(), description="Further words that the keyword source searches for."
+    )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
     cascade: Cascade = Field(
         default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
     )
     no_answer: NoAnswer = Field(
         default=NoAnswer(), description="When no answer is given rather than one that is not sure enough."
+    )
+    shadow: Shadow = Field(
+        default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
     )
 
     @model_validator(mode="after")
@@ -178,6 +189,80 @@ class Profile(BaseModel):
         }
         return tuple(name for name, k in top_k.items() if k > 0)
 
+
+# What is settled before the class of a question is known.
+_NOT_BY_CLASS: tuple[KeyPath, ...] = (
+    ("profile",),
+    ("description",),
+    ("scope",),
+    ("enable_query_expansion",),
+    ("shadow",),
+    ("time", "hemisphere"),
+    ("time", "day_first"),
+)
+if TYPE_CHECKING:
+    Strategy = Overrides
+else:
+    Strategy = overrides_of(ProfileValues, "Strategy", leave_out=_NOT_BY_CLASS)
+
+
+class Strategies(OnlyWhatIsSet):
+    """Values that questions of a class get instead of the profile's own, by class."""
+
+    model_config = CONFIG
+
+    factual: Strategy = Field(default=Strategy(), description="For questions that no other class fits.")
+    temporal: Strategy = Field(default=Strategy(), description="For questions that ask for or name a time.")
+    relational: Strategy = Field(default=Strategy(), description="For questions of who is what to whom.")
+    procedural: Strategy = Field(default=Strategy(), description="For questions of how something is done.")
+    planning: Strategy = Field(default=Strategy(), description="For questions of what would best be done.")
+    prospective: Strategy = Field(default=Strategy(), description="For questions of what is still to be done.")
+    meta: Strategy = Field(default=Strategy(), description="For questions of what is known at all.")
+
+    def of(self, query_class: QueryClass) -> Strategy:
+        """Those of the class; they may be none."""
+        strategy = getattr(self, query_class)
+        assert isinstance(strategy, Overrides)
+        return strategy
+
+
+class Profile(ProfileValues):
+    """How one kind of recall is done, and how it differs by the class of the question."""
+
+    model_config = CONFIG | ConfigDict(title="orion-recall profile")
+
+    strategies: Strategies = Field(
+        default=Strategies(),
+        description="Values that questions of a class get instead of those above, by class: "
+        + ", ".join(QUERY_CLASSES)
+        + ".",
+    )
+
+    @model_validator(mode="after")
+    def _every_strategy_is_a_profile(self) -> Self:
+        for name in self.strategies.model_fields_set:
+            values = self.for_class(_CLASSES[name]).model_dump(exclude={"strategies"})
+            try:
+                ProfileValues.model_validate(values)
+            except ValidationError as error:
+                (first, *_) = error.errors(include_url=False)
+                key = (*map(str, first["loc"]), *filter(None, [str(first.get("ctx", {}).get("key", ""))]))
+                where = ".".join(("strategies", name, *key))
+                raise PydanticCustomError(
+                    "strategy",
+                    "for {name} questions {problem}",
+                    {"name": name, "problem": first["msg"], "key": where},
+                ) from error
+        return self
+
+    def for_class(self, query_class: QueryClass) -> Profile:
+        """The profile that questions of the class are recalled by: this one where it has no strategy for them."""
+        return self.strategies.of(query_class).applied_to(self)
+
+    def strategy_for(self, query_class: QueryClass) -> QueryClass | None:
+        """The class, where there is a strategy for it."""
+        return query_class if self.strategies.of(query_class).model_fields_set else None
+
     @property
     def content_hash(self) -> str:
         """16 hex digits of the values: comments, order and defaults written out do not change it.
@@ -203,7 +288,11 @@ class ProfileDifference:
 def diff_profiles(a: Profile, b: Profile) -> list[ProfileDifference]:
     """The values that differ, by dotted key, in the model's order; the name is one of them."""
     left, right = _flat(a.model_dump()), _flat(b.model_dump())
-    return [ProfileDifference(key=k, left=left[k], right=right[k]) for k in left if left[k] != right[k]]
+    return [
+        ProfileDifference(key=key, left=left.get(key), right=right.get(key))
+        for key in dict.fromkeys((*left, *right))
+        if left.get(key) != right.get(key)
+    ]
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, ProfileValue]:
@@ -222,10 +311,13 @@ def profile_json_schema() -> dict[str, Any]:
 
 
 def profile_fields(model: type[BaseModel] = Profile, path: KeyPath = ()) -> dict[KeyPath, FieldInfo]:
-    """Every key that a profile may hold, by its path, parents before children."""
+    """Every key that a profile may hold, by its path, parents before children; what strategies may hold is those
+    below `Strategies`.
+    """
     fields: dict[KeyPath, FieldInfo] = {}
     for name, field in model.model_fields.items():
         fields[*path, name] = field
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            fields.update(profile_fields(field.annotation, (*path, name)))
+        below = field.annotation
+        if below is not Strategies and isinstance(below, type) and issubclass(below, BaseModel):
+            fields.update(profile_fields(below, (*path, name)))
     return fields

@@ -12,10 +12,11 @@ from typing import get_origin
 import yaml
 from pydantic_core import ErrorDetails
 
-from orion_recall.profile import KeyPath, profile_fields
+from orion_recall.profile import KeyPath, Strategies, profile_fields
 from orion_recall.yaml_nodes import Words, is_null, shown
 
-_FIELDS = profile_fields()
+_HOME = profile_fields()
+_FIELDS = _HOME | profile_fields(Strategies, ("strategies",))
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _PRODUCT = re.compile(r"\d{1,12}(\s*\*\s*\d{1,12}){1,7}")
 _WITH_UNIT = re.compile(r"[-+]?\d+(\.\d+)?\s*[A-Za-z%]+")
@@ -41,7 +42,7 @@ def unknown_key(parent: KeyPath, key: str) -> Words:
     """The words for a key that `parent` does not have: where it belongs, or the nearest key."""
     if not key:
         return "a key is missing before the colon", ""
-    home = [path for path in _FIELDS if path[-1] == key or dotted(path) == key]
+    home = [path for path in _HOME if path[-1] == key or dotted(path) == key]
     if home:
         return "is not a key here", " or ".join(_belongs(path) for path in home)
     return "is not a known key", _nearest_key(parent, key)
@@ -52,7 +53,7 @@ def nearest_path(parent: KeyPath, key: str) -> KeyPath | None:
     spelled = key.lower().replace("-", "_")
     for candidates in (
         [path for path in _FIELDS if path[:-1] == parent],
-        [path for path in _FIELDS if path[:-1] != parent],
+        [path for path in _HOME if path[:-1] != parent],
     ):
         names = {path[-1]: path for path in candidates}
         near = difflib.get_close_matches(spelled, names, n=1, cutoff=0.6)

@@ -170,6 +170,29 @@ class GraphWalk(BaseModel):
     )
 
 
+class Expansion(BaseModel):
+    """Further words that the keyword source searches for, where `enable_query_expansion` is on."""
+
+    model_config = CONFIG
+
+    aliases: bool = Field(
+        default=False,
+        description="Whether the other names of what the query names (names merged into one) are searched for.",
+    )
+    feedback_documents: int = Field(
+        default=0,
+        ge=0,
+        le=20,
+        description="How many of the first memories found give words for a second search (RM3); 0: there is none.",
+    )
+    feedback_terms: int = Field(
+        default=10, ge=1, le=100, description="How many of their words are searched for, the likeliest."
+    )
+    feedback_weight: Weight = Field(
+        default=0.3, description="What those words weigh together, beside 1 for the query's own (no unit)."
+    )
+
+
 class Rerank(BaseModel):
     """Whether the best of the ranking are judged once more by a reranker, and how much that counts."""
 
@@ -185,4 +208,20 @@ class Rerank(BaseModel):
         ge=10,
         le=60_000,
         description="How long it may take, in milliseconds; after that the order stays as it was.",
+    )
+
+
+class Shadow(BaseModel):
+    """Another profile that answers some of the queries a second time, for the decision log alone."""
+
+    model_config = CONFIG
+
+    profile: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="The other profile's name; null: no query is recalled twice.",
+    )
+    share: Share = Field(
+        default=0.1, description="The share of the queries that it recalls as well, from 0 to 1 (no unit)."
     )

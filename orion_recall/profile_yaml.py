@@ -39,6 +39,7 @@ SCHEMA_HEADER = "# yaml-language-server: $schema=../contracts/profile.schema.jso
 MAX_FILE_BYTES = 256 * 1024
 _MAX_PROBLEMS = 50
 _NAME: KeyPath = ("profile",)
+_SHADOW: KeyPath = ("shadow", "profile")
 _ANY_NAME = "example"  # the one file whose name need not be its profile's
 
 
@@ -113,6 +114,7 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     readings = [_read(path) for path in found if not path.is_dir()]
     _refuse_second_names(readings)
     _refuse_unknown_profiles(readings)
+    _refuse_unknown_shadows(readings)
     problems = [problem for reading in readings for problem in reading.problems]
     if problems:
         raise _error(problems)
@@ -163,6 +165,22 @@ def _refuse_unknown_profiles(readings: list[_Reading]) -> None:
                 near = difflib.get_close_matches(wanted, names, n=1)
                 hint = f"did you mean {shown(near[0])}?" if near else f"there are {', '.join(sorted(names))}"
                 reading.add_at(place.mark, path, (f"{shown(wanted)} is no profile of this folder", hint))
+
+
+def _refuse_unknown_shadows(readings: list[_Reading]) -> None:
+    known = [reading.profile.profile for reading in readings if reading.profile is not None]
+    for reading in readings:
+        place = reading.places.get(_SHADOW)
+        if reading.profile is None or place is None or len(known) < len(readings):
+            continue
+        wanted, own = reading.profile.shadow.profile, reading.profile.profile
+        if wanted == own:
+            reading.add_at(place.mark, _SHADOW, (f"{shown(own)} is this profile itself", "name another one"))
+        elif wanted is not None and wanted not in known:
+            there = ", ".join(shown(name) for name in known if name != own)
+            reading.add_at(
+                place.mark, _SHADOW, (f"{shown(wanted)} is no profile of this folder", f"there are {there}")
+            )
 
 
 def _read(path: Path) -> _Reading:

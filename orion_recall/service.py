@@ -48,6 +48,7 @@ from orion_recall.profile_watch import (
 )
 from orion_recall.profile_watch import loaded_profiles as loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
+from orion_recall.shadows import Shadows, to_decisions
 from orion_recall.sources.source import Projection
 from orion_recall.stores import Opened, open_sources, own_copy
 from orion_recall.worker import Worker
@@ -96,6 +97,7 @@ class Service:
             concurrency=settings.concurrency, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms
         )
         self._intake = self._reader(settings.query_stream, blocking[0])
+        self.shadows = Shadows(settings, opened.sources, to_decisions(redis, settings))
         self.worker = Worker(
             settings,
             self._committer(settings.query_stream, settings.dead_stream),
@@ -104,6 +106,7 @@ class Service:
             server_time=self._intake.server_time,
             used=self._note_use,
             watch=self.observer,
+            shadows=self.shadows,
         )
         self._queries = Server(self._intake, self.worker.serve, pace)
         self._desks: MemoryDesks | None = None
@@ -164,7 +167,7 @@ class Service:
         beside = asyncio.create_task(self._beside())
         keeping = [
             asyncio.create_task(part.run())
-            for part in (self._profile_watch, self._presence, self._freshness, self._look)
+            for part in (self._profile_watch, self._presence, self._freshness, self._look, self.shadows)
         ]
         self.is_taking = not self._stopping
         if ready is not None:

@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     profiles_dir: Path | None = Field(default=None, description="profile YAML; default: the shipped ones")
 
     concurrency: int = Field(default=10, ge=1, le=256, description="recalls at once")
+    shadows_at_once: int = Field(
+        default=2, ge=0, le=64, description="recalls by shadow profiles at once, after the replies; 0: none"
+    )
     deadline_ms: int = Field(default=2000, ge=10, description="longest a recall may take")
     claim_idle_ms: int = Field(
         default=5000, ge=100, description="idle time after which another worker claims; of decisions six times that"

@@ -27,6 +27,7 @@ from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.graph_reader import sparql_server
 from orion_recall.sources.index import LexicalSource, VectorSource
+from orion_recall.sources.more_words import MoreWords
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
@@ -87,7 +88,11 @@ async def open_sources(
         graph = await _usable(graph_of(settings), mark, broken, stack)
         arms: dict[SourceName, dict[str, Source]] = {
             "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
-            "lexical": {"": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"])},
+            "lexical": {
+                "": LexicalSource(index, sparse, MoreWords(index, sparse))
+                if index
+                else Unavailable("lexical", broken["index"])
+            },
             "rdf": {"": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"])},
             "sql_timeline": {},
         }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
@@ -85,6 +85,11 @@ class QuestionTime:
 
 NO_TIME = QuestionTime()
 
+QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
+"""What a question is after: a fact (when nothing says otherwise), a time, who is what to whom, how it is done, what
+is best done, what is still to be done, or what is known at all."""
+QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -106,6 +111,16 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MoreWordsWanted:
+    """Which further words the keyword arm searches for: other names, and terms of the first documents found."""
+
+    aliases: bool
+    feedback_documents: int
+    feedback_terms: int
+    feedback_weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """What one source is asked: the question, what it may see, how many hits it may bring and in what time."""
 
@@ -118,6 +133,7 @@ class SearchRequest:
     hops: int = 1
     max_entities: int = 4
     max_statements: int = 48
+    more_words: MoreWordsWanted | None = None
 
 
 class MemoryView(NamedTuple):

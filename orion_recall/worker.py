@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, Protocol
 from uuid import uuid4
 
@@ -33,6 +34,7 @@ from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.recall.reply import error_reply, reply, reply_json
 from orion_recall.settings import Settings
+from orion_recall.shadows import Shadowed, shadow_for
 from orion_recall.telemetry import (
     ATTRIBUTE_COMMIT,
     ATTRIBUTE_OUTCOME,
@@ -71,6 +73,7 @@ class _Answer:
     error: str | None = None
     dead_reason: str = ""
     recall_began_ns: int = 0
+    shadow: LoadedProfile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +98,17 @@ class Watch(Protocol):
     def served(self, served: Served) -> None: ...
 
 
+class TakesShadows(Protocol):
+    """Who recalls answered queries once more."""
+
+    def note(self, one: Shadowed) -> None: ...
+
+
 class Worker:
     """Answers queries.
 
     `server_time` is the clock of the bus: a ttl is counted on it. `used` is told what was returned, `watch` what
-    became of every entry.
+    became of every entry, and `shadows` which ones are to be recalled once more.
     """
 
     def __init__(
@@ -112,11 +121,13 @@ class Worker:
         server_time: Callable[[], float] = time.time,
         used: Callable[[str, Sequence[str]], None] | None = None,
         watch: Watch | None = None,
+        shadows: TakesShadows | None = None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
         self._committer, self._sources, self._profiles = committer, sources, profiles
         self._server_time, self._used, self._watch = server_time, used, watch
         self._tracer = watch.tracer if watch else None
+        self._shadows = shadows
         self._rules, self._kept_text = ReplyRules.of(settings), KeptText.of(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 
@@ -133,6 +144,7 @@ class Worker:
         if result == "committed":
             self.counters.outcomes[answer.outcome] += 1
             self._note_use(asked, answer)
+            self._note_shadow(received, traced, asked, answer)
         else:
             self.counters.fenced += 1
         self._tell(traced, asked, answer, result, started)
@@ -163,7 +175,8 @@ class Worker:
             timeout_s = self._time_left(received)
             if refused is not None:
                 raise refused
-            return asked, address, await self._recalled(query, asked, profiles, timeout_s, started)
+            answer = await self._recalled(query, asked, profiles, timeout_s, started)
+            return asked, address, replace(answer, shadow=shadow_for(asked, profiles))
         except MessageError as error:
             return asked, address, self._refusal(error, asked, started)
         except Exception:  # the one place: an entry must be answered whatever happens
@@ -296,26 +309,29 @@ class Worker:
             kept_text=self._kept_text,
         )
 
-        def envelope(kind: str, payload: bytes, correlation_id: str) -> bytes:
-            return encode(
-                kind,
-                payload,
-                correlation_id=correlation_id,
-                source=self._source,
-                trace=traced.carrier,
-                causality_chain=received.onward_chain,
-            )
-
+        envelope = partial(self._envelope, received, traced)
         commit = Commit(
             entry_id=received.entry.id,
             address=address,
-            reply=envelope(REPLY_KIND, answer.reply, received.correlation_id),
-            decision=envelope(DECISION_KIND, decided.model_dump_json().encode(), asked.corr_id),
+            reply=envelope(REPLY_KIND, received.correlation_id, answer.reply),
+            decision=envelope(DECISION_KIND, asked.corr_id, decided.model_dump_json().encode()),
             dead_reason=answer.dead_reason[:2000],
             correlation_id=received.correlation_id,
             keep_message=self._kept_text.is_full,
         )
         return await commit_when_possible(self._committer, commit)
+
+    def _envelope(
+        self, received: Received, traced: Continued, kind: str, correlation_id: str, payload: bytes
+    ) -> bytes:
+        return encode(
+            kind,
+            payload,
+            correlation_id=correlation_id,
+            source=self._source,
+            trace=traced.carrier,
+            causality_chain=received.onward_chain,
+        )
 
     def _tell(self, traced: Continued, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:
         """End the span; tell who looks on. The answer has gone out before."""
@@ -346,6 +362,24 @@ class Worker:
             return
         if self._used is not None:
             self._used(asked.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
+
+    def _note_shadow(self, received: Received, traced: Continued, asked: Asked, answer: _Answer) -> None:
+        if self._shadows is None or answer.shadow is None or answer.outcome == "refused":
+            return
+        recalled, query = answer.recalled, asked.query
+        if recalled is None or recalled.understood is None or query is None:
+            return
+        self._shadows.note(
+            Shadowed(
+                first=asked,
+                query=query,
+                tenant=recalled.scope.tenant,
+                profile=answer.shadow,
+                profiles=self._profiles.current,
+                now=recalled.understood.question.now,
+                sealed=partial(self._envelope, received, traced, DECISION_KIND, asked.corr_id),
+            )
+        )
 
     def _log(self, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:
         if not log.isEnabledFor(logging.INFO):

@@ -14,6 +14,7 @@ from orion_recall.cli.addresses import DataFolder, analyst_of, find, open_postgr
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import RecallDecisionV1
+from orion_recall.decisions.comparison import Comparison, compare_shadows
 from orion_recall.decisions.log import DecisionLog, SqlResult
 from orion_recall.decisions.retention import Gone, count_older, purge_older
 from orion_recall.errors import SettingsError
@@ -30,7 +31,7 @@ app = typer.Typer(
 
     One row for every query: what was found, kept and dropped, why, by which source, in how many ms, under which
     profile. The table is recall_decisions; ready-made views are recall_by_profile_hour, recall_by_source,
-    recall_dropped, recall_selected and recall_layers.
+    recall_dropped, recall_selected, recall_layers and recall_shadows.
 
     Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
     """,
@@ -43,6 +44,7 @@ def list_decisions(
     outcome: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(OUTCOMES)}.")] = None,
     profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
     since: Annotated[str | None, typer.Option(help="Only later ones: a time with zone, or how long ago.")] = None,
+    shadows: Annotated[bool, typer.Option("--shadows", help="Those of shadow profiles, too.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -57,7 +59,7 @@ def list_decisions(
     async def latest(settings: Settings) -> list[RecallDecisionV1]:
         async with open_postgres(settings) as pool:
             log = DecisionLog(pool)
-            return await log.latest(limit, outcome=outcome, profile=profile, since=after)
+            return await log.latest(limit, outcome=outcome, profile=profile, since=after, shadows=shadows)
 
     found = asyncio.run(latest(find(data)))
     if as_json:
@@ -139,6 +141,44 @@ def run_sql(
         notes().print("there is no row")
     if result.truncated:
         notes().print(f"only the first {limit} rows are shown (--limit)")
+
+
+@app.command("shadow")
+def compare_shadow_profiles(
+    profile: Annotated[str | None, typer.Option(help="Only those in the shadow of this profile.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only later ones: a time with zone, or how long ago.")] = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """How shadow profiles would have answered, beside the profiles that did.
+
+    Overlap is the share of the memories selected by either that both selected. A shadow finds the question's vector
+    made already, and its time holds no reply: the times compare roughly. Query by query: the view recall_shadows.
+
+    Example: `orion-recall decisions shadow --since P7D`
+    """
+    after = moment("--since", since)
+
+    async def compare(settings: Settings) -> list[Comparison]:
+        async with open_postgres(settings) as pool:
+            return await compare_shadows(pool, profile=profile, since=after)
+
+    found = asyncio.run(compare(find(data)))
+    if as_json:
+        print_json({"comparisons": [asdict(one) for one in found]})
+        return
+    for one in found:
+        rows = [
+            ("queries", one.queries, one.queries),
+            ("empty", f"{one.empty:.3f}", f"{one.shadow_empty:.3f}"),
+            ("p50 ms", round(one.p50_ms, 1), round(one.shadow_p50_ms, 1)),
+            ("p95 ms", round(one.p95_ms, 1), round(one.shadow_p95_ms, 1)),
+        ]
+        console().print(table(("", one.profile, f"{one.shadow_profile} (shadow)"), rows))
+        overlap = "-" if one.overlap is None else f"{one.overlap:.3f}"
+        console().print(Text(f"overlap {overlap}, the same best memory {one.same_first:.3f}\n"))
+    if not found:
+        notes().print("no query was recalled by a shadow profile")
 
 
 @app.command("purge")

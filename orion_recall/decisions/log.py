@@ -35,6 +35,7 @@ _LATEST: LiteralString = """
 WHERE ($1::text IS NULL OR outcome = $1)
   AND ($2::text IS NULL OR profile = $2)
   AND ($3::timestamptz IS NULL OR created_at >= $3)
+  AND ($5::boolean OR shadow_of IS NULL)
 ORDER BY created_at DESC, id
 LIMIT $4
 """
@@ -62,8 +63,11 @@ class DecisionLog:
         outcome: Outcome | None = None,
         profile: str | None = None,
         since: datetime | None = None,
+        shadows: bool = False,
     ) -> list[RecallDecisionV1]:
-        """The newest decisions first, those that fit every condition given."""
+        """The newest decisions first, those that fit every condition given; with `shadows` also those that answered
+        nobody.
+        """
         async with borrow(self._pool, "reading decisions") as connection:
             rows = await connection.fetch(
                 f"SELECT {_COLUMNS} FROM recall_decisions {_LATEST}",  # noqa: S608 (names from our own model)
@@ -71,6 +75,7 @@ class DecisionLog:
                 profile,
                 since,
                 limit,
+                shadows,
             )
         return [_decision(row) for row in rows]
 
@@ -170,6 +175,8 @@ def _uuid(text: str) -> UUID | None:
 def _decision(row: Record) -> RecallDecisionV1:
     values = dict(row.items())
     values["id"] = str(values["id"])
+    if values["shadow_of"] is not None:
+        values["shadow_of"] = str(values["shadow_of"])
     try:
         return RecallDecisionV1.model_validate(values)
     except ValidationError as error:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orion_recall.errors import ModelError
-from orion_recall.text import storable
+from orion_recall.models.language import DEFAULT, Language, language_of, small_words
+from orion_recall.text import storable, words
 
 if TYPE_CHECKING:
-    from qdrant_edge import SparseVector
+    from qdrant_edge import Bm25, SparseVector
 
 K1, B = 1.5, 0.75
 """The constants of the index."""
 _MAX_QUERY_CHARS = 4_000
 _MAX_DOCUMENT_CHARS = 32_000
+_JUDGED_CHARS = 1_000  # enough to tell a language
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,32 +31,53 @@ class SparseTerms:
 class SparseEncoder:
     """BM25 term weights; the index multiplies idf in (Qdrant's IDF modifier). Thread-safe.
 
-    Words are lower-cased, stemmed and cleared of stop words by the language; digits and accents stay. `k1` and
-    `b` as in Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009; `average_length` is the
-    expected number of terms of a document. Documents under different values must not share an index.
+    Words are lower-cased, stemmed and cleared of stop words; digits and accents stay. Every text is stemmed as
+    English, and one that is written in another language as that, too: so a query finds what was stemmed as it is,
+    whichever of the two was mistaken. `k1` and `b` as in Robertson and Zaragoza, "The Probabilistic Relevance
+    Framework", 2009; `average_length` is the expected number of terms of a document. Documents under different
+    values must not share an index.
     """
 
-    def __init__(
-        self, *, k1: float = K1, b: float = B, average_length: float = 32.0, language: str = "english"
-    ) -> None:
+    def __init__(self, *, k1: float = K1, b: float = B, average_length: float = 32.0) -> None:
         try:
             from qdrant_edge import Bm25, Bm25Config
         except ImportError as error:
             raise ModelError(
                 "keyword vectors need the wheel qdrant-edge-py: install orion-recall[embedded]"
             ) from error
+
+        def encoder(language: Language) -> Bm25:
+            return Bm25(Bm25Config(k=k1, b=b, avg_len=average_length, language=language))
+
+        self._encoder = encoder
+        self._others: dict[Language, Bm25] = {}
         try:
-            self._bm25 = Bm25(Bm25Config(k=k1, b=b, avg_len=average_length, language=language))
+            self._english = encoder(DEFAULT)
         except ValueError as error:
             raise ModelError(f"keyword vectors cannot be made with these parameters: {error}") from error
 
     def encode_document(self, text: str) -> SparseTerms:
         """Saturated term frequencies of the first 32,000 characters; empty if nothing but stop words is there."""
-        return _terms(self._bm25.embed_document(storable(text[:_MAX_DOCUMENT_CHARS])))
+        text = storable(text[:_MAX_DOCUMENT_CHARS])
+        terms = _terms(self._english.embed_document(text))
+        if (language := language_of(words(text[:_JUDGED_CHARS]))) == DEFAULT:
+            return terms
+        return union((terms, _terms(self._other(language).embed_document(text))))
 
     def encode_query(self, text: str) -> SparseTerms:
         """Weight 1 for each term of the first 4,000 characters; empty if nothing but stop words is there."""
-        return _terms(self._bm25.embed_query(storable(text[:_MAX_QUERY_CHARS])))
+        text = storable(text[:_MAX_QUERY_CHARS])
+        said = words(text)
+        if (language := language_of(said)) == DEFAULT:
+            return _terms(self._english.embed_query(text))
+        # The stop words of another language are rare where most is English, and would count the more for it.
+        telling = " ".join(word for word in said if word not in small_words(language))
+        return union([_terms(one.embed_query(telling)) for one in (self._english, self._other(language))])
+
+    def _other(self, language: Language) -> Bm25:
+        if (encoder := self._others.get(language)) is None:
+            encoder = self._others[language] = self._encoder(language)
+        return encoder
 
 
 def union(vectors: Sequence[SparseTerms]) -> SparseTerms:

@@ -36,6 +36,7 @@ class Asked:
     reply_to: str | None = None
     trace_id: str | None = None
     worker: str | None = None
+    shadow_of: str | None = None
 
 
 _ALL_OF_IT = KeptText()
@@ -77,6 +78,7 @@ def decision(
         "reply_to": asked.reply_to,
         "trace_id": asked.trace_id,
         "worker": asked.worker,
+        "shadow_of": asked.shadow_of,
     }
     return RecallDecisionV1(**fields, **(_found(recalled, kept_text) if recalled else _NOTHING))
 
@@ -113,6 +115,7 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
         "confidence": recalled.sure.overall,
         "cascade": descended(descent, recalled.sure, recalled.selection) if descent else None,
         "no_answer": not_answered(recalled.withheld) if recalled.withheld else None,
+        "strategy": recalled.strategy,
     }
 
 

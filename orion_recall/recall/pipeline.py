@@ -24,6 +24,7 @@ from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
 from orion_recall.recall.cascade import Descent, descend, limits_of
 from orion_recall.recall.dropped import Dropped
+from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import fuse
@@ -42,6 +43,7 @@ from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
     Outcome,
+    QueryClass,
     Question,
     RerankReport,
     Scope,
@@ -81,8 +83,9 @@ class Sources:
 class Recalled:
     """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept.
 
-    `reranking` is None where the profile does not want any, `descent` without a cascade, `withheld` where what was
-    found is not too unsure to be handed over. `found` is for those who ask why.
+    `reranking` is None where the profile does not want any, `strategy` where it has none for the question's class,
+    `descent` without a cascade, `withheld` where what was found is not too unsure to be handed over. `found` is for
+    those who ask why.
     """
 
     outcome: Outcome
@@ -97,6 +100,7 @@ class Recalled:
     sure: Sureness = NOT_SURE
     descent: Descent | None = None
     withheld: Withheld | None = None
+    strategy: QueryClass | None = None
 
     @property
     def rendered(self) -> str:
@@ -126,6 +130,8 @@ async def recall(
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
     understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
+    strategy = profile.strategy_for(understood.classified.query_class)
+    profile = profile.for_class(understood.classified.query_class)
     stages.done("understand")
 
     async def look(profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool) -> Found:
@@ -161,6 +167,7 @@ async def recall(
         sure=sure,
         descent=descent,
         withheld=withheld,
+        strategy=strategy,
     )
 
 
@@ -295,6 +302,7 @@ def _requests(
             hops=profile.graph.hops,
             max_entities=profile.graph.max_entities,
             max_statements=profile.graph.max_statements,
+            more_words=more_words_wanted(profile),
         )
         for name in profile.sources_on
     }

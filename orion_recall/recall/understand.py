@@ -1,4 +1,4 @@
-"""What a query asks for: the text to embed, the words to look up, the clock."""
+"""What a query asks for: the text to embed, the words to look up, the clock, its class, whom and what it names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 
 from orion_recall.contracts import RecallQueryV1
+from orion_recall.models.language import DEFAULT, Language, language_of
 from orion_recall.profile import Profile
+from orion_recall.recall.classes import FACTUAL, Classified, classify
+from orion_recall.recall.entities import NamedEntity, entities
 from orion_recall.recall.expand import expansions
 from orion_recall.recall.when.times import times
 from orion_recall.text import STOP_WORDS, content_words, text_hash, without_possessive, words
@@ -21,10 +24,17 @@ _SEARCHED_CHARS = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understanding:
-    """The question, and the one speaker it names, as written, when it names exactly one."""
+    """The question, and the one speaker it names, as written, when it names exactly one.
+
+    `people` are all the speakers it names, as written; `entities` whom and what else it names, in its own spelling.
+    """
 
     question: Question
     named_speaker: str | None
+    classified: Classified = FACTUAL
+    language: Language = DEFAULT
+    people: tuple[str, ...] = ()
+    entities: tuple[NamedEntity, ...] = ()
 
 
 def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: frozenset[str]) -> Understanding:
@@ -36,7 +46,10 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     text = query.fragment[:_SEARCHED_CHARS]
     intent = (query.intent or "")[:_SEARCHED_CHARS]
     terms = frozenset(content_words(f"{text} {intent}"))
-    named = _named(text, speakers)
+    said = words(text)
+    language = language_of(said)
+    named = _named(said, speakers)
+    time = _time(text, query, profile, now, speakers)
     keyword_text = " ".join(part for part in (text, intent) if part)
     if profile.enable_query_expansion:
         further = expansions(text, speakers, terms)
@@ -52,9 +65,13 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             text_hash=text_hash(text),
             session_id=query.session_id,
             node_id=query.node_id,
-            time=_time(text, query, profile, now, speakers),
+            time=time,
         ),
         named_speaker=next(iter(named)) if len(named) == 1 else None,
+        classified=classify(said, time, now=now, language=language),
+        language=language,
+        people=tuple(named),
+        entities=entities(text, tuple(named), language=language),
     )
 
 
@@ -97,14 +114,14 @@ def _by_first_name(speakers: frozenset[str]) -> Mapping[str, Sequence[tuple[str,
     return names
 
 
-def _named(text: str, speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
-    """The speakers whom the text names, as written, each with the words that name them.
+def _named(said: Sequence[str], speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    """The speakers whom the words name, as written, each with the words that name them.
 
     A full name wins over the first name in it, a first name that several bear names them all, and a stop word
     ("Will", "The Doctor") names nobody alone.
     """
     names = _by_first_name(speakers)
-    asked = tuple(without_possessive(word) for word in words(text))
+    asked = tuple(without_possessive(word) for word in said)
     named: dict[str, frozenset[str]] = {}
     for place, word in enumerate(asked):
         bearers = names.get(word, ())

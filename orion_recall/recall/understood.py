@@ -27,7 +27,13 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
         "asks_when": time.asks_when,
         "session": time.session,
     }
-    return {"time": told}
+    classified = understanding.classified
+    rest: dict[str, Any] = {"class": classified.query_class, "language": understanding.language}
+    if with_words:
+        rest["class_words"] = list(classified.words)
+        rest["people"] = list(understanding.people)
+        rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
+    return {"time": told, **rest}
 
 
 def _instant(moment: float | None) -> str | None:

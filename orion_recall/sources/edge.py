@@ -39,6 +39,7 @@ from orion_recall.sources.points import (
     index_step,
     keys_of,
     memory_view,
+    names_of,
     texts_to_embed,
 )
 from orion_recall.sources.record_mark import refuse_another, refuse_without
@@ -191,16 +192,23 @@ class EdgeIndex:
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
+        points = await self._entities(text, tenant, limit)
+        return [(str((point.payload or {})["label"]), point.score) for point in points]
+
+    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+        """The entities whose names share words with the text, best first: each with all its names."""
+        return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
+
+    async def _entities(self, text: str, tenant: str, limit: int) -> Sequence[qe.ScoredPoint]:
         terms = self.sparse.encode_query(text)
         if not terms.indices:
             return []
         query = qe.Query.Nearest(qe.SparseVector(list(terms.indices), list(terms.values)), using="entity")
         shard = self._open_shard()
         request = qe.QueryRequest(
-            query=query, limit=limit, filter=scope_filter(Scope(tenant=tenant)), with_payload=["label"]
+            query=query, limit=limit, filter=scope_filter(Scope(tenant=tenant)), with_payload=["label", "aliases"]
         )
-        points = await self._readers.run(lambda: shard.query(request))
-        return [(str((point.payload or {})["label"]), point.score) for point in points]
+        return await self._readers.run(lambda: shard.query(request))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key. Keys that are not there are left out."""

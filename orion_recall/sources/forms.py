@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change, Memory, MemoryView
 
 
 def dense_form(memory: Memory) -> str:
@@ -22,6 +22,11 @@ def keyword_form(memory: Memory) -> str:
     """The text whose words are indexed."""
     parts = (memory.title, memory.speaker, _day(memory), memory.text, " ".join(memory.tags))
     return " ".join(part for part in parts if part)
+
+
+def keyword_text(memory: MemoryView) -> str:
+    """What a memory says in words of its own, as read from an index."""
+    return f"{memory.title} {memory.text}" if memory.title else memory.text
 
 
 def context_form(change: Change) -> str:

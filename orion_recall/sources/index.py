@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.more_words import MoreWords
 from orion_recall.sources.source import VectorIndex
 from orion_recall.values import Hit, Question, SearchRequest, SourceName
 
@@ -39,12 +40,24 @@ class LexicalSource:
 
     name: SourceName = "lexical"
 
-    def __init__(self, index: VectorIndex, sparse: SparseEncoder) -> None:
-        self._index, self._sparse = index, sparse
+    def __init__(self, index: VectorIndex, sparse: SparseEncoder, more: MoreWords | None = None) -> None:
+        self._index, self._sparse, self._more = index, sparse, more
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories that share words with the question, best first."""
         terms = self._sparse.encode_query(request.question.keyword_text)
+        wanted, more = request.more_words, self._more
+        if wanted is None or more is None:
+            return await self._found(terms, request)
+        if wanted.aliases:
+            terms = await more.with_other_names(terms, request.question, request.scope)
+        found = await self._found(terms, request)
+        if wanted.feedback_documents and found:
+            best = [(hit.key, hit.score) for hit in found]
+            found = await self._found(await more.with_feedback(terms, best, wanted), request)
+        return found
+
+    async def _found(self, terms: SparseTerms, request: SearchRequest) -> Sequence[Hit]:
         own, beside = await self._index.search_sparse(terms, request.scope, request.limit)
         scores = dict(own)
         for key, score in beside:

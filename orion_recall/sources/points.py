@@ -157,10 +157,16 @@ def _entities(changes: Iterable[Change], sparse: SparseEncoder) -> list[IndexPoi
                 dense=None,
                 # Each name by itself: one of many names is found as well as one of one.
                 sparse={"entity": union([sparse.encode_document(each) for each in (one.label, *one.aliases)])},
-                payload={"tenant": name.tenant, "label": one.label},
+                payload={"tenant": name.tenant, "label": one.label}
+                | ({"aliases": list(one.aliases)} if one.aliases else {}),
             )
         )
     return points
+
+
+def names_of(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    """All names of an entity's point, the one that is shown first."""
+    return (str(payload["label"]), *map(str, payload.get("aliases", ())))
 
 
 def held_point(payload: Mapping[str, Any], dense: Sequence[float] | None) -> HeldPoint:

@@ -28,6 +28,7 @@ from orion_recall.sources.points import (
     index_step,
     keys_of,
     memory_view,
+    names_of,
     texts_to_embed,
 )
 from orion_recall.sources.qdrant_points import QdrantWords, scored
@@ -175,13 +176,21 @@ class QdrantIndex:
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
+        points = await self._entities(text, tenant, limit)
+        return [(str((point.payload or {})["label"]), point.score) for point in points]
+
+    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+        """The entities whose names share words with the text, best first: each with all its names."""
+        return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
+
+    async def _entities(self, text: str, tenant: str, limit: int) -> Sequence[qm.ScoredPoint]:
         terms = self.sparse.encode_query(text)
         if not terms.indices:
             return []
-        scope = Scope(tenant=tenant)
-        request = self._words.sparse_query(terms, scope, limit, using="entity", payload=["label"])
+        scope, payload = Scope(tenant=tenant), ["label", "aliases"]
+        request = self._words.sparse_query(terms, scope, limit, using="entity", payload=payload)
         (found,) = await self._server.aside(lambda: self._query([request]))
-        return [(str((point.payload or {})["label"]), point.score) for point in found.points]
+        return found.points
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key. Keys that are not there are left out."""

@@ -36,6 +36,16 @@ class EntityFinder(Protocol):
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
+class NamesAndTexts(Protocol):
+    """What further words of a question are taken from."""
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
+
+    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+        """The entities whose names share words with the text, best first: each with all its names."""
+        ...
+
+
 class Lexicon(Protocol):
     """Who speaks in a tenant's memories, as written."""
 
@@ -155,7 +165,7 @@ class VectorIndex(Protocol):
     ) -> list[list[tuple[int, float]]]: ...
 
 
-class MemoryIndex(Projection, MemoryReader, EntityFinder, Lexicon, VectorIndex, Protocol):
+class MemoryIndex(Projection, MemoryReader, EntityFinder, NamesAndTexts, Lexicon, VectorIndex, Protocol):
     """The vector and keyword index, wherever it is."""
 
 

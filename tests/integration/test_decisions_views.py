@@ -8,10 +8,19 @@ from typing import Any
 import pytest
 from decision_samples import NOON, decision, envelope
 
+from orion_recall.decisions.comparison import compare_shadows
+from orion_recall.decisions.log import DecisionLog
 from orion_recall.postgres import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
-VIEWS = ("recall_by_profile_hour", "recall_by_source", "recall_dropped", "recall_selected", "recall_layers")
+VIEWS = (
+    "recall_by_profile_hour",
+    "recall_by_source",
+    "recall_dropped",
+    "recall_selected",
+    "recall_layers",
+    "recall_shadows",
+)
 
 QUESTIONS = (
     ("FROM recall_decisions WHERE corr_id = 'c-77'", "recall_decisions_corr_id"),
@@ -21,6 +30,11 @@ QUESTIONS = (
     ("FROM recall_decisions WHERE outcome <> 'ok' AND outcome = 'failed'", "recall_decisions_not_ok"),
     ("FROM recall_by_profile_hour WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
     ("FROM recall_by_source WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
+    ("FROM recall_shadows WHERE shadow_id = '875a5172-46c0-4014-94f6-ee2cdfb0d3b0'", "recall_decisions_pkey"),
+    (
+        "FROM recall_decisions WHERE shadow_of = '875a5172-46c0-4014-94f6-ee2cdfb0d3b0'",
+        "recall_decisions_shadow_of",
+    ),
     ("FROM recall_dropped WHERE day = '2026-03-01'", "recall_decisions_day"),
 )
 
@@ -114,7 +128,7 @@ async def test_every_selected_item_is_a_row_with_its_rank_and_parts(pool: Pool) 
 
 
 async def test_every_layer_of_a_cascade_is_a_row_in_the_order_of_its_path(pool: Pool) -> None:
-    path = [
+    path: list[dict[str, Any]] = [
         {"layer": "semantic", "depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.5, "late": [], "not_asked": None},
         {"layer": "graph", "depth": 1, "hits": 0, "confidence": None, "ms": 9.0, "late": ["rdf"]},
         {"layer": "episodic", "depth": 2, "hits": 0, "not_asked": "no time was left"},
@@ -129,6 +143,42 @@ async def test_every_layer_of_a_cascade_is_a_row_in_the_order_of_its_path(pool: 
         (3, "episodic", 2, 0, None, None, None, "no time was left", 0, "deadline"),
     ]
     assert await pool.fetchval("SELECT avg(confidence) FROM recall_decisions") == 0.4
+
+
+async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_view(pool: Pool) -> None:
+    first, other = decision(latency_ms=20.0), decision(selected_ids=[], outcome="empty")
+    shadow = {"profile": "deep.graph.v1", "shadow_of": first["id"], "latency_ms": 8.0}
+    none: dict[str, Any] = {
+        "profile": "deep.graph.v1",
+        "shadow_of": other["id"],
+        "selected_ids": [],
+        "outcome": "empty",
+    }
+    await _insert(pool, first, other, decision(selected_ids=["m2", "m3", "m2"], **shadow), decision(**none))
+    columns = "in_both, in_either, overlap, same_first, latency_ms, shadow_latency_ms, shadow_outcome"
+    rows = await pool.fetch(f"SELECT {columns} FROM recall_shadows ORDER BY outcome DESC")
+    assert [tuple(row) for row in rows] == [
+        (1, 3, pytest.approx(1 / 3), False, 20.0, 8.0, "ok"),
+        (0, 0, None, True, 10.0, 10.0, "empty"),
+    ]
+    for view in ("recall_by_profile_hour", "recall_dropped"):
+        assert await pool.fetchval(f"SELECT sum(count) FROM {view} WHERE profile = 'deep.graph.v1'") is None
+    assert await pool.fetchval("SELECT searches FROM recall_by_source WHERE source = 'vector'") == 2
+    (compared,) = await compare_shadows(pool, profile="reflect.v1", since=NOON)
+    assert (compared.queries, compared.overlap, compared.same_first) == (2, pytest.approx(1 / 3), 0.5)
+    assert (compared.empty, compared.shadow_empty, compared.p50_ms, compared.shadow_p50_ms) == (0.5, 0.5, 15.0, 9.0)
+    assert await compare_shadows(pool, profile="deep.graph.v1") == []
+    assert await compare_shadows(pool, since=NOON + timedelta(seconds=1)) == []
+
+
+async def test_the_latest_are_those_that_answered_unless_shadows_are_asked_for(pool: Pool) -> None:
+    first = decision(strategy="temporal")
+    await _insert(pool, first, decision(shadow_of=first["id"], corr_id="c-1"))
+    log = DecisionLog(pool)
+    (answered,) = await log.latest()
+    assert (answered.id, answered.strategy, answered.shadow_of) == (first["id"], "temporal", None)
+    assert {one.shadow_of for one in await log.latest(shadows=True)} == {None, first["id"]}
+    assert len(await log.get("c-1")) == 2
 
 
 async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_should_be(pool: Pool) -> None:

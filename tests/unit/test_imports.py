@@ -16,12 +16,13 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     for names in (
         "errors values telemetry text zones",
         "contracts contracts_confidence contracts_memory contract_files contract_asyncapi contract_examples "
-        "profile profile_messages profile_cascade profile_sections profile_yaml profile_watch settings "
-        "settings_reference mappings shipped yaml_nodes postgres postgres_rights postgres_types",
+        "profile profile_messages profile_cascade profile_reference profile_sections profile_strategies "
+        "profile_yaml profile_watch settings settings_reference mappings shipped yaml_nodes "
+        "postgres postgres_rights postgres_types",
         "bus models graph engines",
         "sources memory decisions",
         "recall",
-        "worker stores mapped_stores observe preflight service evaluation sample prompt",
+        "worker shadows stores mapped_stores observe preflight service evaluation sample prompt",
         "cli __main__",
     )
 )

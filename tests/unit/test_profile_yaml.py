@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from orion_recall.errors import ProfileError, ProfileProblem
 from orion_recall.profile import Profile
 from orion_recall.profile_yaml import MAX_FILE_BYTES, dump_profile, load_profile, load_profiles
+from orion_recall.values import QUERY_CLASSES
 
 REQUIRED = {
     "profile": "test.v1",
@@ -248,6 +249,60 @@ def test_a_check_across_keys_points_at_the_key_it_is_about(
     assert words in problem.message
 
 
+STRATEGIES = "\n  temporal:\n    rank_pool: 96\n    ranking: {time: 0.6}\n  relational: {rdf_top_k: 12}"
+
+
+def test_a_profile_may_differ_by_the_class_of_the_question(file: Path):
+    file.write_text(written(strategies=STRATEGIES, rank_pool="48"))
+    profile = load_profile(file)
+    temporal, relational = profile.for_class("temporal"), profile.for_class("relational")
+    assert (temporal.rank_pool, temporal.ranking.time, temporal.ranking.fusion) == (96, 0.6, 0.7)
+    assert (relational.rank_pool, relational.rdf_top_k) == (48, 12)
+    assert profile.for_class("factual") is profile
+
+
+@pytest.mark.parametrize(
+    ("strategies", "key", "line", "words"),
+    [
+        ("{temporary: {rank_pool: 96}}", "strategies.temporary", 7, "did you mean `temporal`"),
+        ("\n  temporal:\n    rank_pol: 96", "strategies.temporal.rank_pol", 9, "did you mean `rank_pool`"),
+        ("\n  temporal:\n    rank_pool: 9", "strategies.temporal.rank_pool", 9, "it must be at least 10"),
+        ("\n  meta:\n    ranking:\n      time: '1'", "strategies.meta.ranking.time", 10, "remove the quotes"),
+        ("\n  meta:\n    rank_pool:", "strategies.meta.rank_pool", 9, "has no value"),
+        ("\n  meta: 3", "strategies.meta", 8, "needs keys under it"),
+        ("\n  meta:\n    scope: user", "strategies.meta.scope", 9, "`scope` belongs at the top level"),
+        ("\n  meta: {time: {day_first: true}}", "strategies.meta.time.day_first", 8, "belongs under `time`"),
+        ("\n  meta: {strategies: {}}", "strategies.meta.strategies", 8, "belongs at the top level"),
+        (
+            "\n  planning: {rank_pool: 50}\n  meta:\n    ranking:\n      recency: 9",
+            "strategies.meta.ranking.recency",
+            11,
+            "for meta questions all weights but `recency`",
+        ),
+        ("\n  meta:\n    vector_top_k: 0\n    rdf_top_k: 0", "strategies.meta.vector_top_k", 9, "no source is on"),
+    ],
+)
+def test_what_is_wrong_with_a_strategy_is_told_with_its_line(
+    file: Path, strategies: str, key: str, line: int, words: str
+):
+    problem = problem_of(file, written(strategies=strategies))
+    assert (problem.key, problem.line) == (key, line)
+    assert words in said(problem)
+
+
+def test_a_shadow_is_a_profile_of_the_same_folder_and_another_one(tmp_path: Path):
+    (tmp_path / "test.v1.yaml").write_text(written(shadow="{profile: other.v1, share: 0.5}"))
+    with pytest.raises(
+        ProfileError, match=r"test.v1.yaml:7:10: `shadow.profile`: `other.v1` is no profile of this"
+    ):
+        load_profiles(tmp_path)
+    (tmp_path / "other.v1.yaml").write_text(written(profile="other.v1"))
+    assert load_profiles(tmp_path)["test.v1"].shadow.profile == "other.v1"
+    (tmp_path / "other.v1.yaml").write_text(written(profile="other.v1", shadow="{profile: other.v1}"))
+    with pytest.raises(ProfileError, match=r"`other\.v1` is this profile itself; name another one"):
+        load_profiles(tmp_path)
+
+
 def test_the_text_shows_file_line_column_and_the_line_with_a_caret(file: Path):
     file.write_text(written(fusion="{method: rrf, kk: 10}"))
     with pytest.raises(ProfileError) as caught:
@@ -411,6 +466,12 @@ PROFILES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         ),
         "ranking": weights("fusion", "similarity", "neighbour", "speaker", "recency"),
         "graph": st.fixed_dictionaries({"hops": whole(1, 2), "max_entities": whole(1, 16)}),
+        "strategies": st.dictionaries(
+            st.sampled_from(QUERY_CLASSES),
+            st.fixed_dictionaries(
+                {}, optional={"rank_pool": whole(10, 500), "lexical_top_k": st.none(), "ranking": weights("time")}
+            ),
+        ),
     },
 )
 

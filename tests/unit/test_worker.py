@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -27,6 +27,7 @@ from orion_recall.profile import Profile
 from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import Settings
+from orion_recall.shadows import Shadowed
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 from orion_recall.worker import Served, Watch, Worker
@@ -112,6 +113,7 @@ class Desk:
         error: Exception | None = None,
         source: Gulls | None = None,
         watch: Watch | None = None,
+        shadow: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.ending, self.source = Ending(*says), source or Gulls(error)
@@ -126,14 +128,23 @@ class Desk:
             render_budget_tokens=100,
             source_retries=0,
         )
+        other = profile.model_copy(update={"profile": "other.v1"})
+        profile = Profile.model_validate(profile.model_dump() | dict(shadow or {}))
+        self.shadows = Shadowing()
         self.worker = Worker(
             Settings(default_profile="test.v1", **settings),
             self.ending,
             Sources(arms={"vector": self.source}, tokens=TOKENS),
-            ProfilesInUse({"test.v1": LoadedProfile(profile=profile, content_hash="h-1")}),
+            ProfilesInUse(
+                {
+                    "test.v1": LoadedProfile(profile=profile, content_hash="h-1"),
+                    "other.v1": LoadedProfile(profile=other, content_hash="h-2"),
+                }
+            ),
             server_time=lambda: self.now,
             used=lambda tenant, ids: self.used.append((tenant, list(ids))),
             watch=watch,
+            shadows=self.shadows,
         )
 
     async def serve(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Commit:
@@ -399,3 +410,37 @@ async def test_an_answer_is_one_span_of_the_callers_trace_and_the_log_names_the_
     }
     assert json.loads(commit.reply)["trace"]["traceparent"].startswith(f"00-{trace_id}-")
     assert caplog.records[-1].__dict__["fields"]["trace_id"] == trace_id
+
+
+class Shadowing:
+    """Keeps what is to be recalled once more."""
+
+    def __init__(self) -> None:
+        self.noted: list[Shadowed] = []
+
+    def note(self, one: Shadowed) -> None:
+        self.noted.append(one)
+
+
+async def test_an_answered_query_is_handed_to_the_shadow_that_its_profile_names() -> None:
+    shadow = {"shadow": {"profile": "other.v1", "share": 1.0}}
+    desk = Desk(shadow=shadow)
+    answered = decision_of(await desk.serve(QUESTION))
+    (one,) = desk.shadows.noted
+    assert (one.first.decision_id, one.tenant, one.profile.profile.profile) == (answered.id, "default", "other.v1")
+    assert one.query.fragment == QUESTION["fragment"]
+    sealed = json.loads(one.sealed(b'{"x":1}'))
+    assert (sealed["kind"], sealed["correlation_id"], sealed["payload"]) == ("recall.decision.v1", "c-1", {"x": 1})
+    assert len(desk.ending.commits) == 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "says"),
+    [({"verb": 7}, ()), (QUESTION | {"options": {"tenant": "elsewhere"}}, ()), (QUESTION, ("fenced",))],
+)
+async def test_what_was_not_searched_or_not_answered_here_has_no_shadow(
+    payload: Any, says: tuple[Any, ...]
+) -> None:
+    desk = Desk(*says, shadow={"shadow": {"profile": "other.v1", "share": 1.0}})
+    await desk.serve(payload)
+    assert desk.shadows.noted == []

@@ -138,8 +138,13 @@ def _is_a_day(reading: Reading, place: int) -> bool:
     """Not "every Friday", nor a Friday in the middle of something else's name."""
     if reading.word(place - 1) in ("every", "each"):
         return False
-    ends = place + 1 >= len(reading.words) or reading.word(place + 1) in (*PARTS, ",", "?", "!", ".")
+    ends = _ends(reading, place + 1) or reading.word(place + 1) in PARTS
     return place == 0 or ends or reading.led(place)
+
+
+def _ends(reading: Reading, place: int) -> bool:
+    """Whether the clause ends before this place."""
+    return place >= len(reading.words) or reading.word(place) in (",", "?", "!", ".")
 
 
 def _dated(reading: Reading, place: int) -> Period | None:
@@ -158,7 +163,7 @@ def nth(reading: Reading, place: int) -> Period | None:
     if count is None:
         return None
     unit, after = reading.word(place + 1), place + 2
-    if unit == "quarter" and 1 <= count <= 4 and (after == len(reading.words) or year_told(reading, after)):
+    if unit == "quarter" and 1 <= count <= 4 and _is_of_a_year(reading, place):
         return of_year(reading, after, partial(months, first=count * 3 - 2, count=3), "quarter")
     if reading.word(after) not in ("of", "in"):
         return None
@@ -185,6 +190,13 @@ def nth(reading: Reading, place: int) -> Period | None:
     else:
         return None
     return of._replace(span=part, grain=grain) if part.start < span.end else None
+
+
+def _is_of_a_year(reading: Reading, place: int) -> bool:
+    """Of a quarter: not "who won the third quarter", not that "of the match"."""
+    after = place + 2
+    led = reading.word(place - 1) == "the" and reading.word(place - 2) in _SEASON_AFTER_THE
+    return _ends(reading, after) or year_told(reading, after) is not None or (led and reading.word(after) != "of")
 
 
 def whole(reading: Reading, place: int) -> Period | None:

@@ -10,7 +10,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from orion_recall.recall.when.calendar import Span
-from orion_recall.recall.when.vocabulary import FUTURE, LEADS, NUMBERS, POSSESSIVES, TRIGGERS, UNITS, VAGUE
+from orion_recall.recall.when.vocabulary import (
+    FUTURE,
+    LEADS,
+    NUMBERS,
+    OWED,
+    PAST,
+    POSSESSIVES,
+    TRIGGERS,
+    UNITS,
+    VAGUE,
+)
 
 _TOKEN = re.compile(
     r"""\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d\d\S*)?
@@ -131,10 +141,20 @@ def reading(
 
 def _is_about_the_future(text: str, words: Sequence[str], places: Sequence[tuple[int, int]]) -> bool:
     """A future word; "Will" with a capital is a name, unless the question begins with it."""
-    if not FUTURE.isdisjoint(words):
+    if not FUTURE.isdisjoint(words) or _is_still_to_be_done(words):
         return True
     return any(
         word == "will" and (place == 0 or not text[places[place][0]].isupper()) for place, word in enumerate(words)
+    )
+
+
+def _is_still_to_be_done(words: Sequence[str]) -> bool:
+    """ "What is due in October", "what do we have to do by May"; not "what did we have to do in May"."""
+    if not PAST.isdisjoint(words):
+        return False
+    return any(
+        following in OWED.get(word, ()) or (word in ("due", "must") and following != "to")
+        for word, following in zip(words, (*words[1:], ""), strict=True)
     )
 
 

@@ -148,6 +148,12 @@ LEADS: Final = frozenset(
     following prior about than as - , –""".split()
 )
 FUTURE: Final = frozenset("shall won't i'll we'll you'll he'll she'll they'll it'll who'll upcoming".split())
+# What is still to be done lies ahead, unless a word says that it is over.
+OWED: Final = {
+    **dict.fromkeys(("have", "has", "need", "needs"), ("to",)),
+    "should": ("i", "we", "they", "he", "she", "be"),
+}
+PAST: Final = frozenset("did didn't was wasn't were weren't had been gone done said".split())
 # What a period can begin with, beside figures and "the".
 BEGINNINGS: Final = frozenset(
     {

@@ -22,6 +22,33 @@ def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, 
     assert sparse.encode_query(one).indices == sparse.encode_document(other).indices != ()
 
 
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("Wir haben die Tomaten mit dem Kind gepflanzt.", "Welche Tomate ist von den Kindern?"),
+        ("Opa, achtzig Kilo Äpfel von dem krummen Baum!", "Wie viel hat der Apfel auf dem Baum gekostet?"),
+        ("Ayer compramos las manzanas en el mercado.", "¿Dónde hay una manzana para mi madre?"),
+    ],
+)
+def test_other_languages_meet_across_inflection_too(sparse: SparseEncoder, said: str, asked: str) -> None:
+    assert set(sparse.encode_document(said).indices) & set(sparse.encode_query(asked).indices)
+
+
+def test_what_is_english_is_stemmed_once(sparse: SparseEncoder) -> None:
+    """An index of English memories is the same as before there were other languages."""
+    assert len(sparse.encode_document("She repaired the tractors of her neighbours").indices) == 3
+    assert len(sparse.encode_query("Who repaired the tractors?").indices) == 2
+
+
+def test_a_query_is_found_by_its_english_stems_whatever_it_is_taken_for(sparse: SparseEncoder) -> None:
+    named = set(sparse.encode_document("Parzelle Apfelbaum Säge").indices)
+    assert named <= set(sparse.encode_query("Wo ist die Säge und wo der Apfelbaum von Parzelle 17?").indices)
+
+
+def test_small_words_of_another_language_are_not_searched_for(sparse: SparseEncoder) -> None:
+    assert sparse.encode_query("wer hat das mit dem und der").indices == ()
+
+
 def test_digits_are_kept_and_told_apart(sparse: SparseEncoder) -> None:
     assert len(sparse.encode_document("2023-05-07").indices) == 3
     assert sparse.encode_query("2023").indices != sparse.encode_query("2024").indices

@@ -358,8 +358,10 @@ async def test_a_merged_name_finds_the_other_until_it_is_taken_apart(index: Memo
 
     await index.apply([bob])
     assert (await found("Bob"), await found("Robert")) == (["Bob"], [])
+    assert await index.names_beside("Bob", TENANT, 5) == [("Bob",)]
     for _ in range(2):
         await index.apply([robert])
         assert await found("Bob") == await found("Robert") == ["Robert Miles"]
+        assert await index.names_beside("Bob", TENANT, 5) == [("Robert Miles", "Bob")]
     await index.apply([bob])
     assert (await found("Bob"), await found("Robert")) == (["Bob"], [])

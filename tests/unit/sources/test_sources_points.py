@@ -6,7 +6,7 @@ from typing import Any
 from source_samples import TENANT, HashingEmbedder, changes, key, memory
 
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.points import HeldPoint, Name, index_step, memory_view
+from orion_recall.sources.points import HeldPoint, Name, index_step, memory_view, names_of
 from orion_recall.text import text_hash
 from orion_recall.values import Memory, MergedName
 
@@ -112,7 +112,8 @@ async def test_an_entity_that_others_were_merged_into_is_found_by_all_their_word
     (change,) = changes(memory("a", "x", entities=["robert miles"]))
     merged = MergedName(label="Robert Miles", aliases=("Bob", "Bob Miles"))
     _, point = (await index_step([replace(change, merged=(merged,))], {}, HashingEmbedder(), sparse)).points
-    assert point.payload == {"tenant": TENANT, "label": "Robert Miles"}
+    assert point.payload == {"tenant": TENANT, "label": "Robert Miles", "aliases": ["Bob", "Bob Miles"]}
+    assert names_of(point.payload) == ("Robert Miles", "Bob", "Bob Miles")
     own, other = sparse.encode_document("Robert Miles"), sparse.encode_document("Bob")
     weights = dict(zip(point.sparse["entity"].indices, point.sparse["entity"].values, strict=True))
     expected = dict(zip(own.indices + other.indices, own.values + other.values, strict=True))
