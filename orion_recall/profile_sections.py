@@ -68,6 +68,10 @@ class RankingWeights(BaseModel):
         default=0.0,
         description="Weight of the closer of the turns beside the memory, a relevance part (no unit).",
     )
+    late: Weight = Field(
+        default=0.0,
+        description="Weight of late interaction, query's words against memory's, a relevance part (no unit).",
+    )
     speaker: Weight = Field(
         default=0.0,
         description="Weight of 'the query names this memory's speaker', a relevance part (no unit).",
@@ -86,7 +90,9 @@ class RankingWeights(BaseModel):
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        relevance = sum((self.fusion, self.similarity, self.neighbour, self.speaker, self.time, self.tells_time))
+        relevance = sum(
+            (self.fusion, self.similarity, self.neighbour, self.late, self.speaker, self.time, self.tells_time)
+        )
         total = relevance + self.recency
         if self.fusion + self.similarity <= 0:
             raise PydanticCustomError(
@@ -95,8 +101,8 @@ class RankingWeights(BaseModel):
         if relevance / total < MIN_RELEVANCE_SHARE - 1e-9:  # 0.7 + 0.1 is not quite 0.8 in floats
             raise PydanticCustomError(
                 "outvoted",
-                "`fusion`, `similarity`, `neighbour`, `speaker`, `time` and `tells_time` together are {share} of "
-                "the weights and must be at least {least}: recency must not outvote relevance",
+                "`fusion`, `similarity`, `neighbour`, `late`, `speaker`, `time` and `tells_time` together are "
+                "{share} of the weights and must be at least {least}: recency must not outvote relevance",
                 {
                     "share": f"{relevance / total:.4g}",
                     "least": f"{MIN_RELEVANCE_SHARE}",

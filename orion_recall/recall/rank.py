@@ -30,13 +30,15 @@ def score_candidates(
     now: float,
     named_speaker: str | None = None,
     similarities: Mapping[int, float] = _NOTHING,
+    closeness: Mapping[int, float] = _NOTHING,
     time: QuestionTime = NO_TIME,
     session_id: str | None = None,
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id.
 
     `similarities` are the cosines, by key, of all that the dense search found, candidate or not: a turn is
-    the better for standing beside a good one, since people answer a question one turn later. An undated memory
+    the better for standing beside a good one, since people answer a question one turn later. `closeness` is the
+    part `late` of those that could be compared word by word. An undated memory
     is neither of the time that the question names nor of another: it has no part `time`.
     """
     weights: dict[str, float] = profile.ranking.model_dump()
@@ -57,6 +59,8 @@ def score_candidates(
                 if (near := similarities.get(key)) is not None and near > beside:
                     beside = _share(near)
             parts["neighbour"] = beside
+        if (near := closeness.get(candidate.key)) is not None:
+            parts["late"] = near
         parts["recency"] = recency(memory.ts, now, half_life_hours=half_life, floor=floor)
         if named_speaker is not None:
             parts["speaker"] = 1.0 if memory.speaker == named_speaker else 0.0
