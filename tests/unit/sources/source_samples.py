@@ -53,7 +53,8 @@ class TokenEmbedder(HashingEmbedder):
         """Each word weighs what it has in letters."""
         spoken = words(text)
         letters = np.array([len(word) for word in spoken], dtype=np.float32)
-        return self._words(spoken) * (letters / max(1.0, float(letters.sum())))[:, None]
+        weighed = self._words(spoken) * (letters / max(1.0, float(letters.sum())))[:, None]
+        return weighed.astype(np.float32)
 
     async def documents_with_tokens(
         self, texts: Sequence[str]
@@ -64,8 +65,8 @@ class TokenEmbedder(HashingEmbedder):
     def _words(self, spoken: Sequence[str]) -> npt.NDArray[np.float32]:
         seeds = [int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big") for word in spoken]
         rows = [np.random.default_rng(seed).normal(size=self.token_width) for seed in seeds]
-        made = np.array(rows, dtype=np.float32).reshape(len(rows), self.token_width)
-        return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-9).astype(np.float32)
+        units = [row / np.linalg.norm(row) for row in rows]
+        return np.array(units, dtype=np.float32).reshape(len(units), self.token_width)
 
 
 def memory(name: str, text: str, *, tenant: str = TENANT, **fields: Any) -> Memory:
