@@ -1,13 +1,15 @@
 """The path of one query, from top to bottom.
 
-understand -> search every source at once -> fuse -> fetch -> filter -> score -> rerank the best, where the
-profile wants it -> reduce near-duplicates -> caps and token budget -> bundle
+understand -> search every source at once -> fuse -> fetch, and compare word by word where the profile wants it ->
+filter -> score -> rerank the best, where the profile wants it -> reduce near-duplicates -> caps and token budget ->
+bundle
 
 `recall()` is the whole service as a plain call; the bus is one door to it, not the house.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.fuse import fuse
+from orion_recall.recall.late import Closeness, late_interaction
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
@@ -36,6 +39,7 @@ from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
     DropReason,
+    LateReport,
     Outcome,
     Question,
     RerankReport,
@@ -68,6 +72,8 @@ class Sources:
     )
     reranker: Reranker | None = None
     rerank_breaker: Breaker = field(default_factory=Breaker)
+    late: Closeness | None = None
+    late_breaker: Breaker = field(default_factory=Breaker)
     tombstones: Tombstones = field(default_factory=Tombstones)
 
 
@@ -76,7 +82,7 @@ class Recalled:
     """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept.
 
     `scored` is the order before near-duplicates and what scored too low were left out.
-    `reranking` is None where the profile does not want any.
+    `reranking` and `late` are None where the profile does not want any.
     """
 
     outcome: Outcome
@@ -86,6 +92,7 @@ class Recalled:
     selection: Selection
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
+    late: LateReport | None = None
     understood: Understanding | None = None
     scored: tuple[ScoredCandidate, ...] = ()
 
@@ -147,7 +154,21 @@ async def recall(
     )
     stages.done("fuse")
 
-    memories = await fetch(to_be_fetched(pool, reports), sources.readers, timeout_s=timeout_s - stages.seconds)
+    left_s = timeout_s - stages.seconds
+    fetching = fetch(to_be_fetched(pool, reports), sources.readers, timeout_s=left_s)
+    closeness: Mapping[int, float] = {}
+    late: LateReport | None = None
+    if profile.ranking.late:
+        comparing = late_interaction(
+            understood.question.dense_text,
+            [candidate.key for candidate in pool],
+            sources.late,
+            sources.late_breaker,
+            timeout_s=min(left_s, source_timeout_s),
+        )
+        memories, (closeness, late) = await asyncio.gather(fetching, comparing)
+    else:
+        memories = await fetching
     stages.done("fetch")
 
     dropped: Counter[DropReason] = Counter()
@@ -164,6 +185,7 @@ async def recall(
         similarities=similarities,
         time=understood.question.time,
         session_id=query.session_id,
+        further={"late": closeness} if closeness else {},
     )
     reranking: RerankReport | None = None
     if profile.rerank.enabled:
@@ -193,6 +215,7 @@ async def recall(
         selection=Selection(items=selection.items, tokens=selection.tokens, dropped=dict(+dropped)),
         stage_ms=stages.ms,
         reranking=reranking,
+        late=late,
         understood=understood,
         scored=tuple(scored),
     )
