@@ -70,7 +70,7 @@ async def test_a_turn_knows_whether_a_question_stands_before_it_and_whether_it_s
 ):
     texts = ("Where is it?", "I put it there.", "Thanks!")
     turns = [memory(str(place), text, session_id="s") for place, text in enumerate(texts)]
-    points = (await index_step(changes(*turns), {}, HashingEmbedder(), sparse)).points
+    points = (await index_step(changes(*turns), {}, VectorsAhead(HashingEmbedder()), sparse)).points
     payloads: list[Any] = [point.payload for point in points]
     seen = [memory_view(payload) for payload in payloads]
     assert [one.after_question for one in seen] == [False, True, False]
