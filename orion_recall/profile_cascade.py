@@ -99,7 +99,9 @@ class Cascade(BaseModel):
     model_config = CONFIG
 
     enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
-    first: LayerName = Field(default="semantic", description="The layer that is searched first.")
+    first: LayerName | None = Field(
+        default=None, description="The layer that is searched first; null is that of the question's class."
+    )
     threshold: Share = Field(
         default=0.5, description="The confidence under which the next layers are asked, from 0 to 1."
     )

@@ -336,6 +336,29 @@ def test_the_shipped_precedence_is_the_founding_documents():
     assert (profile().cascade.threshold, profile().cascade.max_depth, profile().cascade.over_fetch) == (0.5, 2, 3)
 
 
+@pytest.mark.parametrize(
+    ("question_class", "first", "layer"),
+    [
+        ("factual", None, "semantic"),
+        ("temporal", None, "episodic"),
+        ("relational", None, "graph"),
+        ("procedural", None, "procedural"),
+        ("planning", None, "planning"),
+        ("prospective", None, "prospective"),
+        ("meta", None, "meta"),
+        ("temporal", "semantic", "semantic"),
+    ],
+)
+def test_the_first_layer_is_that_of_the_questions_class_unless_the_profile_names_one(
+    question_class: str, first: str | None, layer: str
+):
+    options = query(options={}).options
+    assert options is not None
+    limits = limits_of(cascading(first=first), options, ALL, None, question_class)
+    assert limits is not None
+    assert limits.first == layer
+
+
 async def test_what_two_layers_say_alike_is_said_once(tokens: TokenCounter):
     fact = view("fact", "The crane needs a gearbox.", kind="world", ts=NOW)
     said = view("said", "the crane needs a GEARBOX", kind="experience", ts=NOW)
