@@ -90,7 +90,9 @@ class MergeWeights(BaseModel):
     confidence: Share = Field(default=0.5, gt=0, description="Weight of the item's confidence (no unit).")
     layer: Share = Field(default=0.3, description="Weight of its layer's own weight (no unit).")
     recency: Share = Field(default=0.2, description="Weight of its recency (no unit).")
-    score: Share = Field(default=0.0, description="Weight of the score that it had in its layer (no unit).")
+    score: Share = Field(
+        default=0.0, description="Weight of its score when all layers' items are ranked as one pool (no unit)."
+    )
 
 
 class Cascade(BaseModel):

@@ -20,7 +20,7 @@ from orion_recall.profile import Profile
 from orion_recall.profile_cascade import Cascade, Layer, LayerName
 from orion_recall.recall.confidence import Confidence, confidences
 from orion_recall.recall.found import Found
-from orion_recall.recall.merge import Member, merged
+from orion_recall.recall.merge import Member, Merged, merged, one_pool
 from orion_recall.values import Question, Scope, ScoredCandidate, SourceName
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
@@ -39,9 +39,17 @@ _LEAST_S = 0.01
 
 
 class Look(Protocol):
-    """The pipeline's stages from search to rank, for one profile and scope."""
+    """The pipeline's stages from search to rank, for one profile and scope; what is `given` is ranked as it is."""
 
-    async def __call__(self, profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool) -> Found: ...
+    async def __call__(
+        self,
+        profile: Profile,
+        scope: Scope,
+        *,
+        timeout_s: float,
+        is_first: bool = False,
+        given: Found | None = None,
+    ) -> Found: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +88,8 @@ class Step:
 class Descent:
     """A cascade that has ended. `found` is the whole of it as one look.
 
-    `confidences` are by key, as are `layers`; `firsts` are the keys of the layers' first items. `before` holds the
-    items as their layers ranked them, where they were merged.
+    `confidences` are by key, as are `layers`; `firsts` are the keys of the layers' first items. `before` holds
+    the items as they were ranked before they were merged.
     """
 
     found: Found
@@ -172,7 +180,12 @@ async def descend(
         else:
             depth += 1
             continue
-        return _descent(limits, path, ended, members, profile, question.now) if members else None
+        if not members:
+            return None
+        pooled = await _pooled(limits, look, profile, members, timeout_s=until - time.perf_counter())
+        return _descent(
+            limits, path, ended, merged(members, pooled, limits.cascade.merge, profile, now=question.now)
+        )
 
 
 async def _round(
@@ -269,15 +282,24 @@ def _member(found: Found, layer: Layer, limits: Limits, question: Question, prof
     return Member(found=found, items=items, confidences=sure, weight=layer.weight)
 
 
-def _descent(
-    limits: Limits,
-    path: Sequence[Step],
-    ended: Ended,
-    members: Mapping[LayerName, Member],
-    profile: Profile,
-    now: float,
-) -> Descent:
-    together = merged(members, limits.cascade.merge, profile, now=now)
+async def _pooled(
+    limits: Limits, look: Look, profile: Profile, members: Mapping[LayerName, Member], *, timeout_s: float
+) -> Mapping[int, ScoredCandidate]:
+    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge.
+
+    A layer's own scores are relative to its best: those of two layers could not be compared.
+    """
+    is_needed = limits.cascade.merge.score > 0 and sum(bool(member.items) for member in members.values()) > 1
+    if not is_needed or timeout_s < _LEAST_S:
+        return {}
+    pool = one_pool(members.values())
+    ranked = await look(
+        profile.model_copy(update={"rank_pool": len(pool.keys)}), limits.scope, timeout_s=timeout_s, given=pool
+    )
+    return {item.candidate.key: item for item in ranked.scored}
+
+
+def _descent(limits: Limits, path: Sequence[Step], ended: Ended, together: Merged) -> Descent:
     return Descent(
         found=together.found,
         path=tuple(path),
@@ -285,6 +307,6 @@ def _descent(
         limits=limits,
         confidences=together.confidences,
         layers=together.layers,
-        firsts=frozenset(member.items[0].candidate.key for member in members.values() if member.items),
+        firsts=together.firsts,
         before=together.before,
     )

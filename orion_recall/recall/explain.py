@@ -134,7 +134,7 @@ def _ranked(
     if recalled.descent is not None:
         told["layer"] = recalled.descent.layers[key]
         if (before := recalled.descent.before.get(key)) is not None:
-            told["in_layer"] = _score(before)
+            told["before_merge"] = _score(before)
     return told
 
 

@@ -26,6 +26,7 @@ _NAMES = {
     "rerank": "the reranker",
     "confidence": "its confidence",
     "layer": "the weight of its layer",
+    "score": "how it ranks among all layers' items",
 }
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.

@@ -138,6 +138,23 @@ async def test_a_weak_procedural_answer_gains_facts_and_an_episode(tokens: Token
     assert {item.scored.memory.kind for item in recalled.selection.items} == {"procedure", "world", "experience"}
 
 
+async def test_a_profile_may_count_the_score_that_all_items_get_as_one_pool(tokens: TokenCounter):
+    """Each layer's best has the whole of its layer's fusion; as one pool only the closest of all has."""
+    alone = {"confidence": 1e-9, "layer": 0.0, "recency": 0.0, "score": 1.0}
+    ranking = {"fusion": 1.0, "similarity": 0.0, "recency": 0.0}
+    by = cascading(threshold=1.0, max_depth=1, merge=alone).model_copy(
+        update={"ranking": profile(ranking=ranking).ranking}
+    )
+    fusion = by.fusion.model_copy(update={"method": "min_max"})
+    recalled, (arm,) = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}))
+    assert ids(recalled) == ["episode", "second", "procedure", "fact", "farther"]
+    assert [item.score for item in recalled.ranked] == pytest.approx([1.0, 0.625, 0.5, 0.125, 0.0], abs=1e-6)
+    assert len(arm.requests) == 3, "nothing is searched for again"
+    assert {item.score for item in descent_of(recalled).before.values()} == {1.0, 0.625, 0.5, 0.125, 0.0}
+    recalled, _ = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}), timeout_s=0.0)
+    assert recalled.outcome == "failed"
+
+
 async def test_each_layer_may_bring_so_many_times_what_the_bundle_holds(tokens: TokenCounter):
     many = {view(f"e{n}", f"{n} boats", kind="experience", ts=NOW): 0.9 - n / 100 for n in range(20)}
     recalled, _ = await asked(tokens, LOW | many, cascading(threshold=1.0, over_fetch=2), options={"k": 3})
