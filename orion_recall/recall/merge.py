@@ -1,7 +1,8 @@
 """What several layers found, as one pool with one score.
 
-composite = (0.5 confidence + 0.3 layer weight + 0.2 recency) / the weights' sum. The weights are the profile's, which
-may also count the score that the items get when all of them are ranked as one pool.
+composite = (0.5 confidence + 0.3 layer weight + 0.2 recency) / the weights' sum
+
+The weights are the profile's: it may also count the score that the items get when all of them are ranked as one pool.
 """
 
 from __future__ import annotations
