@@ -2,7 +2,7 @@
 
 composite = (0.5 confidence + 0.3 layer weight + 0.2 recency) / the weights' sum
 
-The weights are the profile's: it may also count the score that the items get when all of them are ranked as one pool.
+The weights are the profile's: it may also count the score that all items get when they are ranked as one pool.
 """
 
 from __future__ import annotations
