@@ -114,12 +114,12 @@ async def test_every_selected_item_is_a_row_with_its_rank_and_parts(pool: Pool) 
 
 
 async def test_every_layer_of_a_cascade_is_a_row_in_the_order_of_its_path(pool: Pool) -> None:
-    path = [
+    path: list[dict[str, Any]] = [
         {"layer": "semantic", "depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.5, "late": [], "not_asked": None},
         {"layer": "graph", "depth": 1, "hits": 0, "confidence": None, "ms": 9.0, "late": ["rdf"]},
         {"layer": "episodic", "depth": 2, "hits": 0, "not_asked": "no time was left"},
     ]
-    cascade = {"ended": "deadline", "combined": {"semantic": 2}, "path": path}
+    cascade: dict[str, Any] = {"ended": "deadline", "combined": {"semantic": 2}, "path": path}
     await _insert(pool, decision(cascade=cascade, confidence=0.4), decision(), decision(cascade={"path": "none"}))
     rows = await pool.fetch("SELECT * FROM recall_layers ORDER BY place")
     told = [tuple(row)[3:] for row in rows]
