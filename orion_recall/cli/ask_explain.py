@@ -33,6 +33,7 @@ _REASONS: dict[str, str] = {
     "excluded": "the query leaves it out",
     "own_turn": "the question itself, just said",
     "other_time": "of another time",
+    "over_fetch": "beyond what its layer may bring",
     "no_answer": "withheld: not sure enough",
     "rank_pool": "not among the best of the fusion",
     "filtered": "not for this query to see",

@@ -173,7 +173,7 @@ def _dropped(looks: Sequence[Found], kept: Mapping[int, ScoredCandidate]) -> Dro
                 made.note(why.reason, key, for_key=why.for_key)
         for item in look.ranked:
             if (key := item.candidate.key) not in kept and key not in made.each:
-                made.note("max_total_items", key)
+                made.note("over_fetch", key)
     left = {key for look in looks for key in look.keys} - kept.keys() - made.each.keys()
     made["rank_pool"] += len(left)
     return made

@@ -97,6 +97,8 @@ def test_what_no_layer_kept_has_one_reason():
     other.found.dropped.note("filtered", key("a"))
     dropped = united([one, other]).dropped
     assert dict(+dropped) == {"excluded": 1, "rank_pool": 2}
+    brief = Member(found=one.found, items=[], confidences={}, weight=0.5)
+    assert dict(+united([brief, other]).dropped)["over_fetch"] == 1
 
 
 def test_one_pool_has_only_what_the_layers_bring_and_one_list_a_source():
