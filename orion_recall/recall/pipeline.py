@@ -22,11 +22,12 @@ from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
-from orion_recall.recall.cascade import Descent, descend, limits_of
+from orion_recall.recall.cascade import Descent, descend
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import fuse
+from orion_recall.recall.layers import limits_of
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
