@@ -90,7 +90,9 @@ class MergeWeights(BaseModel):
     confidence: Share = Field(default=0.5, gt=0, description="Weight of the item's confidence (no unit).")
     layer: Share = Field(default=0.3, description="Weight of its layer's own weight (no unit).")
     recency: Share = Field(default=0.2, description="Weight of its recency (no unit).")
-    score: Share = Field(default=0.0, description="Weight of the score that it had in its layer (no unit).")
+    score: Share = Field(
+        default=0.0, description="Weight of its score when all layers' items are ranked as one pool (no unit)."
+    )
 
 
 class Cascade(BaseModel):
@@ -99,7 +101,9 @@ class Cascade(BaseModel):
     model_config = CONFIG
 
     enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
-    first: LayerName = Field(default="semantic", description="The layer that is searched first.")
+    first: LayerName | None = Field(
+        default=None, description="The layer that is searched first; null is that of the question's class."
+    )
     threshold: Share = Field(
         default=0.5, description="The confidence under which the next layers are asked, from 0 to 1."
     )

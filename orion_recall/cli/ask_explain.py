@@ -33,6 +33,7 @@ _REASONS: dict[str, str] = {
     "excluded": "the query leaves it out",
     "own_turn": "the question itself, just said",
     "other_time": "of another time",
+    "over_fetch": "beyond what its layer may bring",
     "no_answer": "withheld: not sure enough",
     "rank_pool": "not among the best of the fusion",
     "filtered": "not for this query to see",
@@ -113,9 +114,21 @@ def _understood(out: Console, trace: Json) -> None:
         rows.append(("asks for", "a time"))
     if time.get("session"):
         rows.append(("session", f"the {time['session']} one"))
-    rows += [(name.replace("_", " "), value) for name, value in known.items() if value not in (None, [], {}, "")]
+    rows += [
+        (name.replace("_", " "), _plain(value)) for name, value in known.items() if value not in (None, [], {}, "")
+    ]
     _head(out, "What was understood")
     out.print(_pairs(rows))
+
+
+def _plain(value: object) -> str:
+    """A list as words with commas, what has a name as its name and what else there is in brackets."""
+    if isinstance(value, list):
+        return ", ".join(_plain(one) for one in cast("list[object]", value))
+    if isinstance(value, Mapping):
+        parts = [visible(one) for one in cast("Json", value).values()]
+        return f"{parts[0]} ({', '.join(parts[1:])})" if len(parts) > 1 else "".join(parts)
+    return visible(value)
 
 
 def _interval(one: Json) -> str:

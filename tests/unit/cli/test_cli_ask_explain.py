@@ -147,14 +147,22 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
     open_end = {"from": None, "until": "2026-11-22T00:00:00Z", "kind": "open", "words": "until today"}
     time: dict[str, Any] = {"intervals": [interval, open_end], "asks_when": True, "session": "first"}
     trace: dict[str, Any] = {
-        "understood": {"time": time, "question_class": "TEMPORAL", "nothing": None},
+        "understood": {
+            "time": time,
+            "class": "temporal",
+            "class_words": ["when", "last week"],
+            "entities": [{"name": "Fjord Labs", "kind": "thing"}, {"name": "Ana"}],
+            "nothing": None,
+        },
         "searched": {"by_meaning": "a", "by_words": "b", "named_speaker": "Ana"},
     }
     out = show(reply(candidate("m1"), trace=trace), 120)
     assert '"lately": 2026-11-21 up to 2026-11-22 12:30 (relative)' in out
     assert '"until today": any time up to 2026-11-22 (open)' in out
-    for words in ("names                Ana", "the first one", "asks for             a time", "TEMPORAL"):
+    for words in ("names                Ana", "the first one", "asks for             a time", "temporal"):
         assert words in out
+    assert "class words          when, last week" in out
+    assert "entities             Fjord Labs (thing), Ana" in out
     assert "nothing" not in out
 
 
