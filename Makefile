@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # able to reach it.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: help demo test test-models test-servers check bench contracts environment clean
+.PHONY: help demo test coverage test-models test-servers check bench contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,13 @@ demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, reca
 # All processes must collect the same tests in the same order: hence the fixed hash seed. Files are handed out in that
 # order, the longest first (tests/conftest.py), and not by their number of tests. Many tests wait: three processes for two
 # cores. Compiled tests are kept: to compile them takes every process ten seconds.
-test: $(VENV)/.installed-dev ## all tests, on real engines, with coverage
-	env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered --cov-fail-under=90
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.installed-dev ## all tests, on real engines
+	$(PYTEST)
+
+coverage: $(VENV)/.installed-dev ## all tests once more, and which lines they run (they take more than twice the CPU)
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-models: ## tests of real sentence-transformers and spaCy, in environments of their own; skipped where they cannot be had
 	@PYTHON=$(PYTHON) bash tests/spacy/run.sh

@@ -149,13 +149,16 @@ def _options() -> Json:
         "as_of": "2026-03-02T08:15:30Z",
         "timezone": "Europe/Oslo",
         "exclude": ["mem-03"],
+        "cascade": True,
+        "confidence_threshold": 0.65,
+        "max_cascade_depth": 1,
         "include": {"trace": True, "entities": True, "chunks": False},
     }
 
 
 def _items() -> list[Json]:
     return [
-        _item("mem-17", "lexical", _CRANE, score=0.963415, ts=1772355600.0),
+        _item("mem-17", "lexical", _CRANE, score=0.963431, ts=1772355600.0),
         _item("mem-21", "vector", _ORDER, score=0.901172, ts=1772391600.0),
     ]
 
@@ -184,8 +187,12 @@ def _bundle(items: list[Json]) -> Json:
 
 def _extended_bundle() -> Json:
     crane, order = _items()
-    crane |= _further("Bo", {"fusion": 1.0, "similarity": 0.871707, "recency": 0.890899}, ranks=(2, 1))
-    order |= _further("Ana", {"fusion": 0.983871, "similarity": 0.612345, "recency": 0.979}, ranks=(1, 3))
+    crane |= _further(
+        "Bo", {"fusion": 1.0, "similarity": 0.871707, "recency": 0.890899}, ranks=(2, 1), sure=0.868732
+    )
+    order |= _further(
+        "Ana", {"fusion": 0.983871, "similarity": 0.612345, "recency": 0.979}, ranks=(1, 3), sure=0.791171
+    )
     bundle = _bundle([crane, order])
     bundle["stats"] |= {
         "outcome": "ok",
@@ -193,12 +200,52 @@ def _extended_bundle() -> Json:
         "tokens": 58,
         "dropped": {"near_duplicate": 1},
         "sources": _source_stats(),
-        "trace": {"stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6}, "ranked": 2},
+        "trace": _trace([crane, order]),
+        "confidence": crane["confidence"]["overall"],
     }
     return bundle
 
 
-def _further(speaker: str, parts: Mapping[str, float], *, ranks: tuple[int, int]) -> Json:
+def _trace(items: list[Json]) -> Json:
+    """Why the first came first; of the candidates the first alone, whose shares add up to its score."""
+    crane, order = items
+    weights, shares = {"fusion": 0.7, "similarity": 0.2, "recency": 0.1}, (0.7, 0.174341, 0.08909)
+    parts = [
+        {"part": part, "value": crane["score_parts"][part], "weight": weight, "share": share}
+        for (part, weight), share in zip(weights.items(), shares, strict=True)
+    ]
+    return {
+        "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
+        "ranked": 2,
+        "understood": {"time": {"intervals": [], "asks_when": False, "session": None}},
+        "searched": {"by_meaning": _FRAGMENT, "by_words": _FRAGMENT, "named_speaker": None},
+        "why": [
+            "mem-17 is first with 0.963: found first by words, 2nd by meaning; 23 hours old. "
+            f"It leads the next by {crane['score'] - order['score']:.3f}, most of all by its meaning."
+        ],
+        "candidates": [
+            {
+                "place": 1,
+                "kept": True,
+                "id": crane["id"],
+                "kind": crane["kind"],
+                "speaker": crane["speaker"],
+                "ts": crane["ts"],
+                "text": _CRANE.removeprefix("Bo: "),
+                "fused": 0.5,
+                "sources": {"vector": {"rank": 2, "score": 0.871707}, "lexical": {"rank": 1, "score": 11.2}},
+                "statements": [],
+                "score": crane["score"],
+                "parts": parts,
+                "dropped": None,
+                "confidence": crane["confidence"],
+            }
+        ],
+        "not_listed": 1,
+    }
+
+
+def _further(speaker: str, parts: Mapping[str, float], *, ranks: tuple[int, int], sure: float) -> Json:
     return {
         "kind": "experience",
         "speaker": speaker,
@@ -206,6 +253,16 @@ def _further(speaker: str, parts: Mapping[str, float], *, ranks: tuple[int, int]
         "score_parts": dict(parts),
         "ranks": {"vector": ranks[0], "lexical": ranks[1]},
         "entities": [speaker, "Fjord Labs"],
+        "confidence": {
+            "overall": sure,
+            "level": "high",
+            "semantic_relevance": parts["similarity"],
+            "source_quality": 0.9,
+            "recency": parts["recency"],
+            "consistency": 0.7,
+            "completeness": 1.0,
+        },
+        "layer": "episodic",
     }
 
 
@@ -242,6 +299,8 @@ def _decision() -> Json:
                     "score": item["score"],
                     "parts": item["score_parts"],
                     "ranks": item["ranks"],
+                    "confidence": item["confidence"],
+                    "layer": item["layer"],
                 }
                 for item in items
             ],
@@ -256,6 +315,8 @@ def _decision() -> Json:
                 "people": ["Ana"],
                 "entities": [{"name": "Ana", "kind": "capitalised"}],
             },
+            "confidence": items[0]["confidence"]["overall"],
+            "cascade": _cascade(items[0]["confidence"]["overall"]),
             "latency_ms": 38.214,
             "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
             "created_at": _ANSWERED,
@@ -274,6 +335,32 @@ def _decision() -> Json:
         }
     )
     return decided.model_dump(mode="json")
+
+
+def _cascade(sure: float) -> Json:
+    """Facts were not sure enough, what happened was."""
+    nothing: Json = {"hits": 0, "confidence": None, "ms": 3.127, "late": []}
+    return {
+        "primary_layer": "semantic",
+        "primary_confidence": None,
+        "cascaded_to": ["episodic", "graph", "procedural"],
+        "cascade_confidences": [sure, None, None],
+        "final_confidence": sure,
+        "threshold": 0.65,
+        "depth": 1,
+        "max_depth": 1,
+        "ended": "confident",
+        "trigger": "semantic found nothing",
+        "reason": f"episodic is sure enough: {sure:.3f}",
+        "merge_strategy": None,
+        "combined": {"episodic": 2},
+        "path": [
+            {"layer": "semantic", "depth": 0, **nothing},
+            {"layer": "episodic", "depth": 1, "hits": 2, "confidence": sure, "ms": 9.214, "late": []},
+            {"layer": "graph", "depth": 1, **nothing},
+            {"layer": "procedural", "depth": 1, **nothing},
+        ],
+    }
 
 
 def _memories() -> list[Json]:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
 
+from orion_recall.contracts_confidence import CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.text import storable
 from orion_recall.values import Outcome, SourceName, SourceStatus
@@ -205,6 +206,19 @@ class RecallOptionsV1(_Message):
         "else the offset of as_of, else UTC",
     )
     exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
+    cascade: bool | None = Field(
+        default=None,
+        description="whether further layers of memory are searched while the answer is not sure enough",
+    )
+    confidence_threshold: float | None = Field(
+        default=None, ge=0, le=1, description="of a cascade: the confidence under which it goes on"
+    )
+    max_cascade_depth: int | None = Field(
+        default=None,
+        ge=0,
+        le=6,
+        description="of a cascade: how many times next layers may be asked; 0: only the first",
+    )
     include: Include | None = None
 
 
@@ -249,6 +263,8 @@ class MemoryItemV1(_Message):
     ranks: dict[str, int] | None = None
     entities: list[str] | None = None
     chunk: str | None = Field(default=None, description="the whole text of the memory")
+    confidence: ConfidenceV1 | None = None
+    layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
 
 
 class SourceStats(_Message):
@@ -264,7 +280,7 @@ class SourceStats(_Message):
 
 
 class BundleStats(_Message):
-    """What the recall cost and where its hits came from; the last six only when the query had `options`."""
+    """What the recall cost and where its hits came from; all after `profile` only when the query had `options`."""
 
     backend_counts: dict[str, int]
     latency_ms: float
@@ -275,6 +291,8 @@ class BundleStats(_Message):
     dropped: dict[str, int] | None = None
     sources: dict[str, SourceStats] | None = None
     trace: dict[str, JsonValue] | None = None
+    confidence: float | None = Field(default=None, description="how sure the answer is; null when it is empty")
+    no_answer: NoAnswerV1 | None = None
 
 
 class MemoryBundleV1(_Message):
@@ -300,6 +318,8 @@ class SelectedV1(_Message):
     score: float
     parts: dict[str, float]
     ranks: dict[str, int]
+    confidence: ConfidenceV1 | None = None
+    layer: str | None = None
 
 
 class RecallDecisionV1(_Message):
@@ -348,6 +368,9 @@ class RecallDecisionV1(_Message):
     shadow_of: str | None = Field(
         default=None, description="the decision that answered, where this one was taken in its shadow"
     )
+    confidence: float | None = Field(default=None, description="how sure the answer is; null when there is no item")
+    cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
+    no_answer: NoAnswerV1 | None = None
 
 
 class MemoryV1(_Message):

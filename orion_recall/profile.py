@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from orion_recall.profile_cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile_sections import (
     CONFIG,
     Expansion,
@@ -128,6 +129,12 @@ class ProfileValues(BaseModel):
         default=Expansion(), description="Further words that the keyword source searches for."
     )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
+    cascade: Cascade = Field(
+        default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
+    )
+    no_answer: NoAnswer = Field(
+        default=NoAnswer(), description="When no answer is given rather than one that is not sure enough."
+    )
     shadow: Shadow = Field(
         default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
     )
@@ -147,6 +154,18 @@ class ProfileValues(BaseModel):
                 "every source that is on ({sources}) has the fusion weight 0",
                 {"sources": ", ".join(self.sources_on), "key": "fusion.weights"},
             )
+        for name in LAYER_NAMES if self.cascade.enabled else ():
+            layer = self.cascade.layers.named(name)
+            if layer.sources and not any(getattr(self.fusion.weights, source) for source in layer.sources):
+                raise PydanticCustomError(
+                    "no_weight",
+                    "every source of the layer {layer} ({sources}) has the fusion weight 0",
+                    {
+                        "layer": name,
+                        "sources": ", ".join(layer.sources),
+                        "key": f"cascade.layers.{name}.sources",
+                    },
+                )
         return self
 
     @property
@@ -254,7 +273,7 @@ class Profile(ProfileValues):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-ProfileValue = str | int | float | bool | None
+ProfileValue = str | int | float | bool | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import get_origin
 
 import yaml
 from pydantic_core import ErrorDetails
@@ -87,12 +88,20 @@ def missing_key(path: KeyPath) -> Words:
     return "is missing", f"add it: {_FIELDS[path].description}"
 
 
+def takes_list(path: KeyPath) -> bool:
+    """Whether the key takes a list of values."""
+    return get_origin(_FIELDS[path].annotation) is tuple
+
+
 def wrong_shape(path: KeyPath, node: yaml.Node) -> Words:
     """The words for a list, or for keys where one value belongs, or for a value where keys belong."""
     below = keys_under(path)
     if below:
         what = "has nothing under it" if is_null(node) else "needs keys under it, not a value or a list"
         return what, f"its keys are {_listed(below)}"
+    if takes_list(path):
+        what = "a list in it" if isinstance(node, yaml.SequenceNode) else "keys under it"
+        return f"takes a list of values, not {what}", "write [one, another]"
     return f"takes one value, not {'a list' if isinstance(node, yaml.SequenceNode) else 'keys under it'}", ""
 
 
@@ -104,6 +113,8 @@ def wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.ScalarNode) -> Wo
     kind, text = error["type"], shown(node.value)
     if kind in ("int_type", "float_type"):
         return _not_a_number(path, node, whole=kind == "int_type")
+    if kind == "tuple_type":
+        return f"{text} is one value, not a list", f"write [{node.value}]"
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
         return f"{text} is out of range", f"it must be {words} {error.get('ctx', {})[bound]:g}"

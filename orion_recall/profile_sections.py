@@ -14,6 +14,10 @@ MIN_RELEVANCE_SHARE = 0.8
 """The share of the ranking weights that fusion and similarity keep (the README's decision 2)."""
 
 
+_FOUND_BY = ("fusion", "similarity", "words", "meaning")
+"""The parts that say how well a memory was found: without one of them there is no relevance."""
+
+
 def _name_itself(name: str, _field: object) -> str:
     return name
 
@@ -80,23 +84,50 @@ class RankingWeights(BaseModel):
         default=0.0,
         description="Weight of 'the query asks when, the memory tells a time', a relevance part (no unit).",
     )
+    words: Weight = Field(
+        default=0.0,
+        description="Weight of the keyword score, stretched over the candidates, a relevance part (no unit).",
+    )
+    meaning: Weight = Field(
+        default=0.0,
+        description="Weight of the cosine, stretched over the candidates, a relevance part (no unit).",
+    )
+    session: Weight = Field(
+        default=0.0,
+        description="Weight of the best fused score in the memory's session, a relevance part (no unit).",
+    )
+    after_question: Weight = Field(
+        default=0.0,
+        description="Weight of 'the turn before the memory is a question', a relevance part (no unit).",
+    )
+    length: Weight = Field(
+        default=0.0,
+        description="Weight of the text's length, 1 from 200 characters on, a relevance part (no unit).",
+    )
+    first_person: Weight = Field(
+        default=0.0,
+        description="Weight of 'the memory speaks in the first person', a relevance part (no unit).",
+    )
     recency: Weight = Field(
         default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
     )
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        relevance = sum((self.fusion, self.similarity, self.neighbour, self.speaker, self.time, self.tells_time))
-        total = relevance + self.recency
-        if self.fusion + self.similarity <= 0:
+        weights: dict[str, float] = {name: getattr(self, name) for name in type(self).model_fields}
+        total = sum(weights.values())
+        relevance = total - self.recency
+        if not any(weights[name] for name in _FOUND_BY):
             raise PydanticCustomError(
-                "relevance", "`fusion` or `similarity` needs a weight above 0", {"key": "fusion"}
+                "relevance",
+                "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0",
+                {"key": "fusion"},
             )
         if relevance / total < MIN_RELEVANCE_SHARE - 1e-9:  # 0.7 + 0.1 is not quite 0.8 in floats
             raise PydanticCustomError(
                 "outvoted",
-                "`fusion`, `similarity`, `neighbour`, `speaker`, `time` and `tells_time` together are {share} of "
-                "the weights and must be at least {least}: recency must not outvote relevance",
+                "all weights but `recency` together are {share} of the weights and must be at least {least}: "
+                "recency must not outvote relevance",
                 {
                     "share": f"{relevance / total:.4g}",
                     "least": f"{MIN_RELEVANCE_SHARE}",

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -34,7 +34,7 @@ _WHOLE = float(1 << 63)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadowed:
     """A query that was answered, to be recalled by `profile` as it was at `now`; `sealed` makes a message of a
-    decision.
+    decision. `profiles` are those that layers of its cascade may name.
     """
 
     first: Asked
@@ -43,6 +43,7 @@ class Shadowed:
     profile: LoadedProfile
     now: float
     sealed: Callable[[bytes], bytes]
+    profiles: Mapping[str, LoadedProfile] = field(default_factory=dict[str, LoadedProfile])
 
 
 def shadow_for(asked: Asked, profiles: Mapping[str, LoadedProfile]) -> LoadedProfile | None:
@@ -96,7 +97,13 @@ class Shadows:
         started = time.perf_counter()
         timeout_s = self._settings.deadline_ms / 1000
         recalled = await recall(
-            one.query, one.profile.profile, self._sources, tenant=one.tenant, now=one.now, timeout_s=timeout_s
+            one.query,
+            one.profile.profile,
+            self._sources,
+            tenant=one.tenant,
+            now=one.now,
+            timeout_s=timeout_s,
+            profiles={name: loaded.profile for name, loaded in one.profiles.items()},
         )
         asked = replace(
             one.first,

@@ -37,6 +37,11 @@ STOP_WORDS: frozenset[str] = frozenset(
     yours""".split()
 )
 
+_FIRST_PERSON: frozenset[str] = frozenset(
+    "i i'm i'd i'll i've me my mine myself we we're we'd we'll we've us our ours ourselves".split()
+)
+_CLOSING = " \t\r\n\"'”’)]*_"
+
 
 def memory_key(tenant: str, memory_id: str) -> int:
     """The number of a memory in index and graph: the same in every copy, so that projections can be rebuilt."""
@@ -102,6 +107,16 @@ def _with_bounded_marks(text: str) -> str:
 def content_words(text: str) -> list[str]:
     """The words that say something: no stop words, and no single letters."""
     return [word for word in words(text) if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+
+
+def is_question(text: str) -> bool:
+    """Whether the text ends as a question does."""
+    return text.rstrip(_CLOSING).endswith(("?", "？", "؟"))
+
+
+def speaks_of_itself(text: str) -> bool:
+    """Whether the text speaks in the first person. English only."""
+    return not _FIRST_PERSON.isdisjoint([word.replace("’", "'") for word in words(text)])
 
 
 def text_hash(text: str) -> str:

@@ -37,6 +37,7 @@ DropReason = Literal[
     "max_per_source",
     "max_total_items",
     "token_budget",
+    "no_answer",
 ]
 
 
@@ -92,7 +93,10 @@ QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A query understood: what each arm searches for, and the clock it is asked at."""
+    """A query understood: what each arm searches for, and the clock it is asked at.
+
+    `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
+    """
 
     text: str
     dense_text: str
@@ -103,6 +107,7 @@ class Question:
     session_id: str | None = None
     node_id: str | None = None
     time: QuestionTime = NO_TIME
+    vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +140,7 @@ class MemoryView(NamedTuple):
     """What ranking and rendering need of a memory. All of it was computed when the memory was written.
 
     `beside` are the keys of the turns before and after it in its session; `until` is when what began at `ts` ended,
-    where that is known.
+    where that is known. `after_question`: the turn before it in its session is a question.
     """
 
     id: str
@@ -154,6 +159,8 @@ class MemoryView(NamedTuple):
     entities: tuple[str, ...] = ()
     beside: tuple[int, ...] = ()
     until: float | None = None
+    after_question: bool = False
+    first_person: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,12 +324,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredCandidate:
-    """A candidate with its final score in [0, 1] and the named parts that made it."""
+    """A candidate with its final score in [0, 1], the named parts that made it, and what each part weighs.
+
+    The score is the mean of the parts by their weights; a weight without a part counts for nothing.
+    """
 
     candidate: Candidate
     memory: MemoryView
     score: float
     parts: Mapping[str, float]
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,8 +351,12 @@ class SelectedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What was kept, in order, and how many of what was found were dropped, by reason."""
+    """What was kept, in order, and how many of what was found were dropped, by reason.
+
+    `left_out` has the reasons of those that were ranked and did not get into the bundle, by key.
+    """
 
     items: tuple[SelectedItem, ...]
     tokens: int
     dropped: Mapping[DropReason, int]
+    left_out: Mapping[int, DropReason] = field(default_factory=dict[int, "DropReason"])

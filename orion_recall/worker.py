@@ -28,7 +28,6 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
-from orion_recall.profile import Profile
 from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.kept_text import KeptText
@@ -176,7 +175,7 @@ class Worker:
             timeout_s = self._time_left(received)
             if refused is not None:
                 raise refused
-            answer = await self._recalled(query, asked, profile, timeout_s, started)
+            answer = await self._recalled(query, asked, profiles, timeout_s, started)
             return asked, address, replace(answer, shadow=shadow_for(asked, profiles))
         except MessageError as error:
             return asked, address, self._refusal(error, asked, started)
@@ -198,13 +197,25 @@ class Worker:
         return max(deadline_s - _RESERVE_S, deadline_s / 2)
 
     async def _recalled(
-        self, query: RecallQueryV1, asked: Asked, profile: Profile, timeout_s: float, started: float
+        self,
+        query: RecallQueryV1,
+        asked: Asked,
+        profiles: Mapping[str, LoadedProfile],
+        timeout_s: float,
+        started: float,
     ) -> _Answer:
         tenant = asked.tenant or self.settings.default_tenant
         if not self.settings.serves(tenant):
             raise RefusedMessage(f"tenant {tenant!r} is not served here")
         began_ns = time.time_ns()
-        recalled = await recall(query, profile, self._sources, tenant=tenant, timeout_s=timeout_s)
+        recalled = await recall(
+            query,
+            profiles[asked.profile].profile,
+            self._sources,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            profiles={name: loaded.profile for name, loaded in profiles.items()},
+        )
         answer = reply(
             query,
             recalled,
@@ -364,6 +375,7 @@ class Worker:
                 query=query,
                 tenant=recalled.scope.tenant,
                 profile=answer.shadow,
+                profiles=self._profiles.current,
                 now=recalled.understood.question.now,
                 sealed=partial(self._envelope, received, traced, DECISION_KIND, asked.corr_id),
             )

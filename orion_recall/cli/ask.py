@@ -10,6 +10,7 @@ from rich.text import Text
 
 from orion_recall.bus.client import RecallClient
 from orion_recall.cli.addresses import DataFolder, bus_of, find_started
+from orion_recall.cli.ask_explain import show_explained
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import BundleStats, RecallReplyV1
@@ -37,13 +38,24 @@ def ask(
     timezone: Annotated[
         str | None, typer.Option(help="Where the question's days begin: Europe/Berlin, +02:00 (default: UTC).")
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Say why, with every score part by part."),
+    ] = False,
+    cascade: Annotated[
+        bool | None,
+        typer.Option("--cascade/--no-cascade", help="Search further layers while not sure enough."),
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="Confidence under which a cascade goes on.")] = None,
+    depth: Annotated[int | None, typer.Option(help="How many times next layers may be asked.")] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Ask what is remembered, over the bus.
 
-    Prints the bundle as a prompt would see it, and what every source found. With --json: the whole reply.
+    Prints the bundle as a prompt would see it, and what every source found; with --explain why it is what it is.
+    With --json: the whole reply.
     Where an `up` is starting on the data folder, it is waited for.
 
     Example: `orion-recall ask "What is wrong with the crane?" --profile deep.graph.v1 --since P7D --k 5`
@@ -60,6 +72,10 @@ def ask(
         "until": moment("--until", until),
         "as_of": moment("--as-of", as_of),
         "timezone": timezone,
+        "cascade": cascade,
+        "confidence_threshold": threshold,
+        "max_cascade_depth": depth,
+        "include": {"trace": True} if explain else None,
     }
     fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}
     fields = {name: value for name, value in fields.items() if value is not None}
@@ -73,7 +89,7 @@ def ask(
     if profile is not None and reply.bundle.stats.profile != profile:
         notes().print(f"there is no profile {profile}: {reply.bundle.stats.profile} was used instead", markup=False)
     if not as_json:
-        show(reply)
+        show(reply, explain=explain)
     return 0
 
 
@@ -82,15 +98,18 @@ async def _recall(settings: Settings, text: str, fields: dict[str, Any], timeout
         return await client.recall(text, timeout_s=timeout_s, **fields)
 
 
-def show(reply: RecallReplyV1) -> None:
-    """The bundle, then what every source found."""
+def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
+    """The bundle, then what every source found, or the whole explanation."""
     out, stats = console(), reply.bundle.stats
     if reply.bundle.rendered:
         out.print(Text(visible(reply.bundle.rendered)), soft_wrap=True)
     else:
         notes().print("nothing was found")
-    out.print()
-    out.print(table(("source", "status", "hits", "ms", "error"), source_rows(stats)))
+    if explain:
+        show_explained(reply)
+    else:
+        out.print()
+        out.print(table(("source", "status", "hits", "ms", "error"), source_rows(stats)))
     out.print(Text(summary(reply), style="dim"), soft_wrap=True)
 
 

@@ -31,7 +31,7 @@ app = typer.Typer(
 
     One row for every query: what was found, kept and dropped, why, by which source, in how many ms, under which
     profile. The table is recall_decisions; ready-made views are recall_by_profile_hour, recall_by_source,
-    recall_dropped, recall_selected and recall_shadows.
+    recall_dropped, recall_selected, recall_layers and recall_shadows.
 
     Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
     """,

@@ -9,6 +9,17 @@ from typing import Annotated
 
 import typer
 
+from orion_recall.cli.evaluate_files import (
+    CacheFolder,
+    Depths,
+    Limit,
+    MemoriesFile,
+    NoCache,
+    ProfileName,
+    QueriesFile,
+    depths_of,
+    plan_of,
+)
 from orion_recall.cli.evaluate_output import (
     RunBars,
     progress_bars,
@@ -17,22 +28,21 @@ from orion_recall.cli.evaluate_output import (
     show_run,
     show_scores,
 )
+from orion_recall.cli.evaluate_tune import tune_weights
+from orion_recall.cli.evaluate_variants import ablate_parts, sweep_keys, worst_queries
 from orion_recall.cli.output import JsonFlag, print_json
-from orion_recall.cli.profiles import named_profile
 from orion_recall.errors import SettingsError
+from orion_recall.evaluation.baselines import Baseline, BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import Wanted, judged, measure
-from orion_recall.evaluation.plan import Cache, Plan
 from orion_recall.evaluation.run import run as run_plan
 from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
-from orion_recall.evaluation.vectors import default_folder
 from orion_recall.settings import Settings
-from orion_recall.telemetry import log_to_stderr
 
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
-    help="""Measure recall on judged queries, and compare two runs.
+    help="""Measure recall on judged queries, compare runs, learn weights, find what to change.
 
     Memories are JSON lines with memory_id, conversation_id, text, and what is known of session_id, turn_datetime,
     session_datetime, speaker and title; queries with query_id, conversation_id, query, evidence (memory ids), and
@@ -43,29 +53,30 @@ app = typer.Typer(
     """,
 )
 
-QueriesFile = Annotated[Path, typer.Option("--queries", metavar="Q.jsonl", help="The judged queries.")]
-Depths = Annotated[str, typer.Option("--k", help="Depths to measure at.")]
 AllCategories = Annotated[
     bool, typer.Option("--all-categories", help="Count queries that are marked as not scored, too.")
 ]
 Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Resamples of an interval.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the resampling: the same seed, the same intervals.")]
 
+app.command("tune")(tune_weights)
+app.command("sweep")(sweep_keys)
+app.command("ablate")(ablate_parts)
+app.command("worst")(worst_queries)
+
 
 @app.command("run")
 def run_queries(
-    memories: Annotated[Path, typer.Option(metavar="M.jsonl", help="The memories.")],
+    memories: MemoriesFile,
     queries: QueriesFile,
     out: Annotated[Path, typer.Option(metavar="RUN.jsonl", help="Where the run goes; replaced when it is done.")],
-    profile: Annotated[
-        str | None, typer.Option(help="A profile's name, or a YAML file (default: ORION_DEFAULT_PROFILE).")
+    profile: ProfileName = None,
+    baseline: Annotated[
+        BaselineName | None, typer.Option(help="Instead of a profile: what recall must be better than.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where stores and vectors are kept (default: the user's cache)."),
-    ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing for the next run.")] = False,
+    limit: Limit = None,
+    cache: CacheFolder = None,
+    no_cache: NoCache = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Ask every query through the recall itself, each conversation on its own, and write what came.
@@ -78,20 +89,19 @@ def run_queries(
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out RUN.jsonl`
     """
-    if cache is not None and no_cache:
-        raise SettingsError("--cache and --no-cache do not go together")
     settings = Settings.read()
-    log_to_stderr("warning")
-    plan = Plan(
+    plan = plan_of(
+        settings,
         memories=memories,
-        queries_file=queries,
-        queries=read_queries(queries, limit=limit),
-        profile=named_profile(profile or settings.default_profile),
-        out=out,
-        cache=None if no_cache else Cache(cache or default_folder()),
+        queries=queries,
+        profile=profile,
+        limit=limit,
+        cache=cache,
+        no_cache=no_cache,
+        baseline=Baseline(name=baseline) if baseline else None,
     )
     with progress_bars() as bars:
-        summary = asyncio.run(run_plan(plan, settings, RunBars(bars)))
+        summary = asyncio.run(run_plan(plan, out, settings, RunBars(bars)))
     if as_json:
         print_json({"run": out, "cache": plan.cache.folder if plan.cache else None, **run_as_json(summary)})
     else:
@@ -199,15 +209,5 @@ def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:
         raise SettingsError("--budgets and --memories go together: a budget is filled with the memories' texts")
     lengths = None if memories is None else {memory.id: len(memory.text) for memory in read_memories(memories)}
     return Wanted(
-        depths=_numbers("--k", depths), budgets=_numbers("--budgets", budgets) if budgets else (), lengths=lengths
+        depths=depths_of(depths), budgets=depths_of(budgets, "--budgets") if budgets else (), lengths=lengths
     )
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    try:
-        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 1:
-        raise SettingsError(f"{option}: {text!r} is no list of numbers from 1 on, such as 5,10,20")
-    return numbers

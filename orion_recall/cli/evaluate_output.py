@@ -25,7 +25,9 @@ class RunBars:
         self._task: TaskID | None = None
 
     def begins(self, what: str, total: int) -> None:
-        """Another part of it."""
+        """Another part of it; the one before is done."""
+        if self._task is not None:
+            self._bars.update(self._task, visible=False)
         self._task = self._bars.add_task(what, total=total)
 
     def advanced(self, done: int) -> None:

@@ -48,7 +48,7 @@ COMMANDS = {
     "doctor": "Check the servers of index and graph, and the stores of others, with a sample item of these.",
     "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
     "memory": "Store, change and delete memories, keep their copies true, back the record up.",
-    "eval": "Measure recall on judged queries, and compare two runs.",
+    "eval": "Measure recall on judged queries, compare runs, learn weights, find what to change.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
     "settings": "List every setting, which of them are set, and names that nothing reads.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",

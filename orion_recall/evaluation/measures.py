@@ -9,6 +9,7 @@ With E a query's evidence and R what was found for it, best first and without re
     ndcg@k       discounted gain 1 / log2(rank + 1) of E in R[:k], over that of the best order possible
                  (Järvelin and Kekäläinen 2002, binary gains)
     mrr          1 / rank of the first of E, 0 if none of it is in R
+    map          the mean over E of the precision at the rank of each, 0 for what is not in R (average precision)
     recall@Ntok  |E in P| / |E|, P the longest beginning of R whose texts fit N tokens of four characters each
     recall@bundle    the share of E that the bundle kept under its own caps and token budget (`selected`)
 
@@ -93,6 +94,7 @@ def _measures(line: RunLine, evidence: frozenset[str], wanted: Wanted, *, bundle
         row |= _at(k, found[:k], len(evidence))
     places = np.flatnonzero(found)
     row["mrr"] = 1.0 / (int(places[0]) + 1) if places.size else 0.0
+    row["map"] = float((np.arange(1, places.size + 1) / (places + 1)).sum()) / len(evidence)
     lengths = wanted.lengths or {}
     for budget in wanted.budgets:
         used = np.cumsum([-(-lengths.get(name, 0) // _CHARS_A_TOKEN) for name in ranked])

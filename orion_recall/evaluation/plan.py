@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.snapshots import Snapshots
 from orion_recall.evaluation.vectors import VectorCache
@@ -35,14 +36,17 @@ class Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run: the queries in order, the memories' file, how to recall, and where the lines go."""
+    """What to run: the queries in order, the memories' file, and how to recall.
+
+    A `baseline` searches in the place of the profile's sources.
+    """
 
     memories: Path
     queries_file: Path
     queries: Sequence[JudgedQuery]
     profile: Profile
-    out: Path
     cache: Cache | None
+    baseline: Baseline | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +72,7 @@ class RunSummary:
     silent: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     query_ms: dict[str, float] = field(default_factory=dict[str, float])
+    stage_ms: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
 
 @contextlib.contextmanager

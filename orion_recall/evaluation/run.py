@@ -13,68 +13,68 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.prepare import prepared, private_settings
+from orion_recall.evaluation.trials import Asking
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.settings import Settings
-from orion_recall.stores import Opened
-
-# How good recall is must not depend on how busy the machine is: sources get all the time that a profile may give.
-_SOURCE_TIMEOUT_MS = 60_000
 
 
-async def run(plan: Plan, settings: Settings, progress: Progress) -> RunSummary:
-    """Runs the plan and puts the file in its place once all of it is there.
+async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> RunSummary:
+    """Runs the plan and puts the file `out` in its place once all of it is there.
 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
     summary = RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
-    with _written_beside(plan.out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+    with _written_beside(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
         private = private_settings(settings, Path(folder) / "data")
         async with prepared(plan, private, progress, summary) as (opened, contents):
             summary.model = opened.embedder.name
             summary.timeline = "sql_timeline" in opened.sources.arms
             with timed(summary, "queries"):
-                await _ask_all(plan, opened, contents.newest, lines, progress, summary)
+                sources = opened.sources
+                if plan.baseline is not None:
+                    sources = replace(sources, arms=await plan.baseline.arms(opened, contents))
+                asking = Asking(sources=sources, newest=contents.newest)
+                await _ask_all(plan, asking, lines, progress, summary)
     return summary
 
 
 async def _ask_all(
     plan: Plan,
-    opened: Opened,
-    newest: Mapping[str, float],
+    asking: Asking,
     lines: TextIO,
     progress: Progress,
     summary: RunSummary,
 ) -> None:
     """One after the other: queries that are embedded together differ in the last bits."""
     progress.begins("queries", len(plan.queries))
-    profile = plan.profile.model_copy(update={"source_timeout_ms": _SOURCE_TIMEOUT_MS})
-    began, took = time.time(), list[float]()
+    took: list[float] = []
+    stages: dict[str, list[float]] = {}
     for done, query in enumerate(plan.queries, 1):
         started = time.perf_counter()
-        recalled = await recall(
-            RecallQueryV1(fragment=query.text),
-            profile,
-            opened.sources,
-            tenant=query.conversation,
-            now=newest.get(query.conversation, began) if query.asked_at is None else query.asked_at,
-            timeout_s=_SOURCE_TIMEOUT_MS / 1000,
-        )
+        recalled = await asking.recalled(query, plan.profile)
         took.append((time.perf_counter() - started) * 1000)
+        for stage, ms in recalled.stage_ms.items():
+            stages.setdefault(stage, []).append(ms)
         _note(recalled, summary)
         lines.write(json.dumps(_line(query, recalled, plan.profile), ensure_ascii=False) + "\n")
         progress.advanced(done)
-    took.sort()
-    summary.query_ms = {"p50": took[len(took) // 2], "p95": took[math.ceil(len(took) * 0.95) - 1]}
+    summary.query_ms = _percentiles(took)
+    summary.stage_ms = {stage: _percentiles(ms) for stage, ms in stages.items()}
+
+
+def _percentiles(values: list[float]) -> dict[str, float]:
+    values.sort()
+    return {"p50": values[len(values) // 2], "p95": values[math.ceil(len(values) * 0.95) - 1]}
 
 
 def _line(query: JudgedQuery, recalled: Recalled, profile: Profile) -> dict[str, Any]:

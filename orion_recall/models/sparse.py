@@ -13,6 +13,8 @@ from orion_recall.text import storable, words
 if TYPE_CHECKING:
     from qdrant_edge import Bm25, SparseVector
 
+K1, B = 1.5, 0.75
+"""The constants of the index."""
 _MAX_QUERY_CHARS = 4_000
 _MAX_DOCUMENT_CHARS = 32_000
 _JUDGED_CHARS = 1_000  # enough to tell a language
@@ -36,7 +38,7 @@ class SparseEncoder:
     values must not share an index.
     """
 
-    def __init__(self, *, k1: float = 1.5, b: float = 0.75, average_length: float = 32.0) -> None:
+    def __init__(self, *, k1: float = K1, b: float = B, average_length: float = 32.0) -> None:
         try:
             from qdrant_edge import Bm25, Bm25Config
         except ImportError as error:

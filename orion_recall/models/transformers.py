@@ -16,7 +16,7 @@ import numpy as np
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length
-from orion_recall.models.embedder import GIVE_WAY_MS
+from orion_recall.models.embedder import GIVE_WAY_MS, give_way_to_others
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.weights import short_name
 from orion_recall.text import storable
@@ -63,7 +63,7 @@ class TransformersEmbedder:
         self._loaded: _Loaded | None = None
         self._turn = threading.Lock()
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
-        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document")
+        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document", initializer=give_way_to_others)
 
     @property
     def name(self) -> str:

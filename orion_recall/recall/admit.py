@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.memory.tombstones import Tombstones
+from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.when.overlap import overlap
 from orion_recall.sources.source import in_scope
-from orion_recall.values import Candidate, DropReason, MemoryView, Question, Scope
+from orion_recall.values import Candidate, MemoryView, Question, Scope
 
 OWN_TURN_S = 120.0
 
 
 def without_the_dead(
-    pool: Sequence[Candidate], tombstones: Tombstones, floor: float, dropped: Counter[DropReason]
+    pool: Sequence[Candidate], tombstones: Tombstones, floor: float, dropped: Dropped
 ) -> Sequence[Candidate]:
     """The candidates that were not changed or deleted since the copies that were searched.
 
@@ -37,7 +37,7 @@ def admitted(
     scope: Scope,
     question: Question,
     options: RecallOptionsV1,
-    dropped: Counter[DropReason],
+    dropped: Dropped,
 ) -> list[tuple[Candidate, MemoryView]]:
     """The candidates that may be shown. Sources filter already; this is the last door, and it fails closed."""
     kept: list[tuple[Candidate, MemoryView]] = []
@@ -47,27 +47,31 @@ def admitted(
         if memory is None and candidate.read is not None:
             memory = candidate.read()
         if memory is None:
-            dropped["missing"] += 1
+            dropped.note("missing", candidate.key)
         elif not in_scope(memory, scope):
-            dropped["filtered"] += 1
+            dropped.note("filtered", candidate.key)
         elif memory.id in excluded:
-            dropped["excluded"] += 1
+            dropped.note("excluded", candidate.key)
         elif _is_own_turn(memory, question):
-            dropped["own_turn"] += 1
+            dropped.note("own_turn", candidate.key)
         else:
             kept.append((candidate, memory))
     return kept
 
 
 def of_its_time(
-    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Counter[DropReason]
+    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Dropped
 ) -> list[tuple[Candidate, MemoryView]]:
     """Those of the time that the question names, where it names one; an undated memory is of none."""
     intervals = question.time.intervals
     if not intervals:
         return list(kept)
-    of_it = [(found, memory) for found, memory in kept if overlap(intervals, memory.ts, memory.until)]
-    dropped["other_time"] += len(kept) - len(of_it)
+    of_it: list[tuple[Candidate, MemoryView]] = []
+    for found, memory in kept:
+        if overlap(intervals, memory.ts, memory.until):
+            of_it.append((found, memory))
+        else:
+            dropped.note("other_time", found.key)
     return of_it
 
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.contracts_confidence import ConfidenceV1
+from orion_recall.recall.descended import descended, how_sure, not_answered
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.reply import backend_counts, source_stats
@@ -86,7 +88,7 @@ _NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "droppe
 
 def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
     scope = recalled.scope
-    items = recalled.selection.items
+    items, descent = recalled.selection.items, recalled.descent
     return {
         "scope": "session" if scope.session_id else "user" if scope.user_id else "global",
         "selected_ids": [item.scored.memory.id for item in items],
@@ -97,6 +99,8 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
                 score=item.scored.score,
                 parts={name: round(value, 6) for name, value in item.scored.parts.items()},
                 ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
+                confidence=_confidence(recalled, item.scored.candidate.key),
+                layer=descent.layers[item.scored.candidate.key] if descent else None,
             )
             for item in items
         ],
@@ -108,8 +112,16 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
         "understood": (
             understood(recalled.understood, with_words=kept_text.is_full) if recalled.understood else None
         ),
+        "confidence": recalled.sure.overall,
+        "cascade": descended(descent, recalled.sure, recalled.selection) if descent else None,
+        "no_answer": not_answered(recalled.withheld) if recalled.withheld else None,
         "strategy": recalled.strategy,
     }
+
+
+def _confidence(recalled: Recalled, key: int) -> ConfidenceV1 | None:
+    sure = recalled.sure.items.get(key)
+    return None if sure is None else how_sure(sure)
 
 
 def _fragment(asked: Asked) -> str:

@@ -1,7 +1,9 @@
 """The path of one query, from top to bottom.
 
-understand -> search every source at once -> fuse -> fetch -> filter -> score -> rerank the best, where the
-profile wants it -> reduce near-duplicates -> caps and token budget -> bundle
+understand -> [ search every source at once -> fuse -> fetch -> filter -> score -> rerank the best, where the
+profile wants it -> reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
+
+What is in brackets is one look at memory. Where a cascade is wanted it is taken for one layer after another.
 
 `recall()` is the whole service as a plain call; the bus is one door to it, not the house.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage, SourceError
@@ -20,8 +22,11 @@ from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
+from orion_recall.recall.cascade import Descent, descend, limits_of
+from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
+from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
@@ -29,6 +34,7 @@ from orion_recall.recall.search import StandIn, search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.stages import Stages
 from orion_recall.recall.stand_in import SILENT
+from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
 from orion_recall.recall.understand import Understanding, understand
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
@@ -36,7 +42,6 @@ from orion_recall.sources.source import Lexicon, MemoryReader, Source
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
-    DropReason,
     Outcome,
     QueryClass,
     Question,
@@ -50,6 +55,7 @@ from orion_recall.values import (
 )
 
 _NO_OPTIONS = RecallOptionsV1()
+_NO_PROFILES: Mapping[str, Profile] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +83,9 @@ class Sources:
 class Recalled:
     """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept.
 
-    `reranking` is None where the profile does not want any, `strategy` where it has none for the question's class.
+    `reranking` is None where the profile does not want any, `strategy` where it has none for the question's class,
+    `descent` without a cascade, `withheld` where what was found is not too unsure to be handed over. `found` is for
+    those who ask why.
     """
 
     outcome: Outcome
@@ -88,6 +96,10 @@ class Recalled:
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
     understood: Understanding | None = None
+    found: Found | None = None
+    sure: Sureness = NOT_SURE
+    descent: Descent | None = None
+    withheld: Withheld | None = None
     strategy: QueryClass | None = None
 
     @property
@@ -104,11 +116,13 @@ async def recall(
     tenant: str = "default",
     now: float | None = None,
     timeout_s: float = 2.0,
+    profiles: Mapping[str, Profile] = _NO_PROFILES,
 ) -> Recalled:
     """Everything remembered about the query, ranked, and the part of it that fits.
 
     `now` (epoch seconds) is the query's clock; `options.as_of` wins over it. The same data, profile and clock give
-    the same result. Raises InvalidMessage for a scope without its id; a source that fails costs its own hits only.
+    the same result. `profiles` are the others that layers of a cascade may name. Raises InvalidMessage for a scope
+    without its id; a source that fails costs its own hits only.
     """
     stages = Stages()
     floor = sources.tombstones.floor()  # before the search: the copies move on while it runs
@@ -118,10 +132,60 @@ async def recall(
     understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
     strategy = profile.strategy_for(understood.classified.query_class)
     profile = profile.for_class(understood.classified.query_class)
-    source_timeout_s = min(timeout_s, profile.source_timeout_ms / 1000)
-    requests = _requests(understood.question, scope, profile, options, source_timeout_s)
     stages.done("understand")
 
+    async def look(profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool) -> Found:
+        own = stages if is_first else Stages()
+        return await _look(query, understood, profile, scope, sources, floor=floor, timeout_s=timeout_s, stages=own)
+
+    descent: Descent | None = None
+    if (limits := limits_of(profile, options, scope, query.session_id)) is not None:
+        descent = await descend(limits, look, profile, understood.question, others=profiles, timeout_s=timeout_s)
+        stages.done("cascade")
+    found = descent.found if descent else await look(profile, scope, timeout_s=timeout_s, is_first=True)
+
+    caps = _caps(profile, options)
+    if descent:
+        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(found.ranked)))
+    selection = select(found.ranked, understood.question.terms, caps, sources.tokens)
+    stages.done("select")
+
+    sure = sureness(selection, found, understood.question, profile, descent)
+    selection, withheld = gate(selection, sure.overall, profile.no_answer)
+    dropped = Counter(found.dropped)
+    dropped.update(selection.dropped)
+    return Recalled(
+        outcome=_outcome(found.reports, selection),
+        scope=scope,
+        reports=found.reports,
+        ranked=found.ranked,
+        selection=replace(selection, dropped=dict(+dropped)),
+        stage_ms=stages.ms,
+        reranking=found.reranking,
+        understood=understood,
+        found=found,
+        sure=sure,
+        descent=descent,
+        withheld=withheld,
+        strategy=strategy,
+    )
+
+
+async def _look(
+    query: RecallQueryV1,
+    understood: Understanding,
+    profile: Profile,
+    scope: Scope,
+    sources: Sources,
+    *,
+    floor: float,
+    timeout_s: float,
+    stages: Stages,
+) -> Found:
+    """One look at memory: everything that the profile's sources find in the scope, ranked."""
+    options, clock = query.options or _NO_OPTIONS, understood.question.now
+    source_timeout_s = min(timeout_s, profile.source_timeout_ms / 1000)
+    requests = _requests(understood.question, scope, profile, options, source_timeout_s)
     intervals = understood.question.time.intervals if profile.time.search_weight else ()
     until = time.perf_counter() + source_timeout_s
     async with SearchWithin(sources.arms, requests, intervals) as searches:
@@ -137,8 +201,7 @@ async def recall(
     stages.done("search")
 
     weights: dict[SourceName, float] = profile.fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
-    caps = _caps(profile, options)
-    limit = max(profile.rank_pool, caps.max_total_items)
+    limit = max(profile.rank_pool, options.k or profile.max_total_items)
     pool = fuse(
         reports,
         method=profile.fusion.method,
@@ -153,7 +216,7 @@ async def recall(
     memories = await fetch(to_be_fetched(pool, reports), sources.readers, timeout_s=timeout_s - stages.seconds)
     stages.done("fetch")
 
-    dropped: Counter[DropReason] = Counter()
+    dropped = Dropped()
     alive = without_the_dead(pool, sources.tombstones, floor, dropped)
     kept = admitted(alive, memories, scope, understood.question, options, dropped)
     if profile.time.filter:
@@ -183,22 +246,18 @@ async def recall(
     ranked = _reduced(scored, profile, options, dropped)
     stages.done("rank")
 
-    selection = select(ranked, understood.question.terms, caps, sources.tokens)
-    dropped.update(selection.dropped)
-    found = {hit.key for report in (*reports, *within) for hit in report.hits}
-    dropped["rank_pool"] += len(found) - len(pool)
-    stages.done("select")
-    return Recalled(
-        outcome=_outcome(reports, selection),
-        scope=scope,
+    found = Found(
         reports=tuple(reports),
+        within=tuple(within),
+        pool=pool,
+        memories=memories,
+        scored=scored,
         ranked=tuple(ranked),
-        selection=Selection(items=selection.items, tokens=selection.tokens, dropped=dict(+dropped)),
-        stage_ms=stages.ms,
+        dropped=dropped,
         reranking=reranking,
-        understood=understood,
-        strategy=strategy,
     )
+    dropped["rank_pool"] += len(found.keys) - len(pool)
+    return found
 
 
 def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
@@ -260,13 +319,18 @@ def _similarities(reports: Sequence[SourceReport], pool: Sequence[Candidate]) ->
 
 
 def _reduced(
-    scored: Sequence[ScoredCandidate], profile: Profile, options: RecallOptionsV1, dropped: Counter[DropReason]
+    scored: Sequence[ScoredCandidate], profile: Profile, options: RecallOptionsV1, dropped: Dropped
 ) -> list[ScoredCandidate]:
     min_score = profile.min_score if options.min_score is None else options.min_score
-    high_enough = [item for item in scored if item.score >= min_score]
+    high_enough: list[ScoredCandidate] = []
+    for item in scored:
+        if item.score >= min_score:
+            high_enough.append(item)
+        else:
+            dropped.note("below_min_score", item.candidate.key)
     repeated = near_duplicates(high_enough, profile.near_duplicate_similarity)
-    dropped["below_min_score"] += len(scored) - len(high_enough)
-    dropped["near_duplicate"] += len(repeated)
+    for place, kept in repeated.items():
+        dropped.note("near_duplicate", high_enough[place].candidate.key, for_key=high_enough[kept].candidate.key)
     return [item for place, item in enumerate(high_enough) if place not in repeated]
 
 

@@ -15,8 +15,9 @@ from orion_recall.contracts import (
     RecallReplyV1,
     SourceStats,
 )
+from orion_recall.recall.descended import how_sure, not_answered
+from orion_recall.recall.explain import explained
 from orion_recall.recall.pipeline import Recalled
-from orion_recall.recall.understood import understood
 from orion_recall.values import SelectedItem, SourceReport
 
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "timeline"}
@@ -28,7 +29,7 @@ def reply(
     """The bundle; with the further fields only when the query carried options."""
     extended = query.options is not None
     include = (query.options.include if query.options else None) or Include()
-    items = [_item(item, extended=extended, include=include) for item in recalled.selection.items]
+    items = [_item(item, recalled, extended=extended, include=include) for item in recalled.selection.items]
     stats: dict[str, Any] = {
         "backend_counts": backend_counts(recalled.reports),
         "latency_ms": latency_ms,
@@ -41,11 +42,12 @@ def reply(
             "tokens": recalled.selection.tokens,
             "dropped": dict(recalled.selection.dropped),
             "sources": source_stats(recalled),
+            "confidence": recalled.sure.overall,
         }
+        if recalled.withheld is not None:
+            stats["no_answer"] = not_answered(recalled.withheld)
         if include.trace:
-            stats["trace"] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
-            if recalled.understood is not None:
-                stats["trace"]["understood"] = understood(recalled.understood)
+            stats["trace"] = explained(recalled)
     bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
     if recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
@@ -100,7 +102,7 @@ def why_failed(reports: tuple[SourceReport, ...]) -> str:
     return "no source answered (" + ("; ".join(said) or "none of the profile's sources is configured") + ")"
 
 
-def _item(item: SelectedItem, *, extended: bool, include: Include) -> MemoryItemV1:
+def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: Include) -> MemoryItemV1:
     scored = item.scored
     memory, candidate = scored.memory, scored.candidate
     fields: dict[str, Any] = {
@@ -115,11 +117,11 @@ def _item(item: SelectedItem, *, extended: bool, include: Include) -> MemoryItem
         "tags": list(memory.tags),
     }
     if extended:
-        fields |= _further(item, include)
+        fields |= _further(item, recalled, include)
     return MemoryItemV1(**fields)
 
 
-def _further(item: SelectedItem, include: Include) -> Mapping[str, Any]:
+def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mapping[str, Any]:
     memory, candidate = item.scored.memory, item.scored.candidate
     fields: dict[str, Any] = {
         "kind": memory.kind,
@@ -128,6 +130,10 @@ def _further(item: SelectedItem, include: Include) -> Mapping[str, Any]:
         "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
         "ranks": dict(candidate.ranks),
     }
+    if (sure := recalled.sure.items.get(candidate.key)) is not None:
+        fields["confidence"] = how_sure(sure)
+    if recalled.descent is not None:
+        fields["layer"] = recalled.descent.layers[candidate.key]
     if include.entities:
         fields["entities"] = list(memory.entities)
     if include.chunks:

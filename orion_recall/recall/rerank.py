@@ -73,4 +73,4 @@ async def rerank(
 
 def _with_part(item: ScoredCandidate, part: float, weights: dict[str, float]) -> ScoredCandidate:
     parts = {**item.parts, "rerank": part}
-    return replace(item, parts=parts, score=combine(parts, weights))
+    return replace(item, parts=parts, weights=weights, score=combine(parts, weights))

@@ -34,34 +34,34 @@ class Caps:
 
 def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps, tokens: TokenCounter) -> Selection:
     """The bundle's items in rank order. The rendered lines, newlines included, never exceed the budget."""
-    dropped: Counter[DropReason] = Counter()
+    left_out: dict[int, DropReason] = {}
     per_source: Counter[SourceName] = Counter()
     seen: Counter[SourceName] = Counter()
     items: list[SelectedItem] = []
     wanted, left = stems(terms), caps.budget_tokens
     for place, scored in enumerate(ranked):
-        source = scored.candidate.best_source
+        source, key = scored.candidate.best_source, scored.candidate.key
         seen[source] += 1
         if seen[source] > caps.source_top_k[source]:
-            dropped["source_top_k"] += 1
+            left_out[key] = "source_top_k"
         elif per_source[source] >= caps.max_per_source:
-            dropped["max_per_source"] += 1
+            left_out[key] = "max_per_source"
         elif len(items) >= caps.max_total_items:
-            dropped["max_total_items"] += 1
+            left_out[key] = "max_total_items"
         elif left < _SHORTEST_LINE or (item := _fitted(scored, wanted, caps.snippet_tokens, left, tokens)) is None:
-            dropped["token_budget"] += 1
+            left_out[key] = "token_budget"
             if caps.over_budget == "stop":
-                dropped["token_budget"] += len(ranked) - place - 1
+                left_out |= dict.fromkeys([one.candidate.key for one in ranked[place + 1 :]], "token_budget")
                 break
         else:
             items.append(item)
             per_source[source] += 1
             left -= item.tokens
-    return _under_the_ceiling(items, caps.budget_tokens, dropped, tokens)
+    return _under_the_ceiling(items, caps.budget_tokens, left_out, tokens)
 
 
 def _under_the_ceiling(
-    items: list[SelectedItem], budget_tokens: int, dropped: Counter[DropReason], tokens: TokenCounter
+    items: list[SelectedItem], budget_tokens: int, left_out: dict[int, DropReason], tokens: TokenCounter
 ) -> Selection:
     """The selection as it will be read: its last line has no newline, which a few endings pay a token for."""
     used = 0
@@ -69,9 +69,13 @@ def _under_the_ceiling(
         used = sum(item.tokens for item in items[:-1]) + tokens.count(items[-1].line)
         if used <= budget_tokens:
             break
-        items.pop()
-        dropped["token_budget"] += 1
-    return Selection(items=tuple(items), tokens=used if items else 0, dropped=dict(dropped))
+        left_out[items.pop().scored.candidate.key] = "token_budget"
+    return Selection(
+        items=tuple(items),
+        tokens=used if items else 0,
+        dropped=dict(Counter(left_out.values())),
+        left_out=left_out,
+    )
 
 
 def _fitted(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +24,9 @@ from orion_recall.errors import EngineError, SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
-from orion_recall.sources.edge_places import build_place, is_complete, live_place, swap, tidy
+from orion_recall.sources.edge_places import build_place, free_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.edge_points import scope_filter
+from orion_recall.sources.edge_renewal import bring_over, copy_shard, optimise_apart
 from orion_recall.sources.edge_writes import carry_out, read_held, read_versions
 from orion_recall.sources.engine_threads import EngineThreads, translated
 from orion_recall.sources.index_card import IndexCard
@@ -47,7 +49,10 @@ from orion_recall.values import Change, Memory, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
 
-_OPTIMISE_AFTER = 5000
+# Search is exact, and right, before it is optimised: only slower. Every time it costs a copy of the whole.
+_OPTIMISE_AFTER, _OPTIMISE_AFTER_SHARE = 5000, 0.5
+# The engine holds Python's lock while it flushes, some 100 ms: seldom, then, and what a crash takes comes again.
+_SAVE_AFTER_S = 10.0
 _SHARD = "shard"
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 
@@ -68,7 +73,11 @@ class EdgeIndex:
         self._writer = EngineThreads("the index", 1, name="index-write")
         self._speakers: dict[str, frozenset[str]] = {}
         self._since_optimised = 0
-        self._optimising: asyncio.Future[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
+        self._is_saved = True
+        # Points written since the copy was made that is being optimised; None when there is none.
+        self._since_copied: set[int] | None = None
         self._lock: FolderLock | None = None
         self._place_lock: FolderLock | None = None
         self._shard: qe.EdgeShard | None = None
@@ -99,8 +108,10 @@ class EdgeIndex:
 
     async def close(self) -> None:
         """Flush what was written and let the folder go."""
-        if self._optimising is not None:
-            await asyncio.gather(self._optimising, return_exceptions=True)
+        await _ended(self._renewing, self._saving)
+        if self._shard is not None:
+            with contextlib.suppress(SourceError):
+                await self.save()
         shard, self._shard = self._shard, None
         if shard is not None:
             with contextlib.suppress(SourceError):
@@ -138,7 +149,8 @@ class EdgeIndex:
         if newest is not None:
             held = await self.fetch([memory_key(newest.tenant, newest.id)])
             refuse_without(f"the index in {self.folder}", newest, held, advice=_ADVICE)
-        await self._writer.run(lambda: self._write_card(replace(card, record=expected)))
+        self._card, self._is_saved = replace(self._card or card, record=expected), False
+        await self.save()
 
     @property
     def count(self) -> int:
@@ -228,11 +240,11 @@ class EdgeIndex:
             mine = IndexCard.of(self.embedder)
             await self._writer.run(lambda: self._make(mine))
         self._refuse_another_model()
-        await self._writer.run(lambda: self._write(step, changes[-1].position))
+        await self._written(step, changes[-1].position)
         self._note_speakers(changes)
         self._since_optimised += len(step.points) + len(step.gone)
-        if self._since_optimised >= _OPTIMISE_AFTER:
-            self._optimise_beside()
+        if self._since_optimised >= max(_OPTIMISE_AFTER, _OPTIMISE_AFTER_SHARE * self.count):
+            self._renew_beside()
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
@@ -249,8 +261,12 @@ class EdgeIndex:
         held = await self._held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
         step = IndexStep(points=[], gone=list(keys), forgotten=forgotten)
-        await self._writer.run(lambda: self._write(step, self.position))
+        await self._written(step, self.position)
         self._speakers.clear()
+
+    async def save(self) -> None:
+        """What was written is on disk, and then how far that is: a crash between the two writes it again."""
+        await self._writer.run(self._save)
 
     def beside(self) -> EdgeIndex | None:
         """The index by the same model that stands complete beside this one, not opened."""
@@ -261,11 +277,15 @@ class EdgeIndex:
 
     async def take(self, built: EdgeIndex) -> None:
         """The index that was built beside takes this one's place; searches that run end with the old one."""
-        if self._optimising is not None:
-            await asyncio.gather(self._optimising, return_exceptions=True)
-        before, readers, place_lock = self._open_shard(), self._readers, self._place_lock
-        place = built.folder
-        self._shard, self._card, self._place, self._place_lock = built.give_up()
+        await _ended(self._renewing)
+        await built.save()
+        before, place = self._open_shard(), built.folder
+        self._shard, self._card, self._place, place_lock = built.give_up()
+        await self._leave(before, place, place_lock)
+
+    async def _leave(self, before: qe.EdgeShard, place: Path, lock: FolderLock | None) -> None:
+        """After another shard has taken the place of `before`: its searches end, then it is closed and deleted."""
+        readers, before_lock, self._place_lock = self._readers, self._place_lock, lock
         self._readers = EngineThreads("the index", 2, name="index-read")
         self._speakers.clear()
         await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
@@ -273,8 +293,8 @@ class EdgeIndex:
         with contextlib.suppress(SourceError):
             await self._writer.run(before.close)
         await self._writer.run(lambda: swap(self.folder, place))
-        if place_lock is not None:
-            place_lock.release()
+        if before_lock is not None:
+            before_lock.release()
 
     def give_up(self) -> tuple[qe.EdgeShard, IndexCard | None, Path, FolderLock | None]:
         """The open shard with its card, place and lock, for another to keep; this index is closed then."""
@@ -285,10 +305,18 @@ class EdgeIndex:
         return shard, self._card, self.folder, lock
 
     async def optimise(self) -> None:
-        """Build the search structures for what was written. Searches are right before it, only slower."""
+        """Build the search structures for what was written, here and now: Python stands still meanwhile.
+
+        Searches are right before it, only slower. An index that is in use does it by itself, in another process.
+        """
         self._since_optimised = 0
         shard = self._open_shard()
         await self._writer.run(lambda: cast("None", shard.optimize()))
+
+    async def _written(self, step: IndexStep, position: int) -> None:
+        await self._writer.run(lambda: self._write(step, position))
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_in_time())
 
     async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
         shard = self._open_shard()
@@ -302,10 +330,25 @@ class EdgeIndex:
             else:
                 self._speakers[tenant] |= {memory.speaker for memory in mine if memory.speaker}
 
-    def _optimise_beside(self) -> None:
-        if self._optimising is None or self._optimising.done():
-            self._optimising = asyncio.ensure_future(self.optimise())
-            self._optimising.add_done_callback(_log_failure)
+    def _renew_beside(self) -> None:
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew())
+            self._renewing.add_done_callback(_log_failure)
+
+    async def _renew(self) -> None:
+        """An optimised copy takes the place of the index, which is read and written meanwhile."""
+        place = free_place(self.folder, "optimised")
+        lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
+        try:
+            await optimise_apart(await self._writer.run(lambda: self._copy_to(place)))
+            before = await self._writer.run(lambda: self._go_over_to(place))
+        except BaseException:
+            lock.release()
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        finally:
+            self._since_copied = None
+        await self._leave(before, place, lock)
 
     def _load(self) -> None:
         mine = card_if_known(self.embedder)
@@ -380,9 +423,43 @@ class EdgeIndex:
         shard, card = self._open_shard(), self._card
         assert card is not None  # an open shard has one
         carry_out(shard, step)
-        # First the data, then the claim that it is there: a crash between the two writes it again.
+        if self._since_copied is not None:
+            names = [name.key for name in step.forgotten]
+            self._since_copied.update((*(point.key for point in step.points), *step.gone, *names))
+        self._card, self._is_saved = replace(card, position=position), False
+
+    def _save(self) -> None:
+        shard, card = self._shard, self._card
+        if self._is_saved or shard is None or card is None:
+            return
         shard.flush()
-        self._write_card(replace(card, position=position))
+        self._write_card(card)
+        self._is_saved = True
+
+    async def _save_in_time(self) -> None:
+        while not self._is_saved:
+            await asyncio.sleep(_SAVE_AFTER_S)
+            try:
+                await self.save()
+            except SourceError as error:
+                log.warning("the index in %s could not be saved: %s", self.folder, error)
+
+    def _copy_to(self, place: Path) -> Path:
+        self._save()
+        copy = copy_shard(self._place / _SHARD, place)
+        self._since_copied, self._since_optimised = set(), 0
+        return copy
+
+    def _go_over_to(self, place: Path) -> qe.EdgeShard:
+        """The shard at that place is the index from now on; the one before, to be closed."""
+        before, card = self._open_shard(), self._card
+        assert card is not None
+        copy = qe.EdgeShard.load(str(place / _SHARD))
+        bring_over(before, copy, self._since_copied or ())
+        copy.flush()
+        write_card(place, card)
+        self._shard, self._place, self._is_saved = copy, place, True
+        return before
 
     def _write_card(self, card: IndexCard) -> None:
         write_card(self._place, card)
@@ -400,6 +477,14 @@ class EdgeIndex:
         raise SourceError(f"the index in {self.folder} is not open")
 
 
-def _log_failure(task: asyncio.Future[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.warning("optimising the index failed: %s", error)
+        log.warning("the index could not be optimised, and is searched as it is: %s", error)
+
+
+async def _ended(*tasks: asyncio.Task[None] | None) -> None:
+    """Those that run are cancelled, and waited for."""
+    running = [task for task in tasks if task is not None]
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

@@ -8,9 +8,16 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.more_words import MoreWords
 from orion_recall.sources.source import VectorIndex
-from orion_recall.values import Hit, SearchRequest, SourceName
+from orion_recall.values import Hit, Question, SearchRequest, SourceName
 
 _CONTEXT_WEIGHT = 0.5
+
+
+async def vector_of(question: Question, embedder: Embedder) -> list[float]:
+    """What the question is embedded to; it is embedded once, however often one recall searches with it."""
+    if (vector := question.vectors.get(id(embedder))) is None:
+        vector = question.vectors[id(embedder)] = (await embedder.embed_query(question.dense_text)).tolist()
+    return vector
 
 
 class VectorSource:
@@ -23,8 +30,8 @@ class VectorSource:
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories at or above the threshold, best first."""
-        vector = await self._embedder.embed_query(request.question.dense_text)
-        found = await self._index.search_dense(vector.tolist(), request.scope, request.limit, request.min_score)
+        vector = await vector_of(request.question, self._embedder)
+        found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
         return [Hit(key, score) for key, score in found]
 
 

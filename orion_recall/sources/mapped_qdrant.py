@@ -11,6 +11,7 @@ from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.mappings import PayloadKeys, QdrantMapping
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.index import vector_of
 from orion_recall.sources.mapped_ids import cited_id, mapped_key
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.text import storable, text_hash
@@ -145,9 +146,9 @@ class MappedVectorSource:
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Nearest by meaning, best first."""
-        vector = await self._embedder.embed_query(request.question.dense_text)
+        vector = await vector_of(request.question, self._embedder)
         using = self._collection.mapping.vector
-        return await self._collection.nearest(vector.tolist(), using, request, min_score=request.min_score)
+        return await self._collection.nearest(vector, using, request, min_score=request.min_score)
 
 
 class MappedLexicalSource:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
 from orion_recall.sources.vectors_ahead import EmbedsDocuments
-from orion_recall.text import memory_key, number_of
+from orion_recall.text import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.values import Change, Memory, MemoryView, MergedName
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker")
@@ -199,6 +199,8 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         entities=tuple(of("entities", ())),
         beside=tuple(of("beside", ())),
         until=of("until"),
+        after_question=of("after_question", False),
+        first_person=of("first_person", False),
     )
 
 
@@ -224,6 +226,8 @@ def _payload(change: Change) -> dict[str, Any]:
         "names": sorted(_names(memory)) or None,
         "version": memory.version,
         "beside": _beside(change) or None,
+        "after_question": (change.previous is not None and is_question(change.previous.text)) or None,
+        "first_person": speaks_of_itself(memory.text) or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -11,13 +11,15 @@ from orion_recall.bus.envelope import decode, encode
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, count_unknown, read_message
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall import decision as decisions
+from orion_recall.recall.confidence import confidences
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.reply import reply, reply_json
 from orion_recall.recall.select import select
+from orion_recall.recall.sureness import Sureness
 from orion_recall.recall.understand import understand
-from orion_recall.values import ScoredCandidate, SourceName
+from orion_recall.values import ScoredCandidate, Selection, SourceName
 from tests.bench.inputs import Asked, Inputs
 
 DECODE, UNDERSTAND = "decode, validate", "understand"
@@ -101,9 +103,15 @@ class Stages:
             ranked=tuple(ranked),
             selection=selection,
             stage_ms=dict.fromkeys(_STAGES, 1.234),
+            sure=self._sure(asked, ranked, selection),
         )
         assert recalled.rendered
         return recalled
+
+    def _sure(self, asked: Asked, ranked: list[ScoredCandidate], selection: Selection) -> Sureness:
+        kept = [item.scored for item in selection.items]
+        sure = confidences(kept, ranked, asked.understanding.question, self._inputs.profile)
+        return Sureness(items=sure, overall=sure[kept[0].candidate.key].overall)
 
     def _write(self, asked: Asked, recalled: Recalled) -> bytes:
         """The reply's envelope; the decision's is made too."""

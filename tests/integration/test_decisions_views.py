@@ -13,7 +13,14 @@ from orion_recall.decisions.log import DecisionLog
 from orion_recall.postgres import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
-VIEWS = ("recall_by_profile_hour", "recall_by_source", "recall_dropped", "recall_selected", "recall_shadows")
+VIEWS = (
+    "recall_by_profile_hour",
+    "recall_by_source",
+    "recall_dropped",
+    "recall_selected",
+    "recall_layers",
+    "recall_shadows",
+)
 
 QUESTIONS = (
     ("FROM recall_decisions WHERE corr_id = 'c-77'", "recall_decisions_corr_id"),
@@ -120,6 +127,24 @@ async def test_every_selected_item_is_a_row_with_its_rank_and_parts(pool: Pool) 
     ]
 
 
+async def test_every_layer_of_a_cascade_is_a_row_in_the_order_of_its_path(pool: Pool) -> None:
+    path: list[dict[str, Any]] = [
+        {"layer": "semantic", "depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.5, "late": [], "not_asked": None},
+        {"layer": "graph", "depth": 1, "hits": 0, "confidence": None, "ms": 9.0, "late": ["rdf"]},
+        {"layer": "episodic", "depth": 2, "hits": 0, "not_asked": "no time was left"},
+    ]
+    cascade = {"ended": "deadline", "combined": {"semantic": 2}, "path": path}
+    await _insert(pool, decision(cascade=cascade, confidence=0.4), decision(), decision(cascade={"path": "none"}))
+    rows = await pool.fetch("SELECT * FROM recall_layers ORDER BY place")
+    told = [tuple(row)[3:] for row in rows]
+    assert told == [
+        (1, "semantic", 0, 2, 0.4, 1.5, 0, None, 2, "deadline"),
+        (2, "graph", 1, 0, None, 9.0, 1, None, 0, "deadline"),
+        (3, "episodic", 2, 0, None, None, None, "no time was left", 0, "deadline"),
+    ]
+    assert await pool.fetchval("SELECT avg(confidence) FROM recall_decisions") == 0.4
+
+
 async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_view(pool: Pool) -> None:
     first, other = decision(latency_ms=20.0), decision(selected_ids=[], outcome="empty")
     shadow = {"profile": "deep.graph.v1", "shadow_of": first["id"], "latency_ms": 8.0}
@@ -160,7 +185,8 @@ async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_shou
     odd = decision(
         dropped={"x": "many"},
         sources={"vector": 7, "rdf": {"status": None, "count": "1", "ms": []}},
-        selected=["m1", {"id": 3, "score": "high"}],
+        selected=["m1", {"id": 3, "score": "high", "confidence": "sure"}],
+        cascade={"path": [7, {"layer": [], "depth": "deep", "late": {}}], "combined": 3},
     )
     await _insert(pool, odd)
     for view in VIEWS:

@@ -34,6 +34,7 @@ DECISIONS = (
     "recall_by_source",
     "recall_dropped",
     "recall_selected",
+    "recall_layers",
     "recall_shadows",
 )
 

@@ -145,6 +145,7 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
     only_rdf = {"weights": {"vector": 0, "lexical": 0, "sql_timeline": 0}}
     assert profile(fusion=only_rdf).fusion.weights.rdf == 0.5
     assert errors_of(fusion=only_rdf, rdf_top_k=0) == [("", "no_weight")]
+    assert errors_of(fusion=only_rdf, cascade={"enabled": True}) == [("", "no_weight")]
 
 
 @pytest.mark.parametrize(

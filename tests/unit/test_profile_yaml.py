@@ -146,12 +146,38 @@ def test_an_alias_is_read_where_it_stands(file: Path):
         ("snippet_tokens", "!mine 3", "the tag `!mine` is not allowed here; remove it"),
         ("snippet_tokens", "!!bool maybe", "does not fit `maybe`; remove the tag"),
         ("fusion", "!!set {k}", "is not allowed here"),
+        ("cascade.layers.graph.kinds", "world", "`world` is one value, not a list; write [world]"),
+        ("cascade.layers.graph.kinds", "{a: 1}", "takes a list of values, not keys under it; write [one, another]"),
+        ("cascade.layers.graph.kinds", "[[a]]", "takes a list of values, not a list in it"),
+        ("cascade.layers.graph.then", "[semantc]", "Input should be 'semantic'"),
+        ("cascade.layers.graph.kinds", "[!mine a]", "the tag `!mine` is not allowed here"),
     ],
 )
 def test_a_wrong_value_says_what_to_write_instead(file: Path, key: str, value: str, expected: str):
-    problem = problem_of(file, written(**{key: value}))
-    assert problem.key == key
+    top, *below = key.split(".")
+    nested = "".join(f"{{{name}: " for name in below) + value + "}" * len(below)
+    problem = problem_of(file, written(**{top: nested}))
+    assert problem.key.startswith(key)
     assert expected in said(problem)
+
+
+def test_a_list_is_read_as_one(file: Path):
+    file.write_text(f"{written()}cascade:\n  layers:\n    meta: {{kinds: [opinion, observation], then: []}}\n")
+    meta = load_profile(file).cascade.layers.meta
+    assert (meta.kinds, meta.then) == (("opinion", "observation"), ())
+
+
+def test_a_layer_may_name_another_profile_of_the_folder_and_no_other(tmp_path: Path):
+    layer = "cascade:\n  layers:\n    graph: {profile: %s}\n"
+    (tmp_path / "test.v1.yaml").write_text(written() + layer % "deep.v1")
+    (tmp_path / "deep.v1.yaml").write_text(written(profile="deep.v1"))
+    assert load_profiles(tmp_path)["test.v1"].cascade.layers.graph.profile == "deep.v1"
+    (tmp_path / "test.v1.yaml").write_text(written() + layer % "deep.v2")
+    with pytest.raises(ProfileError) as caught:
+        load_profiles(tmp_path)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.key) == (9, "cascade.layers.graph.profile")
+    assert said(problem).endswith("`deep.v2` is no profile of this folder; did you mean `deep.v1`?")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +277,7 @@ def test_a_profile_may_differ_by_the_class_of_the_question(file: Path):
             "\n  planning: {rank_pool: 50}\n  meta:\n    ranking:\n      recency: 9",
             "strategies.meta.ranking.recency",
             11,
-            "for meta questions `fusion`",
+            "for meta questions all weights but `recency`",
         ),
         ("\n  meta:\n    vector_top_k: 0\n    rdf_top_k: 0", "strategies.meta.vector_top_k", 9, "no source is on"),
     ],

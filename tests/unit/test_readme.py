@@ -26,7 +26,7 @@ def test_every_column_of_the_decision_log_is_in_its_table_with_its_type() -> Non
     (body,) = re.findall(r"CREATE TABLE recall_decisions \(\n(.*?)\n\);", sql, re.DOTALL)
     created = re.findall(r"^    ([a-z_]+) +(double precision|[a-z]+)", body, re.MULTILINE)
     created += re.findall(r"ALTER TABLE recall_decisions ADD COLUMN ([a-z_]+) (double precision|[a-z]+)", sql)
-    assert sql.count("ADD COLUMN") == 3, "and each of them is read"
+    assert sql.count("ADD COLUMN") == len(re.findall("ADD COLUMN [a-z_]+ [a-z]", sql)), "and each of them is read"
     assert len(created) > 30
     table = README.partition("| column of `recall_decisions` |")[2].partition("\n\n")[0]
     told = re.findall(r"^\| (`.+`) \| ([a-z ]+) \| (.+) \|$", table, re.MULTILINE)

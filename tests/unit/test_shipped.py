@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 import orion_recall
 from orion_recall.errors import SettingsError
@@ -80,7 +81,7 @@ def test_the_example_writes_out_every_key():
         found: set[tuple[str, ...]] = set()
         for key, value in getattr(node, "value", []):
             here = (*path, key.value)
-            found |= {here} | (keys(value, here) if isinstance(value.value, list) else set())
+            found |= {here} | (keys(value, here) if isinstance(value, yaml.MappingNode) else set())
         return found
 
     written = keys(compose_mapping((PROFILES / "example.yaml").read_bytes()))

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from orion_recall.text import (
     STOP_WORDS,
     content_words,
+    is_question,
     memory_key,
     one_line,
     simhash,
+    speaks_of_itself,
     storable,
     storable_json,
     text_hash,
@@ -150,3 +152,23 @@ def check_plain(line: str) -> None:
 def test_one_line_keeps_the_words_and_ordinary_signs():
     assert one_line(" Ana:\tthe crane\n(42 t) — 起重机 ❤️ ") == "Ana: the crane (42 t) — 起重机 ❤️"
     assert one_line("a\u200bb\u00adc") == "abc"
+
+
+@pytest.mark.parametrize("text", ["Where is it?", 'She said: "When?"', "Really?? ", "どこですか？", "(is it?)"])
+def test_a_text_that_ends_as_a_question_is_one(text: str):
+    assert is_question(text)
+
+
+@pytest.mark.parametrize("text", ["", "It is here.", "Where? Here.", "What a day!"])
+def test_other_texts_are_no_questions(text: str):
+    assert not is_question(text)
+
+
+@pytest.mark.parametrize("text", ["I went home", "That is my crane.", "We’re late", "they gave it to us"])
+def test_a_text_in_the_first_person_speaks_of_itself(text: str):
+    assert speaks_of_itself(text)
+
+
+@pytest.mark.parametrize("text", ["", "She went home", "The myrtle is in the mews.", "WWI ended"])
+def test_a_text_about_others_does_not(text: str):
+    assert not speaks_of_itself(text)

@@ -32,6 +32,7 @@ def by_definition(ranked: Sequence[str], evidence: frozenset[str], k: int) -> di
         f"full@{k}": 1.0 if hits == len(evidence) else 0.0,
         f"ndcg@{k}": gain / best,
         "mrr": 1 / ranks[0] if ranks else 0.0,
+        "map": sum(place / rank for place, rank in enumerate(ranks, 1)) / len(evidence),
     }
 
 
@@ -60,6 +61,7 @@ def test_figures_worked_out_by_hand() -> None:
             "full@4": 0,
             "ndcg@4": (0.6309297535714574 + 0.43067655807339306) / 2.1309297535714573,
             "mrr": 0.5,
+            "map": (1 / 2 + 2 / 4) / 3,
         },
         abs=1e-12,
     )

@@ -83,6 +83,7 @@ async def test_the_next_page_is_made_ready_while_one_is_written_and_read_once() 
     assert outbox.read == [0, 200, 400]
 
 
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 async def test_what_cannot_be_made_ready_stops_after_what_was_written_and_leaves_nothing_under_way() -> None:
     outbox, copy = Outbox(2 * _PAGE), Copy()
     copy.fails = True
@@ -90,7 +91,6 @@ async def test_what_cannot_be_made_ready_stops_after_what_was_written_and_leaves
         await projector(outbox, copy).catch_up()
 
     assert copy.position == _PAGE
-    # Services of other tests live in the same loop.
     assert not [task for task in asyncio.all_tasks() if "Ahead." in repr(task)]
 
 

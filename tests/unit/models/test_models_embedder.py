@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.models.embedder import Embedder, OnnxEmbedder
+from orion_recall.models.embedder import Embedder, OnnxEmbedder, give_way_to_others
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import Weights
 
@@ -155,3 +159,14 @@ async def test_files_that_are_no_model_are_a_model_error(
     with pytest.raises(ModelError, match="mine could not be loaded"):
         await embedder.load()
     await embedder.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+def test_the_thread_of_documents_gives_way_and_no_other() -> None:
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    before = priority()
+    with ThreadPoolExecutor(1, initializer=give_way_to_others) as pool:
+        assert pool.submit(priority).result() == min(before + 10, 19)
+    assert priority() == before

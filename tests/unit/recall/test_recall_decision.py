@@ -52,7 +52,23 @@ async def test_a_decision_says_what_was_found_kept_and_dropped_and_by_whom(token
     assert (made["verb"], made["intent"], made["tenant"], made["scope"]) == ("reflect", "plan", "acme", "global")
     assert (made["latency_ms"], made["profile"]) == (3.5, "test.v1")
     assert made["tokens"] > 0
+    assert made["confidence"] == made["selected"][0]["confidence"]["overall"]
+    assert {one["confidence"]["level"] for one in made["selected"]} == {"medium"}
+    assert (made["cascade"], made["no_answer"]) == (None, None)
+    assert [one["layer"] for one in made["selected"]] == [None, None]
     assert "search" in made["stage_ms"]
+
+
+async def test_a_decision_tells_the_way_of_a_cascade_and_why_nothing_was_handed_over(tokens: TokenCounter):
+    made = query(options={"cascade": True})
+    fact = view("a", "the crane", kind="world")
+    by = profile(no_answer={"min_confidence": 0.99})
+    recalled = await recall(made, by, sources(tokens, [FakeSource("vector", (hit("a", 0.9),))], fact), now=NOW)
+    told = decision(asked(query=made), outcome=recalled.outcome, latency_ms=1.0, recalled=recalled)
+    assert told.cascade is not None
+    assert told.no_answer is not None
+    assert (told.outcome, told.cascade.primary_layer, told.no_answer.near_misses) == ("empty", "semantic", 1)
+    assert told.confidence == told.cascade.final_confidence == 0.72
 
 
 @pytest.mark.parametrize(

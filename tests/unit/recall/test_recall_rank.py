@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall_fakes import NOW, key, profile, scored, view
 
-from orion_recall.recall.rank import combine, jaccard, near_duplicates, recency, score_candidates
+from orion_recall.recall.features import recency
+from orion_recall.recall.rank import combine, jaccard, near_duplicates, score_candidates
 from orion_recall.text import words
 from orion_recall.values import Candidate, Interval, MemoryView, QuestionTime, ScoredCandidate, SessionNamed
 

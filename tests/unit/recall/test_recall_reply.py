@@ -7,8 +7,10 @@ import pytest
 from recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 from orion_recall.contracts import RecallQueryV1, RecallReplyV1
+from orion_recall.contracts_confidence import CascadeV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.reply import backend_counts, error_reply, reply, reply_json, why_failed
 from orion_recall.values import SourceReport
@@ -22,14 +24,14 @@ SHED = view("m2", "The shed is painted.")
 
 
 async def answered(
-    tokens: TokenCounter, *, failing: bool = False, **fields: Any
+    tokens: TokenCounter, *, failing: bool = False, by: Profile | None = None, **fields: Any
 ) -> tuple[dict[str, Any], Recalled]:
     arms = [
         FakeSource("vector", (hit("m1", 0.9), hit("m2", 0.5)), errors=[SourceError("away")] if failing else ()),
         FakeSource("lexical", (hit("m1", 7.0),), errors=[SourceError("away, too")] if failing else ()),
     ]
     asked: RecallQueryV1 = query(**fields)
-    recalled = await recall(asked, profile(), sources(tokens, arms, CRANE, SHED), now=NOW)
+    recalled = await recall(asked, by or profile(), sources(tokens, arms, CRANE, SHED), now=NOW)
     made = reply(asked, recalled, latency_ms=12.5, profile="test.v1", decision_id="d-1")
     return json.loads(reply_json(made)), recalled
 
@@ -69,11 +71,18 @@ async def test_options_bring_the_further_fields(tokens: TokenCounter):
         "vector": "ok", "lexical": "ok", "rdf": "off", "sql_timeline": "off",
     }  # fmt: skip
     item = written["bundle"]["items"][0]
-    assert list(item) == [*FOUNDING_ITEM, "kind", "speaker", "session_id", "score_parts", "ranks"]
+    assert list(item) == [*FOUNDING_ITEM, "kind", "speaker", "session_id", "score_parts", "ranks", "confidence"]
     assert (item["kind"], item["speaker"], item["session_id"]) == ("plan", "Bo", "s")
     assert item["ranks"] == {"vector": 1, "lexical": 1}
     assert set(item["score_parts"]) >= {"fusion", "similarity", "recency"}
     assert "trace" not in stats
+    confidence = item["confidence"]
+    assert list(confidence) == [
+        "overall", "level", "semantic_relevance", "source_quality", "recency", "consistency", "completeness",
+    ]  # fmt: skip
+    assert (confidence["semantic_relevance"], confidence["source_quality"]) == (0.9, 0.75)
+    assert stats["confidence"] == confidence["overall"]
+    assert "no_answer" not in stats
 
 
 @pytest.mark.parametrize("part", ["trace", "entities", "chunks"])
@@ -95,6 +104,37 @@ async def test_nothing_found_is_an_empty_bundle_without_an_error(tokens: TokenCo
     assert (written["bundle"]["rendered"], written["bundle"]["items"]) == ("", [])
     assert "error" not in written
     assert written["bundle"]["stats"]["dropped"] == {"excluded": 2}
+
+
+async def test_nobody_who_does_not_ask_why_pays_for_it(tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("orion_recall.recall.reply.explained", refuse)
+    await answered(tokens, options={"include": {"entities": True, "chunks": True}})
+    await answered(tokens)
+    with pytest.raises(AssertionError):
+        await answered(tokens, options={"include": {"trace": True}})
+
+
+async def test_a_cascade_names_the_layer_of_every_item_and_its_way_in_the_trace(tokens: TokenCounter):
+    options = {"cascade": True, "confidence_threshold": 1.0, "include": {"trace": True}}
+    written, _ = await answered(tokens, options=options, by=profile(cascade={"first": "planning"}))
+    (item,), trace = written["bundle"]["items"], written["bundle"]["stats"]["trace"]
+    assert (item["id"], item["layer"]) == ("m1", "planning")
+    assert (trace["cascade"]["primary_layer"], trace["cascade"]["ended"]) == ("planning", "depth")
+    CascadeV1.model_validate(trace["cascade"])
+
+
+async def test_a_withheld_answer_says_why_where_options_ask(tokens: TokenCounter):
+    by = profile(no_answer={"min_confidence": 0.99})
+    written, _ = await answered(tokens, options={}, by=by)
+    assert written["bundle"]["items"] == []
+    stats = written["bundle"]["stats"]
+    assert (stats["outcome"], stats["no_answer"]["near_misses"], stats["dropped"]) == ("empty", 2, {"no_answer": 2})
+    assert "under the profile's minimum of 0.99" in stats["no_answer"]["reason"]
+    written, _ = await answered(tokens, by=by)
+    assert list(written["bundle"]["stats"]) == ["backend_counts", "latency_ms", "profile"]
 
 
 async def test_when_every_source_fails_the_reply_says_why(tokens: TokenCounter):

@@ -115,6 +115,7 @@ async def test_retries_stay_inside_the_deadline():
     assert 1 < len(flaky.requests) < 10
 
 
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 async def test_a_cancelled_search_leaves_nothing_running():
     slow = FakeSource("vector", FOUND, opened=asyncio.Event())
     task = asyncio.create_task(search(slow))

@@ -115,6 +115,7 @@ async def test_if_all_of_them_hang_the_deadline_holds_and_the_record_is_left_alo
     assert error.endswith("the record could not stand in: left alone after: no answer within 100 ms")
 
 
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 async def test_an_index_that_answers_late_but_in_time_wins_and_the_search_in_its_place_is_cancelled(
     tokens: TokenCounter,
 ) -> None:
@@ -129,7 +130,7 @@ async def test_an_index_that_answers_late_but_in_time_wins_and_the_search_in_its
     recalled = await asking
     assert recalled.outcome == "ok"
     assert all(report.stood_in is None for report in recalled.reports)
-    # A search that was not cancelled would wait for ever. Others share the loop: a service of other tests, perhaps.
+    # A search that was not cancelled would wait for ever.
     async with asyncio.timeout(5):
         while not asyncio.all_tasks() <= before:
             await asyncio.sleep(0.01)

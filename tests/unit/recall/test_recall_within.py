@@ -65,6 +65,7 @@ async def test_nothing_is_searched_twice_without_a_weight_or_a_time(tokens: Toke
     assert all(request.scope.since is None for request in made.requests)
 
 
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 @pytest.mark.parametrize("fault", [{"fails": True}, {"hangs": True}])
 async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(
     tokens: TokenCounter, fault: dict[str, bool]
@@ -73,7 +74,6 @@ async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(
     recalled = await ask(tokens, arm(**fault))
     assert [item.memory.id for item in recalled.ranked] == ["new"]
     assert time.perf_counter() - began < 1
-    # Services of other tests live in the same loop.
     assert not [task for task in asyncio.all_tasks() if "orion_recall/recall/" in repr(task)]
 
 

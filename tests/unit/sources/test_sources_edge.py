@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,10 @@ from source_samples import ALL, OURS, TENANT, HashingEmbedder, changes, dense, k
 
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources import edge, edge_renewal
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource
-from orion_recall.values import Scope
+from orion_recall.values import Change, Scope
 
 
 @pytest.fixture
@@ -148,3 +151,74 @@ async def test_a_closed_index_says_so(index: EdgeIndex):
         await dense(index, "crane")
     with pytest.raises(SourceError, match="is not open"):
         await index.speakers(TENANT)
+
+
+async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_meanwhile(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(edge, "_OPTIMISE_AFTER", 1)
+    copied, go_on = asyncio.Event(), asyncio.Event()
+
+    async def optimise_later(shard: Path) -> None:
+        copied.set()
+        await go_on.wait()
+        await edge_renewal.optimise_apart(shard)
+
+    monkeypatch.setattr(edge, "optimise_apart", optimise_later)
+    gone, changed, kept = OURS[0], OURS[1], OURS[2]
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(gone, changed, kept))
+        await copied.wait()
+        later = [replace(gone, deleted_at=1.0, version=2), replace(changed, text="A quiet lighthouse", version=2)]
+        await one.apply([Change(position=10 + place, memory=each) for place, each in enumerate(later)])
+        go_on.set()
+        while not (folder / "index" / "current").exists():
+            await asyncio.sleep(0.01)
+        assert await held(one) == {changed.id: (2, "A quiet lighthouse"), kept.id: (1, kept.text)}
+    async with opened(made(folder, sparse)) as again:
+        assert again.position == 11
+        assert await held(again) == {changed.id: (2, "A quiet lighthouse"), kept.id: (1, kept.text)}
+
+
+async def held(one: EdgeIndex) -> dict[str, tuple[int, str]]:
+    versions, found = await one.held(), await one.fetch([key(each.id) for each in OURS])
+    assert versions.keys() == found.keys()
+    return {memory.id: (versions[number], memory.text) for number, memory in found.items()}
+
+
+async def test_an_optimiser_that_fails_leaves_the_index_as_it_is(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(edge, "_OPTIMISE_AFTER", 1)
+
+    async def break_first(shard: Path) -> None:
+        shutil.rmtree(shard)
+        await edge_renewal.optimise_apart(shard)
+
+    monkeypatch.setattr(edge, "optimise_apart", break_first)
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(*ALL))
+        before = await snapshot(one)
+        while "could not be optimised" not in caplog.text:
+            await asyncio.sleep(0.01)
+        assert await snapshot(one) == before
+        assert not (folder / "index" / "current").exists()
+
+
+async def test_what_was_written_is_saved_in_time_and_at_the_end(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(edge, "_SAVE_AFTER_S", 0.05)
+    card = folder / "index" / "index.json"
+
+    def position() -> int:
+        return json.loads(card.read_text("utf-8"))["position"] if card.exists() else 0
+
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(*ALL))
+        assert (one.position, position()) == (len(ALL), 0)
+        while position() == 0:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(edge, "_SAVE_AFTER_S", 60)
+        await one.apply([Change(position=len(ALL) + 1, memory=ALL[0])])
+    assert position() == len(ALL) + 1

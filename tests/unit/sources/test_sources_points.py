@@ -62,6 +62,18 @@ async def test_a_turn_knows_the_keys_of_the_turns_beside_it(sparse: SparseEncode
     ]  # fmt: skip
 
 
+async def test_a_turn_knows_whether_a_question_stands_before_it_and_whether_it_speaks_of_itself(
+    sparse: SparseEncoder,
+):
+    texts = ("Where is it?", "I put it there.", "Thanks!")
+    turns = [memory(str(place), text, session_id="s") for place, text in enumerate(texts)]
+    points = (await index_step(changes(*turns), {}, HashingEmbedder(), sparse)).points
+    payloads: list[Any] = [point.payload for point in points]
+    seen = [memory_view(payload) for payload in payloads]
+    assert [one.after_question for one in seen] == [False, True, False]
+    assert [one.first_person for one in seen] == [False, True, False]
+
+
 async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: SparseEncoder):
     told = [
         memory("a", "x", entities=["Fjord Labs"]),

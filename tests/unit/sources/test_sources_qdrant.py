@@ -349,6 +349,7 @@ async def test_a_server_that_is_away_at_first_is_found_by_the_first_call_when_it
         assert index.position == 0, "the stand-in keeps nothing"
 
 
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 async def test_a_server_that_never_answers_costs_what_patience_allows_and_leaves_nothing_behind(name: str):
     async with answering(silent) as (url, connections), index_at(url, name, patience=IMPATIENT) as index:
         before = asyncio.all_tasks()

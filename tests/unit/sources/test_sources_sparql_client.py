@@ -220,6 +220,7 @@ async def test_a_slow_server_is_waited_for():
         assert len(await client.select(QUERY)) == 1
 
 
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 async def test_cancelled_queries_close_their_connections_and_leave_their_places():
     async with hanging() as stand_in, client_of(stand_in, connections=3) as client:
         before = asyncio.all_tasks()

@@ -1,0 +1,243 @@
+"""What `ask --explain` shows: why the first items won, and everything that led to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orion_recall.cli.output import console, table, visible
+from orion_recall.contracts import BundleStats, RecallReplyV1
+from orion_recall.recall.explain import apportioned
+from orion_recall.text import one_line
+
+Json = Mapping[str, Any]
+
+_SHOWN, _LEFT_OUT = 15, 12
+_DIGITS = 3
+# From this width on a memory's words stand beside its score.
+_WIDE = 120
+_TEXT_CHARS = 80
+_INDENT = "  "
+_REASONS: dict[str, str] = {
+    "near_duplicate": "says the same as {}",
+    "below_min_score": "its score is too low",
+    "source_top_k": "its source has brought all it may",
+    "max_per_source": "enough of its source",
+    "max_total_items": "the bundle was full",
+    "token_budget": "no tokens were left",
+    "excluded": "the query leaves it out",
+    "own_turn": "the question itself, just said",
+    "other_time": "of another time",
+    "no_answer": "withheld: not sure enough",
+    "rank_pool": "not among the best of the fusion",
+    "filtered": "not for this query to see",
+    "deleted": "deleted or changed just now",
+    "missing": "no longer there",
+}
+_FACTORS = {
+    "semantic_relevance": "relevance",
+    "source_quality": "source quality",
+    "recency": "recency",
+    "consistency": "consistency",
+    "completeness": "completeness",
+}
+_SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
+
+
+def show_explained(reply: RecallReplyV1) -> None:
+    """Everything of the trace that a person wants to know, most important first."""
+    out, stats = console(), reply.bundle.stats
+    trace = cast("Json", stats.trace or {})
+    _why(out, stats, trace)
+    _understood(out, trace)
+    _cascade(out, trace.get("cascade"))
+    _ranking(out, trace)
+    _left_out(out, stats, trace)
+    _sources(out, stats, trace)
+
+
+def _head(out: Console, title: str) -> None:
+    out.print()
+    out.print(Text(title, style="bold"))
+
+
+def _lines(out: Console, lines: Iterable[str]) -> None:
+    """Wrapped and indented."""
+    for line in lines:
+        for part in Text(visible(line)).wrap(out, max(out.width - len(_INDENT), 20)):
+            part.rstrip()
+            out.print(Text(_INDENT) + part)
+
+
+def _why(out: Console, stats: BundleStats, trace: Json) -> None:
+    _head(out, "Why these came first")
+    if stats.no_answer is not None:
+        reason, count = stats.no_answer.reason, stats.no_answer.near_misses
+        _lines(out, [f"Nothing is handed over: {reason}. There were {count} near misses."])
+    elif not trace.get("why"):
+        _lines(out, ["Nothing was found that may be shown."])
+    _lines(out, trace.get("why", ()))
+    if stats.confidence is not None:
+        _lines(out, [_sure(stats.confidence, trace)])
+
+
+def _sure(overall: float, trace: Json) -> str:
+    """The answer's confidence, and the factors of the item that it is of."""
+    for one in trace.get("candidates", ()):
+        sure = _confidence(one)
+        if sure.get("overall") == overall:
+            factors = ", ".join(f"{name} {sure[factor]:.2f}" for factor, name in _FACTORS.items())
+            return f"How sure it is: {overall:.2f} ({sure['level']}), that of {one_line(one['id'])}: {factors}."
+    return f"How sure it is: {overall:.2f}."
+
+
+def _confidence(one: Json) -> Json:
+    return cast("Json", one.get("confidence") or {})
+
+
+def _understood(out: Console, trace: Json) -> None:
+    searched, known = trace.get("searched", {}), dict(trace.get("understood", {}))
+    time = known.pop("time", {})
+    rows = [("searched by meaning", searched.get("by_meaning")), ("searched by words", searched.get("by_words"))]
+    if searched.get("named_speaker"):
+        rows.append(("names", searched["named_speaker"]))
+    rows += [("time", _interval(one)) for one in time.get("intervals", ())]
+    if not time.get("intervals"):
+        rows.append(("time", "none named"))
+    if time.get("asks_when"):
+        rows.append(("asks for", "a time"))
+    if time.get("session"):
+        rows.append(("session", f"the {time['session']} one"))
+    rows += [(name.replace("_", " "), value) for name, value in known.items() if value not in (None, [], {}, "")]
+    _head(out, "What was understood")
+    out.print(_pairs(rows))
+
+
+def _interval(one: Json) -> str:
+    start, end = (_moment(one[name]) if one[name] else "any time" for name in ("from", "until"))
+    return f'"{one.get("words", "")}": {start} up to {end} ({one["kind"]})'
+
+
+def _moment(iso: str) -> str:
+    moment = datetime.fromisoformat(iso).astimezone(UTC)
+    is_midnight = (moment.hour, moment.minute, moment.second) == (0, 0, 0)
+    return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _pairs(rows: Iterable[tuple[str, object]]) -> Table:
+    made = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in rows:
+        made.add_row(Text(f"{_INDENT}{name}"), Text(visible(value)))
+    return made
+
+
+def _cascade(out: Console, way: Json | None) -> None:
+    if way is None:
+        return
+    _head(out, "The way through the layers")
+    rows = [
+        (step["depth"], step["layer"], step["hits"], _share(step["confidence"]), round(step["ms"], 1), _step(step))
+        for step in way["path"]
+    ]
+    out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
+    trigger, reason = way["trigger"], way["reason"]
+    _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {reason}."])
+
+
+def _step(step: Json) -> str:
+    if step["not_asked"]:
+        return f"not asked: {step['not_asked']}"
+    return f"too late: {', '.join(step['late'])}" if step["late"] else ""
+
+
+def _ranking(out: Console, trace: Json) -> None:
+    ranked = [one for one in trace.get("candidates", ()) if one.get("place")]
+    shown = [one for one in ranked if one["kept"]] or ranked[:_SHOWN]
+    if not shown:
+        return
+    _head(out, "What was handed over" if shown[0]["kept"] else "What was ranked best")
+    is_wide = out.width >= _WIDE
+    columns = ["", "memory", "score", "made of", "found by", "sure"]
+    has_layers = any(one.get("layer") for one in shown)
+    rows: list[list[object]] = []
+    for one in shown:
+        row: list[object] = [
+            one["place"], one["id"], _points(one["score"]), _made_of(one), _found_by(one, out),
+            _share(_confidence(one).get("overall")),
+        ]  # fmt: skip
+        row += [one.get("layer")] if has_layers else []
+        row += [_text(one)] if is_wide else []
+        rows.append(row)
+    out.print(table([*columns, *(["layer"] if has_layers else []), *(["what it says"] if is_wide else [])], rows))
+
+
+def _made_of(one: Json) -> str:
+    """The shares, which add up to the score as it is printed."""
+    parts = [part for part in one["parts"] if part["weight"] > 0]
+    shares = apportioned([part["share"] for part in parts], one["score"], _DIGITS)
+    told = [f"{_points(share)} {part['part']}" for part, share in zip(parts, shares, strict=True) if share]
+    return " + ".join(told)
+
+
+def _points(value: float | None) -> str:
+    """.782, as there is no score above 1; nothing where there is none."""
+    return "" if value is None else f"{value:.{_DIGITS}f}".removeprefix("0")
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}".removeprefix("0")
+
+
+def _found_by(one: Json, out: Console) -> str:
+    """The rank in every source that found it; with the source's own score where there is room."""
+    found = sorted(one["sources"].items(), key=lambda each: (each[1]["rank"], each[0]))
+    return ", ".join(
+        f"{_SHORT.get(source, source)} {how['rank']}" + (f" ({how['score']:.3g})" if out.width >= _WIDE else "")
+        for source, how in found
+    )
+
+
+def _text(one: Json) -> str:
+    said = one_line(str(one["text"]))
+    said = said if len(said) <= _TEXT_CHARS else f"{said[: _TEXT_CHARS - 1]}…"
+    return f"{one_line(one['speaker'])}: {said}" if one["speaker"] else said
+
+
+def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:
+    """The best of them one by one, then how many of each reason there are."""
+    counts = stats.dropped or {}
+    if not counts:
+        return
+    dropped = [one for one in trace.get("candidates", ()) if one["dropped"]]
+    best = sorted(dropped, key=lambda one: -(one["score"] or 0.0))[:_LEFT_OUT]
+    rows = [(one["id"], _points(one["score"]), _found_by(one, out), _reason(one["dropped"])) for one in best]
+    whole = sum(counts.values())
+    _head(out, f"What was left out: the best {len(rows)} of {whole}" if len(rows) < whole else "What was left out")
+    if rows:
+        out.print(table(("memory", "score", "found by", "because"), rows))
+    _lines(out, [f"{count} {_because(reason)} ({reason})" for reason, count in counts.items()])
+
+
+def _reason(dropped: Json) -> str:
+    return _because(str(dropped["reason"]), one_line(str(dropped["for"] or "another")))
+
+
+def _because(reason: str, other: str = "another") -> str:
+    return _REASONS.get(reason, reason.replace("_", " ")).format(other)
+
+
+def _sources(out: Console, stats: BundleStats, trace: Json) -> None:
+    _head(out, "Where it was searched")
+    rows: Sequence[Sequence[object]] = [
+        (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
+    ]
+    out.print(table(("source", "status", "hits", "ms", "error"), rows))
+    stages = ", ".join(f"{name} {ms:.1f}" for name, ms in trace.get("stage_ms", {}).items())
+    _lines(out, [f"Stages, in ms: {stages}."])

@@ -1,0 +1,40 @@
+"""Figures of several ways to recall as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from orion_recall.cli.output import table
+from orion_recall.evaluation.figures import Figures
+from orion_recall.evaluation.score import Difference
+
+
+def figures_table(figures: Sequence[Figures], against: str, *, title: str, further: Sequence[str] = ()) -> Table:
+    """A row for each way: recall and MRR with intervals, and what recall gains over `against`.
+
+    `further` are measures that are shown as well.
+    """
+    recalls = [name for name in figures[0].scores.means if name.startswith("recall@")]
+    measures = list(dict.fromkeys([*recalls, "mrr", *further]))
+    rows = [
+        (
+            one.name,
+            *(_mean(one, name) for name in measures),
+            *("" if one.name == against else _difference(one.against, name) for name in recalls),
+        )
+        for one in figures
+    ]
+    columns = (f"{figures[0].scores.queries} queries", *measures, *(f"{name} - {against}" for name in recalls))
+    return table(columns, rows, title=title)
+
+
+def _mean(one: Figures, name: str) -> str:
+    mean = one.scores.means[name]
+    return f"{mean.mean:.4f} ({mean.low:.3f} to {mean.high:.3f})"
+
+
+def _difference(against: Mapping[str, Difference], name: str) -> str:
+    found = against[name].difference
+    return f"{found.mean:+.4f} ({found.low:+.3f} to {found.high:+.3f})"

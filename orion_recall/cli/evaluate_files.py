@@ -1,0 +1,70 @@
+"""The options that `eval`'s commands share, and the plan that they lead to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orion_recall.cli.profiles import named_profile
+from orion_recall.errors import SettingsError
+from orion_recall.evaluation.baselines import Baseline
+from orion_recall.evaluation.dataset import read_queries
+from orion_recall.evaluation.plan import Cache, Plan
+from orion_recall.evaluation.vectors import default_folder
+from orion_recall.settings import Settings
+from orion_recall.telemetry import log_to_stderr
+
+MemoriesFile = Annotated[Path, typer.Option("--memories", metavar="M.jsonl", help="The memories.")]
+QueriesFile = Annotated[Path, typer.Option("--queries", metavar="Q.jsonl", help="The judged queries.")]
+ProfileName = Annotated[
+    str | None, typer.Option("--profile", help="A profile's name, or a YAML file (default: ORION_DEFAULT_PROFILE).")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option("--cache", metavar="DIR", help="Where stores and vectors are kept (default: the user's cache)."),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep nothing for the next run.")]
+Depths = Annotated[str, typer.Option("--k", help="Depths to measure at.")]
+
+
+def plan_of(
+    settings: Settings,
+    *,
+    memories: Path,
+    queries: Path,
+    profile: str | None,
+    limit: int | None,
+    cache: Path | None,
+    no_cache: bool,
+    baseline: Baseline | None = None,
+    scored_only: bool = False,
+) -> Plan:
+    """What is to be run. SettingsError for options that do not go together, EvaluationError for the file."""
+    if cache is not None and no_cache:
+        raise SettingsError("--cache and --no-cache do not go together")
+    if baseline is not None and profile is not None:
+        raise SettingsError("--baseline and --profile do not go together: a baseline is a profile of its own")
+    log_to_stderr("warning")
+    found = read_queries(queries, limit=limit)
+    return Plan(
+        memories=memories,
+        queries_file=queries,
+        queries=[query for query in found if query.scored and query.evidence] if scored_only else found,
+        profile=baseline.profile if baseline else named_profile(profile or settings.default_profile),
+        cache=None if no_cache else Cache(cache or default_folder()),
+        baseline=baseline,
+    )
+
+
+def depths_of(text: str, option: str = "--k") -> tuple[int, ...]:
+    """Numbers from 1 on, each once; SettingsError for anything else."""
+    try:
+        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise SettingsError(f"{option}: {text!r} is no list of numbers from 1 on, such as 5,10,20")
+    return numbers

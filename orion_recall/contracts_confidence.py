@@ -1,0 +1,63 @@
+"""What replies and decisions say of how sure an answer is, and of the layers that it came from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)
+
+
+class ConfidenceV1(_Message):
+    """How sure one item is: 0.35 relevance + 0.25 quality + 0.15 recency + 0.15 consistency + 0.1 completeness."""
+
+    overall: Share
+    level: Literal["low", "medium", "high"] = Field(description="low under 0.5, medium under 0.75, else high")
+    semantic_relevance: Share = Field(description="how close it is to the question")
+    source_quality: Share = Field(description="what memories of its kind are worth, and whether several found it")
+    recency: Share
+    consistency: Share = Field(description="whether its tags or another memory confirm or doubt it")
+    completeness: Share = Field(description="how much is known of it: time, speaker or title, place, names, tags")
+
+
+class CascadeStepV1(_Message):
+    """One layer of a cascade, in the order in which they were asked; those of one depth were asked together."""
+
+    layer: str
+    depth: int = Field(description="0: the first layer; 1: those that it names, and so on")
+    hits: int = Field(description="memories that its sources found")
+    confidence: Share | None = Field(description="of its first item; null when there is none")
+    ms: float
+    late: list[str] = Field(description="sources that did not answer in the time that was left")
+    not_asked: str | None = Field(default=None, description="why it was not searched")
+
+
+class CascadeV1(_Message):
+    """The way of a cascade through the layers of memory, and why it went on and stopped."""
+
+    primary_layer: str
+    primary_confidence: Share | None
+    cascaded_to: list[str] = Field(description="layers that were asked after the first, in order of precedence")
+    cascade_confidences: list[Share | None] = Field(description="of their first items, in the same order")
+    final_confidence: Share | None
+    threshold: Share
+    depth: int = Field(description="how many times next layers were asked")
+    max_depth: int
+    ended: Literal["confident", "depth", "no_layer", "deadline"]
+    trigger: str = Field(description="what the first layer's confidence was against the threshold, in words")
+    reason: str = Field(description="why it ended, in words")
+    merge_strategy: str | None = Field(default=None, description="null where there was nothing to merge")
+    combined: dict[str, int] = Field(description="items of each layer in the answer")
+    path: list[CascadeStepV1]
+
+
+class NoAnswerV1(_Message):
+    """Why nothing was handed over although something was found."""
+
+    reason: str
+    near_misses: int = Field(description="items that would have been handed over")

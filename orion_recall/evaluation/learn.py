@@ -1,0 +1,97 @@
+"""Weights of a linear score learned from judged lists: listwise softmax (ListNet's top one, Cao and others 2007).
+
+Of a query's candidates the softmax of the scores should give all its mass to the evidence, in equal shares. With L2
+that is convex in the weights; weights below zero are not looked at, so that every weight of a profile says how much
+its part counts for a memory. Solved by projected Newton steps: a dozen weights take milliseconds an iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from orion_recall.errors import EvaluationError
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_STEPS = 200
+_CLOSE = 1e-6
+_OUT = -1e9
+
+
+def learned(lists: Sequence[Values], relevant: Sequence[Flags], *, l2: float = 1.0) -> Values:
+    """The weights, one for each column of `lists`, none below 0.
+
+    `lists` holds each query's candidates, of shape (candidates, parts), absent parts NaN; `relevant` says which are
+    evidence. An absent part is as good as the query's mean of it: it says nothing. Queries without evidence among
+    their candidates, or with nothing else, teach nothing. EvaluationError when no query is left.
+    """
+    used = [place for place, flags in enumerate(relevant) if flags.any() and not flags.all()]
+    if not used:
+        raise EvaluationError("no query has evidence and something else among its candidates")
+    values = [_centred(lists[place]) for place in used]
+    longest = max(map(len, values))
+    features = np.zeros((len(used), longest, lists[used[0]].shape[1]))
+    outside = np.full((len(used), longest), _OUT)
+    wanted = np.zeros((len(used), longest))
+    for row, (place, one) in enumerate(zip(used, values, strict=True)):
+        features[row, : len(one)] = one
+        outside[row, : len(one)] = 0.0
+        wanted[row, : len(one)] = relevant[place] / relevant[place].sum()
+    return _minimum(features, outside, wanted, l2)
+
+
+def _centred(values: Values) -> Values:
+    """Each part less its mean over the candidates that have it, which no softmax sees; absent ones are 0."""
+    there = ~np.isnan(values)
+    filled = np.where(there, values, 0.0)
+    means = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return np.where(there, filled - means, 0.0)
+
+
+def _minimum(features: Values, outside: Values, wanted: Values, l2: float) -> Values:
+    weights = np.ones(features.shape[2])
+    for _ in range(_STEPS):
+        shares = _softmax(features @ weights + outside)
+        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * weights
+        means = np.einsum("qn,qnp->qp", shares, features)
+        flat = (features * np.sqrt(shares)[:, :, None]).reshape(-1, len(weights))
+        curvature = flat.T @ flat - means.T @ means + l2 * np.eye(len(weights))
+        free = (weights > 0) | (gradient < 0)
+        if not free.any() or np.abs(gradient[free]).max() < _CLOSE:
+            break
+        step = np.zeros_like(weights)
+        step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
+        weights, moved = _along(features, outside, wanted, l2, weights, step)
+        if moved < _CLOSE:
+            break
+    return weights
+
+
+def _along(
+    features: Values, outside: Values, wanted: Values, l2: float, weights: Values, step: Values
+) -> tuple[Values, float]:
+    """The first point on the way, halved again and again, at which the loss is lower, and how far it is."""
+    before, share = _loss(features, outside, wanted, l2, weights), 1.0
+    while share > _CLOSE:
+        other = np.maximum(weights + share * step, 0.0)
+        if _loss(features, outside, wanted, l2, other) < before:
+            return other, float(np.abs(other - weights).max())
+        share /= 2
+    return weights, 0.0
+
+
+def _loss(features: Values, outside: Values, wanted: Values, l2: float, weights: Values) -> float:
+    scores = features @ weights
+    inside = scores + outside
+    top = inside.max(axis=1)
+    total = top + np.log(np.exp(inside - top[:, None]).sum(axis=1))
+    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * weights @ weights)
+
+
+def _softmax(scores: Values) -> Values:
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True)

@@ -1,0 +1,140 @@
+"""Profiles beside a profile: with other values of its keys, without a source or a part, or with little else."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from orion_recall.contracts import describe
+from orion_recall.errors import SettingsError
+from orion_recall.profile import KeyPath, Profile, profile_fields
+from orion_recall.profile_messages import nearest_path
+from orion_recall.profile_sections import RankingWeights
+from orion_recall.values import SOURCE_NAMES, SourceName
+
+Value = str | int | float | bool | None
+Point = Mapping[str, Value]
+"""One point of a grid: values by dotted key."""
+
+KEYWORD_KEYS = ("bm25.k1", "bm25.b")
+"""Of the keyword index, not of a profile: how terms saturate, and how much a text's length counts."""
+MOST_POINTS = 1000
+
+
+def grid_of(given: Sequence[str]) -> list[Point]:
+    """Every combination of `key=value,value` lines. SettingsError for what is no such line, or too many."""
+    axes: dict[str, list[Value]] = {}
+    for text in given:
+        key, equals, values = text.partition("=")
+        key = key.strip()
+        if not equals or not values.strip():
+            raise SettingsError(f"--set: {text!r} is no key=value,value, such as fusion.k=10,60")
+        if key in axes:
+            raise SettingsError(f"--set: {key} is given twice")
+        _check_key(key)
+        axes[key] = [_value(key, part) for part in values.split(",")]
+    points: list[Point] = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    if not axes or len(points) > MOST_POINTS:
+        raise SettingsError(f"--set: a grid has 1 to {MOST_POINTS} points, this has {len(points) if axes else 0}")
+    return points
+
+
+def at(profile: Profile, point: Point) -> Profile:
+    """The profile with the point's values. SettingsError when no profile may have them."""
+    values: dict[str, Any] = profile.model_dump()
+    for key, value in point.items():
+        if key in KEYWORD_KEYS:
+            continue
+        *sections, name = key.split(".")
+        place = values
+        for section in sections:
+            place = place[section]
+        place[name] = value
+    try:
+        return Profile.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError(f"--set: {name_of(point)}: {describe(error)}") from error
+
+
+def name_of(point: Point) -> str:
+    """The point as it would be given."""
+    return " ".join(f"{key}={'null' if value is None else value}" for key, value in point.items())
+
+
+def with_sources(profile: Profile, sources: Sequence[SourceName]) -> Profile:
+    """The profile with these of its sources on, and the others off."""
+    top_k: dict[SourceName, tuple[str, int]] = {
+        "vector": ("vector_top_k", profile.vector_top_k),
+        "lexical": ("lexical_top_k", profile.effective_lexical_top_k),
+        "rdf": ("rdf_top_k", profile.rdf_top_k),
+        "sql_timeline": ("sql_top_k", profile.sql_top_k),
+    }
+    return profile.model_copy(update={key: k if name in sources else 0 for name, (key, k) in top_k.items()})
+
+
+def with_parts(profile: Profile, parts: Sequence[str]) -> Profile:
+    """The profile with the weights of these parts, all others being 0."""
+    given: dict[str, float] = profile.ranking.model_dump()
+    weights: dict[str, float] = {name: weight if name in parts else 0.0 for name, weight in given.items()}
+    # Not validated: what a part does alone is asked here, not whether anybody should rank by it.
+    return profile.model_copy(update={"ranking": RankingWeights.model_construct(None, **weights)})
+
+
+def parts_on(profile: Profile) -> list[str]:
+    """The parts that weigh something in the profile."""
+    weights: dict[str, float] = profile.ranking.model_dump()
+    return [name for name, weight in weights.items() if weight > 0]
+
+
+def ablations(profile: Profile, sources: Sequence[SourceName]) -> dict[str, Profile]:
+    """What is left without each source and each part, and what each does alone, by what was done.
+
+    `sources` are those that there are. A part does nothing alone: it is added to the fused score.
+    """
+    on: list[SourceName] = [name for name in SOURCE_NAMES if name in profile.sources_on and name in sources]
+    parts = parts_on(profile)
+    variants: dict[str, Profile] = {}
+    if len(on) > 1:
+        for name in on:
+            others: list[SourceName] = [other for other in on if other != name]
+            variants[f"without source {name}"] = with_sources(profile, others)
+        for name in on:
+            variants[f"source {name} alone"] = with_sources(profile, [name])
+    for name in parts:
+        variants[f"without part {name}"] = with_parts(profile, [other for other in parts if other != name])
+    if "fusion" in parts:
+        variants["part fusion alone"] = with_parts(profile, ["fusion"])
+        for name in parts:
+            if name != "fusion":
+                variants[f"parts fusion and {name}"] = with_parts(profile, ["fusion", name])
+    return variants
+
+
+def _check_key(key: str) -> None:
+    path: KeyPath = tuple(key.split("."))
+    fields = profile_fields()
+    if key in KEYWORD_KEYS or (path in fields and not any(other[:-1] == path for other in fields)):
+        return
+    nearest = nearest_path(path[:-1], path[-1])
+    hint = (
+        f"; did you mean {'.'.join(nearest)}?"
+        if nearest
+        else f"; beside a profile's keys: {', '.join(KEYWORD_KEYS)}"
+    )
+    raise SettingsError(f"--set: {key!r} is no key of a profile that has a value{hint}")
+
+
+def _value(key: str, text: str) -> Value:
+    try:
+        value: object = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"--set: {key}: {text!r} is no value") from error
+    if value is None or isinstance(value, str | int | float | bool):
+        if key in KEYWORD_KEYS and (not isinstance(value, int | float) or isinstance(value, bool) or value < 0):
+            raise SettingsError(f"--set: {key}: {text!r} is no number from 0 on")
+        return value
+    raise SettingsError(f"--set: {key}: {text!r} is no single value")

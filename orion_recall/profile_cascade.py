@@ -1,0 +1,139 @@
+"""The sections of a profile that say what becomes of an answer that is not sure enough: cascade and no answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, Field
+
+from orion_recall.profile_sections import CONFIG, Share
+from orion_recall.values import SourceName
+
+LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
+LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
+
+_Words = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(strict=False, max_length=64)
+]
+_Sources = Annotated[tuple[SourceName, ...], Field(strict=False, max_length=4)]
+_Layers = Annotated[tuple[LayerName, ...], Field(strict=False, max_length=7)]
+
+
+class Layer(BaseModel):
+    """One layer of a cascade: what of memory it searches, what it counts, and where to look after it."""
+
+    model_config = CONFIG
+
+    sources: _Sources = Field(
+        default=(), description="The sources it searches; an empty list is those that the profile has on."
+    )
+    kinds: _Words = Field(default=(), description="The kinds of memories it searches; an empty list is all.")
+    tags: _Words = Field(
+        default=(), description="The tags of which a memory must have one; an empty list asks for none."
+    )
+    scope: Literal["session", "user", "global"] | None = Field(
+        default=None,
+        description="Whose memories it searches, never wider than the query asks for; null is as the profile.",
+    )
+    profile: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="The profile by which it searches and ranks, one of those loaded; null is this one.",
+    )
+    weight: Share = Field(default=0.8, description="How much it counts when layers are merged, from 0 to 1.")
+    then: _Layers = Field(
+        default=(), description="The layers that are asked when it is not sure enough, in order of precedence."
+    )
+
+
+def _layer(sources: str, kinds: str, weight: float, then: str) -> Layer:
+    return Layer.model_validate(
+        {"sources": sources.split(), "kinds": kinds.split(), "weight": weight, "then": then.split()}
+    )
+
+
+_SEMANTIC = _layer("vector lexical", "world observation", 0.9, "episodic graph procedural")
+_EPISODIC = _layer("vector lexical sql_timeline", "experience", 0.85, "semantic graph")
+_PROCEDURAL = _layer("vector lexical", "procedure", 0.8, "episodic semantic")
+_PROSPECTIVE = _layer("vector lexical", "task", 0.7, "procedural semantic")
+_GRAPH = _layer("rdf", "", 0.75, "semantic episodic")
+_META = _layer("vector lexical", "opinion observation", 0.6, "semantic graph")
+_PLANNING = _layer("vector lexical", "plan", 0.7, "semantic procedural")
+
+
+class Layers(BaseModel):
+    """The layers of memory. The order in which one asks the next is each one's own `then`."""
+
+    model_config = CONFIG
+
+    semantic: Layer = Field(default=_SEMANTIC, description="Facts: what is so.")
+    episodic: Layer = Field(default=_EPISODIC, description="Experiences: what happened, and what just did.")
+    procedural: Layer = Field(default=_PROCEDURAL, description="Procedures: how something is done.")
+    prospective: Layer = Field(default=_PROSPECTIVE, description="Tasks: what is still to be done.")
+    graph: Layer = Field(default=_GRAPH, description="Links between people, things and facts.")
+    meta: Layer = Field(default=_META, description="Opinions and observations: what is thought of what is known.")
+    planning: Layer = Field(default=_PLANNING, description="Plans: what is intended.")
+
+    def named(self, name: LayerName) -> Layer:
+        """The layer of that name."""
+        layer = getattr(self, name)
+        assert isinstance(layer, Layer)
+        return layer
+
+
+class MergeWeights(BaseModel):
+    """The composite score of what several layers found: the weighted mean of these parts."""
+
+    model_config = CONFIG
+
+    confidence: Share = Field(default=0.5, gt=0, description="Weight of the item's confidence (no unit).")
+    layer: Share = Field(default=0.3, description="Weight of its layer's own weight (no unit).")
+    recency: Share = Field(default=0.2, description="Weight of its recency (no unit).")
+    score: Share = Field(default=0.0, description="Weight of the score that it had in its layer (no unit).")
+
+
+class Cascade(BaseModel):
+    """Whether further layers of memory are searched while the answer is not sure enough."""
+
+    model_config = CONFIG
+
+    enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
+    first: LayerName = Field(default="semantic", description="The layer that is searched first.")
+    threshold: Share = Field(
+        default=0.5, description="The confidence under which the next layers are asked, from 0 to 1."
+    )
+    max_depth: int = Field(
+        default=2, ge=0, le=6, description="How many times the next layers may be asked after the first."
+    )
+    over_fetch: int = Field(
+        default=3, ge=1, le=10, description="How many times the bundle's items each layer may bring."
+    )
+    timeout_ms: int = Field(
+        default=800,
+        ge=10,
+        le=60_000,
+        description="How long all layers after the first may take together, in milliseconds.",
+    )
+    merge: MergeWeights = Field(
+        default=MergeWeights(), description="How what several layers found becomes one order."
+    )
+    layers: Layers = Field(default=Layers(), description="The layers, and what each of them searches.")
+
+
+class NoAnswer(BaseModel):
+    """When nothing is handed over rather than something that is not sure enough; 0 and 0: never."""
+
+    model_config = CONFIG
+
+    min_confidence: Share = Field(
+        default=0.0, description="The confidence of the answer under which none is given; 0: any will do."
+    )
+    min_score: Share = Field(
+        default=0.0, description="The score of the best item under which no answer is given; 0: any will do."
+    )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a minimum at all."""
+        return self.min_confidence > 0 or self.min_score > 0

@@ -1,0 +1,167 @@
+"""Many ways to recall over one small judged collection: everything tried offline is what the recall itself does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orion_recall.evaluation.baselines import BASELINES, Baseline
+from orion_recall.evaluation.dataset import read_memories, read_queries
+from orion_recall.evaluation.features import PARTS, candidates_of, run_under
+from orion_recall.evaluation.fill import changes
+from orion_recall.evaluation.keywords import KeywordIndex
+from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.sweep import ablate, sweep
+from orion_recall.evaluation.trials import Asking, Trials, line_of, trials
+from orion_recall.evaluation.tune import NOT_LEARNED, Learning, tune
+from orion_recall.evaluation.variants import at, grid_of
+from orion_recall.evaluation.worst import worst
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.service import loaded_profiles
+from orion_recall.settings import Settings
+from orion_recall.values import Scope
+
+DATA = Path(__file__).parents[1] / "data" / "times"
+
+
+class Silent:
+    def begins(self, what: str, total: int) -> None: ...
+
+    def advanced(self, done: int) -> None: ...
+
+
+def _with(tried: Trials, **changes: Any) -> Plan:
+    return replace(tried.plan, **changes)
+
+
+@pytest.fixture(scope="module")
+async def tried() -> AsyncGenerator[Trials]:
+    shipped = loaded_profiles(None)["reflect.v1"].profile
+    plan = Plan(
+        memories=DATA / "memories.jsonl",
+        queries_file=DATA / "queries.jsonl",
+        queries=read_queries(DATA / "queries.jsonl"),
+        profile=shipped.model_copy(update={"enable_sql_timeline": False}),
+        cache=None,
+    )
+    async with trials(plan, Settings.read(), Silent()) as opened:
+        yield opened
+
+
+async def test_a_trial_is_what_the_recall_itself_gives(tried: Trials) -> None:
+    profile = tried.plan.profile
+    asking = Asking(sources=tried.opened.sources, newest=tried.contents.newest)
+    direct = {one.id: line_of(await asking.recalled(one, profile)) for one in tried.plan.queries}
+    assert await tried.run(profile, what="once") == direct
+    assert await tried.run(profile, what="again, of what was kept") == direct
+
+
+@pytest.mark.parametrize("point", ["ranking.time=0.25", "ranking.session=0", "ranking.neighbour=2"])
+async def test_the_table_ranks_as_the_recall_does_under_other_weights(tried: Trials, point: str) -> None:
+    other = at(tried.plan.profile, grid_of([point])[0])
+    table = await candidates_of(tried, tried.plan.profile, what="table")
+    weights = np.array([getattr(other.ranking, name) for name in PARTS])
+    offline = run_under(table, weights, other.near_duplicate_similarity)
+    real = await tried.run(other, what="real")
+    assert {name: line.ranked for name, line in offline.items()} == {
+        name: line.ranked for name, line in real.items()
+    }
+
+
+async def test_keywords_in_memory_are_those_of_the_index(tried: Trials) -> None:
+    index, sparse = tried.opened.index, SparseEncoder()
+    assert index is not None
+    told = changes(read_memories(DATA / "memories.jsonl"))
+    own = KeywordIndex(told, sparse)
+    for query in tried.plan.queries[:10]:
+        terms, scope = sparse.encode_query(query.text), Scope(tenant=query.conversation)
+        expected = await index.search_sparse(terms, scope, 50)
+        for ours, theirs in zip(await own.search_sparse(terms, scope, 50), expected, strict=True):
+            assert dict(ours) == pytest.approx(dict(theirs), rel=1e-4)
+    assert await own.search_sparse(sparse.encode_query("dinner"), Scope(tenant="another"), 50) == [[], []]
+
+
+async def test_other_constants_of_keywords_are_other_scores(tried: Trials) -> None:
+    told = changes(read_memories(DATA / "memories.jsonl"))
+    terms = SparseEncoder().encode_query("What did we have for dinner?")
+    scope = Scope(tenant="times")
+    plain, _ = await KeywordIndex(told, SparseEncoder()).search_sparse(terms, scope, 5)
+    flat, _ = await KeywordIndex(told, SparseEncoder(b=0.0)).search_sparse(terms, scope, 5)
+    assert plain != flat
+
+
+async def test_weights_are_learned_and_measured_where_they_were_not(tried: Trials) -> None:
+    parts = tuple(name for name in PARTS if name != NOT_LEARNED)
+    tuned = await tune(tried, Learning(parts=parts), depths=(1,))
+    assert len(tuned.folds) == 5
+    assert max(tuned.weights.values()) == 1.0
+    assert tuned.weights["time"] > 0  # only their time tells these memories apart
+    assert all(
+        weight >= 0 and weight * 20 == pytest.approx(round(weight * 20)) for weight in tuned.weights.values()
+    )
+    assert tuned.profile.ranking.model_dump() == tuned.weights
+    recalls = {one.name: one.scores.means["recall@1"].mean for one in tuned.figures}
+    assert list(recalls) == ["plain rrf", "reflect.v1", "learned, held out", "learned, all"]
+    assert recalls["learned, held out"] > recalls["plain rrf"] + 0.2
+
+
+async def test_recency_keeps_its_share_and_parts_that_are_left_out_weigh_nothing(tried: Trials) -> None:
+    tuned = await tune(tried, Learning(parts=("fusion", "time"), step=0.01), depths=(1,))
+    assert {name for name, weight in tuned.weights.items() if weight} == {"fusion", "time", "recency"}
+    given = tried.plan.profile.ranking.model_dump()
+    share = given["recency"] / sum(given.values())
+    assert tuned.weights["recency"] / sum(tuned.weights.values()) == pytest.approx(share, abs=0.01)
+
+
+async def test_a_sweep_has_the_profile_first_and_then_the_best(tried: Trials) -> None:
+    found = await sweep(tried, grid_of(["ranking.time=0,1.5", "bm25.b=0.25"]), by="recall@1", depths=(1,))
+    assert [one.name for one in found] == [
+        "reflect.v1",
+        "ranking.time=1.5 bm25.b=0.25",
+        "ranking.time=0 bm25.b=0.25",
+    ]
+    assert found[2].against["recall@1"].difference.high < 0
+
+
+async def test_an_ablation_tells_what_each_part_adds(tried: Trials) -> None:
+    some = Trials(_with(tried, queries=tried.plan.queries[:8]), tried.opened, tried.contents, Silent())
+    found = {one.name: one for one in await ablate(some, depths=(1,))}
+    without = found["without part time"].against["recall@1"]
+    assert (without.wins, without.losses) == (0, 8 - without.ties)
+    assert without.losses >= 3
+    assert {name for name in found if name.startswith("baseline")} == {f"baseline {name}" for name in BASELINES}
+    assert found["source lexical alone"].scores.queries == 8
+
+
+async def test_baselines_search_as_they_say(tried: Trials) -> None:
+    question = tried.plan.queries[0]
+    like = Baseline(name="like")
+    alone = tried.with_arms(await like.arms(tried.opened, tried.contents))
+    found = (await alone.run(like.profile, what="like"))[question.id]
+    texts = {memory.id: memory.text.casefold() for memory in read_memories(DATA / "memories.jsonl")}
+    held = [sum(word in texts[name] for word in ("dinner", "yesterday")) for name in found.ranked]
+    assert held == sorted(held, reverse=True)
+    assert held[0] > 0
+    for name in ("bm25", "dense", "rrf"):
+        other = Baseline(name=name)
+        arms = await other.arms(tried.opened, tried.contents)
+        assert set(arms) == set(other.profile.sources_on)
+
+
+async def test_the_worst_queries_tell_where_their_evidence_is_and_why(tried: Trials) -> None:
+    blind = at(tried.plan.profile, {"ranking.time": 0.0})
+    other = Trials(_with(tried, profile=blind), tried.opened, tried.contents, Silent())
+    told = await worst(other, by="recall@1", limit=3, depth=1)
+    assert len(told) == 3
+    for one in told:
+        assert one.value == 0
+        (evidence,) = one.evidence
+        assert evidence.rank is None or evidence.rank > 1
+        assert evidence.why
+        assert [each.rank for each in one.found] == [1, 2, 3]
+        assert one.found[0].id != evidence.id
