@@ -21,7 +21,7 @@ from orion_recall.profile_cascade import Cascade, Layer, LayerName
 from orion_recall.recall.confidence import Confidence, confidences
 from orion_recall.recall.found import Found
 from orion_recall.recall.merge import Member, merged
-from orion_recall.values import Question, Scope, ScoredCandidate, SourceName
+from orion_recall.values import QueryClass, Question, Scope, ScoredCandidate, SourceName
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
 STRATEGY = "confidence_weighted"
@@ -40,6 +40,7 @@ class Limits:
     """How far this query's cascade may go, and whose memories it may search."""
 
     cascade: Cascade
+    first: LayerName
     threshold: float
     max_depth: int
     most: int
@@ -94,7 +95,14 @@ class Descent:
         return bool(self.before)
 
 
-def limits_of(profile: Profile, options: RecallOptionsV1, scope: Scope, session_id: str | None) -> Limits | None:
+def limits_of(
+    profile: Profile,
+    options: RecallOptionsV1,
+    scope: Scope,
+    session_id: str | None,
+    *,
+    query_class: QueryClass = "factual",
+) -> Limits | None:
     """How far this query goes; None where neither it nor its profile wants a cascade."""
     cascade = profile.cascade
     if not (cascade.enabled if options.cascade is None else options.cascade):
@@ -102,6 +110,7 @@ def limits_of(profile: Profile, options: RecallOptionsV1, scope: Scope, session_
     threshold, depth = options.confidence_threshold, options.max_cascade_depth
     return Limits(
         cascade=cascade,
+        first=cascade.first_for(query_class),
         threshold=cascade.threshold if threshold is None else threshold,
         max_depth=cascade.max_depth if depth is None else depth,
         most=cascade.over_fetch * (options.k or profile.max_total_items),
@@ -130,7 +139,7 @@ async def descend(
     until = began + timeout_s
     path: list[Step] = []
     members: dict[LayerName, Member] = {}
-    names: Sequence[LayerName] = (limits.cascade.first,)
+    names: Sequence[LayerName] = (limits.first,)
     depth = 0
     while True:
         looks = await _round(names, limits, look, profile, others=others, until=until, depth=depth)

@@ -18,12 +18,12 @@ from recall_fakes import NOW, Shelf, profile, query, sources, view
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile_cascade import LAYER_NAMES, Layers
+from orion_recall.profile_cascade import LAYER_NAMES, Cascade, Layers
 from orion_recall.recall.cascade import limits_of, profile_of_layer, scope_of_layer
 from orion_recall.recall.pipeline import recall, scope_of
 from orion_recall.sources.index import VectorSource
 from orion_recall.text import memory_key
-from orion_recall.values import MemoryView, Scope
+from orion_recall.values import QUERY_CLASSES, MemoryView, Scope
 
 # Confidences with the shipped half-life of 72 hours and memories a day old: 0.35 cosine + 0.25 quality + 0.119 + …
 FACT, FARTHER_FACT = of_kind("world", "fact", "farther")
@@ -40,6 +40,28 @@ async def test_low_confidence_in_the_first_layer_brings_in_the_layers_that_it_na
     assert path(recalled) == [("semantic", 0), ("episodic", 1), ("graph", 1), ("procedural", 1)]
     assert steps(recalled)[0].confidence == 0.539055
     assert "episode" in ids(recalled)
+
+
+@pytest.mark.parametrize(
+    ("fragment", "first"),
+    [
+        ("Which colour is the boat?", "semantic"),
+        ("What happened to the crane last week?", "episodic"),
+        ("How do we start the pump?", "procedural"),
+    ],
+)
+async def test_the_class_of_the_question_decides_which_layer_is_first(
+    tokens: TokenCounter, fragment: str, first: str
+):
+    recalled, _ = await asked(tokens, LOW, cascading(max_depth=0), fragment=fragment)
+    assert path(recalled) == [(first, 0)]
+    recalled, _ = await asked(tokens, LOW, cascading(max_depth=0, first="procedural"), fragment=fragment)
+    assert path(recalled) == [("procedural", 0)]
+
+
+def test_every_class_has_a_layer_of_its_own():
+    assert {Cascade().first_for(name) for name in QUERY_CLASSES} == set(LAYER_NAMES)
+    assert {Cascade(first="meta").first_for(name) for name in QUERY_CLASSES} == {"meta"}
 
 
 async def test_high_confidence_in_the_first_layer_brings_in_no_other(tokens: TokenCounter):
