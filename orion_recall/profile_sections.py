@@ -72,6 +72,10 @@ class RankingWeights(BaseModel):
         default=0.0,
         description="Weight of the closer of the turns beside the memory, a relevance part (no unit).",
     )
+    late: Weight = Field(
+        default=0.0,
+        description="Weight of late interaction, query's words against memory's, a relevance part (no unit).",
+    )
     speaker: Weight = Field(
         default=0.0,
         description="Weight of 'the query names this memory's speaker', a relevance part (no unit).",

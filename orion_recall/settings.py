@@ -123,6 +123,11 @@ class Settings(BaseSettings):
     embedder: Literal["onnx", "transformers", "tei"] = Field(
         default="onnx", description="what embeds: onnx (the default model), transformers or tei (a server)"
     )
+    token_vectors: bool = Field(
+        default=True,
+        description="whether a new index holds the vectors of single tokens, which `ranking.late` compares (6 kB a "
+        "memory of 33 tokens)",
+    )
     model: str | None = Field(default=None, description="of transformers: a model's name, or its folder")
     tei_url: str | None = Field(default=None, description="of tei: the embedding server, http:// or https://")
     tei_api_key: SecretStr | None = Field(default=None, description="what both TEI servers ask for, if anything")

@@ -26,7 +26,7 @@ from orion_recall.recall.search import StandIn
 from orion_recall.settings import Settings
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.graph_reader import sparql_server
-from orion_recall.sources.index import LexicalSource, VectorSource
+from orion_recall.sources.index import LateInteraction, LexicalSource, VectorSource
 from orion_recall.sources.more_words import MoreWords
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
@@ -115,6 +115,7 @@ async def open_sources(
                 readers=readers,
                 lexicon=index,
                 reranker=reranker,
+                late=LateInteraction(index, embedder) if index is not None else None,
                 standing_by=standing_by,
             ),
             embedder=embedder,

@@ -309,6 +309,19 @@ class RerankReport:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateReport:
+    """How late interaction did, where the profile wants it: memories compared, milliseconds, and why there is none.
+
+    `off`: embedder or index do not offer it.
+    """
+
+    status: SourceStatus
+    count: int = 0
+    ms: float = 0.0
+    error: str | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Candidate:
     """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score."""

@@ -15,6 +15,7 @@ from orion_recall.cli.evaluate_files import (
     Limit,
     MemoriesFile,
     NoCache,
+    PlotFile,
     ProfileName,
     QueriesFile,
     depths_of,
@@ -35,6 +36,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import Baseline, BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import Wanted, judged, measure
+from orion_recall.evaluation.plots import check_can_plot, plot_latency, plot_scores
 from orion_recall.evaluation.run import run as run_plan
 from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
 from orion_recall.settings import Settings
@@ -77,6 +79,7 @@ def run_queries(
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
+    plot: PlotFile = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Ask every query through the recall itself, each conversation on its own, and write what came.
@@ -89,6 +92,7 @@ def run_queries(
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out RUN.jsonl`
     """
+    check_can_plot(plot)
     settings = Settings.read()
     plan = plan_of(
         settings,
@@ -102,6 +106,8 @@ def run_queries(
     )
     with progress_bars() as bars:
         summary = asyncio.run(run_plan(plan, out, settings, RunBars(bars)))
+    if plot is not None:
+        plot_latency(plot, summary.stage_ms, f"{summary.profile}: {summary.queries} queries, time by stage")
     if as_json:
         print_json({"run": out, "cache": plan.cache.folder if plan.cache else None, **run_as_json(summary)})
     else:
@@ -126,6 +132,7 @@ def score_run(
     all_categories: AllCategories = False,
     resamples: Resamples = 2000,
     seed: Seed = 0,
+    plot: PlotFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Recall, precision, hit, nDCG, MRR and recall in the bundle, over all queries and by category.
@@ -134,6 +141,7 @@ def score_run(
 
     Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10`
     """
+    check_can_plot(plot)
     found, given = read_run(run), read_queries(queries)
     check_known(run, found, queries, given)
     counting = judged(given, all_categories=all_categories)
@@ -141,6 +149,8 @@ def score_run(
         counting = [query for query in counting if query.id in found]
     measured = measure(found, counting, _wanted(depths, budgets, memories), source=queries)
     overall, by_category = score(measured, resamples=resamples, seed=seed)
+    if plot is not None:
+        plot_scores(plot, overall, by_category, str(run))
     if as_json:
         print_json(
             {

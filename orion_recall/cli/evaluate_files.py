@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from orion_recall.cli.profiles import named_profile
-from orion_recall.errors import SettingsError
+from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.dataset import read_queries
+from orion_recall.evaluation.measures import judged
 from orion_recall.evaluation.plan import Cache, Plan
 from orion_recall.evaluation.vectors import default_folder
 from orion_recall.settings import Settings
@@ -28,6 +29,9 @@ CacheFolder = Annotated[
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep nothing for the next run.")]
 Depths = Annotated[str, typer.Option("--k", help="Depths to measure at.")]
+PlotFile = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE.png", help="A picture of it, by the extra `plot`.")
+]
 
 
 def plan_of(
@@ -49,10 +53,14 @@ def plan_of(
         raise SettingsError("--baseline and --profile do not go together: a baseline is a profile of its own")
     log_to_stderr("warning")
     found = read_queries(queries, limit=limit)
+    if scored_only:
+        found = judged(found)
+        if not found:
+            raise EvaluationError(f"{queries}: no judged query: none has evidence, or all are marked as not scored")
     return Plan(
         memories=memories,
         queries_file=queries,
-        queries=[query for query in found if query.scored and query.evidence] if scored_only else found,
+        queries=found,
         profile=baseline.profile if baseline else named_profile(profile or settings.default_profile),
         cache=None if no_cache else Cache(cache or default_folder()),
         baseline=baseline,

@@ -18,6 +18,7 @@ from orion_recall.cli.evaluate_files import (
     Limit,
     MemoriesFile,
     NoCache,
+    PlotFile,
     ProfileName,
     QueriesFile,
     depths_of,
@@ -27,6 +28,7 @@ from orion_recall.cli.evaluate_output import RunBars, progress_bars
 from orion_recall.cli.output import JsonFlag, console, print_json, visible
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.plots import check_can_plot, plot_ablation
 from orion_recall.evaluation.sweep import ablate, sweep
 from orion_recall.evaluation.trials import Trials, trials
 from orion_recall.evaluation.variants import grid_of
@@ -63,7 +65,7 @@ def sweep_keys(
     Example: `orion-recall eval sweep --memories M.jsonl --queries Q.jsonl --set fusion.k=10,60 --set
     ranking.speaker=0,1,2`
     """
-    points, ks = grid_of(values), _checked(by, depths_of(depths))
+    points, ks = grid_of(values), measures_of(by, depths_of(depths))
     plan = _plan(memories, queries, profile, limit, cache, no_cache)
     found = _tried(plan, lambda tried: sweep(tried, points, by=by, depths=ks))
     if as_json:
@@ -82,6 +84,7 @@ def ablate_parts(
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
+    plot: PlotFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """What every source and every part of the score adds: without it, with little else, and against baselines.
@@ -93,8 +96,12 @@ def ablate_parts(
     Example: `orion-recall eval ablate --memories M.jsonl --queries Q.jsonl --profile reflect.v1`
     """
     ks = depths_of(depths)
+    check_can_plot(plot)
     plan = _plan(memories, queries, profile, limit, cache, no_cache)
     found = _tried(plan, lambda tried: ablate(tried, depths=ks))
+    if plot is not None:
+        title = f"What {plan.profile.profile} is made of, {found[0].scores.queries} queries"
+        plot_ablation(plot, found, f"recall@{ks[0]}", title)
     if as_json:
         print_json({"profile": plan.profile.profile, "ablations": [asdict(one) for one in found]})
         return
@@ -119,7 +126,7 @@ def worst_queries(
 
     Example: `orion-recall eval worst --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --show 20`
     """
-    _checked(by, (5,))
+    measures_of(by, (5,))
     plan = _plan(memories, queries, profile, limit, cache, no_cache)
     found = _tried(plan, lambda tried: worst(tried, by=by, limit=show))
     if as_json:
@@ -153,7 +160,7 @@ def _tried(plan: Plan, trial: Callable[[Trials], Awaitable[T]]) -> T:
         return asyncio.run(tried(RunBars(bars)))
 
 
-def _checked(by: str, depths: tuple[int, ...]) -> tuple[int, ...]:
+def measures_of(by: str, depths: tuple[int, ...]) -> tuple[int, ...]:
     """The depths, and the measure's own; SettingsError for a measure that there is not."""
     name, at, k = by.partition("@")
     if at and k.isdigit() and int(k) > 0 and name in ("recall", "precision", "hit", "full", "ndcg"):

@@ -13,7 +13,7 @@ from orion_recall.evaluation.dataset import read_memories
 from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.snapshots import Contents, snapshot_key
-from orion_recall.evaluation.vectors import CachedEmbedder
+from orion_recall.evaluation.vectors import CachedEmbedder, cached
 from orion_recall.models.embedder import Embedder
 from orion_recall.settings import Settings
 from orion_recall.sources.source import Projection
@@ -22,7 +22,18 @@ from orion_recall.values import Memory
 
 # Settings that a run takes over: models, profiles and the timeline. An address of a store must not be among them,
 # for the memories of the evaluation would be written to it.
-_TAKEN_OVER = ("model", "embedder", "tei", "reranker", "timeline", "postgres", "profiles", "node", "log")
+_TAKEN_OVER = (
+    "model",
+    "embedder",
+    "token_vectors",
+    "tei",
+    "reranker",
+    "timeline",
+    "postgres",
+    "profiles",
+    "node",
+    "log",
+)
 
 _LOOKING = "looking into the cache"
 
@@ -108,7 +119,7 @@ async def _fill(
     def around(embedder: Embedder) -> Embedder:
         if plan.cache is None:
             return embedder
-        embedders.append(CachedEmbedder(embedder, plan.cache.vectors))
+        embedders.append(cached(embedder, plan.cache.vectors))
         return embedders[0]
 
     with contextlib.ExitStack() as stack:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from orion_recall.recall.late import Closeness
 from orion_recall.recall.pipeline import Sources
 from orion_recall.sources.source import MemoryReader, Source
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
@@ -46,6 +47,27 @@ class ReplayedReader:
         return {key: memory for key in keys if (memory := self._read[key]) is not None}
 
 
+class ReplayedCloseness:
+    """Late interaction that compares a question with a memory once."""
+
+    def __init__(self, closeness: Closeness) -> None:
+        self._closeness = closeness
+        self._known: dict[str, dict[int, float | None]] = {}
+
+    async def why_off(self) -> str | None:
+        """As the comparer's own."""
+        return await self._closeness.why_off()
+
+    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+        """As the comparer's own: what one memory gets does not depend on the others."""
+        known = self._known.setdefault(text, {})
+        missing = [key for key in keys if key not in known]
+        if missing:
+            found = await self._closeness.closeness(text, missing)
+            known |= {key: found.get(key) for key in missing}
+        return {key: value for key in keys if (value := known[key]) is not None}
+
+
 def replayed(sources: Sources) -> Sources:
     """The same sources, none of which does anything twice."""
     return replace(
@@ -55,4 +77,5 @@ def replayed(sources: Sources) -> Sources:
             for name, arm in sources.arms.items()
         },
         readers=tuple(ReplayedReader(reader) for reader in sources.readers),
+        late=None if sources.late is None else ReplayedCloseness(sources.late),
     )

@@ -37,7 +37,7 @@ _CODE = (
     "contracts.py",
     "text.py",
 )
-_MODEL_SETTINGS = ("model", "embedder", "tei")
+_MODEL_SETTINGS = ("model", "embedder", "token_vectors", "tei")
 _CARD, _PART = "contents.json", ".part-"
 _PART_LIVES_S = 3600.0
 

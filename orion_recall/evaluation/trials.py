@@ -76,7 +76,7 @@ class Trials:
     async def recalls(self, profile: Profile, *, what: str) -> AsyncGenerator[tuple[JudgedQuery, Recalled]]:
         """Every query with its recall, one after the other.
 
-        SourceError when a source fails: the figures would be of something else.
+        SourceError when a source or late interaction fails: the figures would be of something else.
         """
         self._progress.begins(what, len(self.plan.queries))
         for done, query in enumerate(self.plan.queries, 1):
@@ -84,6 +84,8 @@ class Trials:
             for report in recalled.reports:
                 if report.status in ("failed", "late"):
                     raise SourceError(f"{report.source} did not answer {query.id!r}: {report.error}")
+            if recalled.late is not None and recalled.late.status in ("failed", "late"):
+                raise SourceError(f"late interaction did not answer {query.id!r}: {recalled.late.error}")
             yield query, recalled
             self._progress.advanced(done)
 

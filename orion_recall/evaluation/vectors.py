@@ -14,7 +14,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from orion_recall.models import embedder as embedding
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.token_space import Tokens, TokenVectors
 
 log = logging.getLogger("orion_recall.evaluation")
 
@@ -153,20 +154,87 @@ class CachedEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
+
+        async def made(missing: Sequence[str]) -> list[bytes]:
+            return [vector.astype("<f4").tobytes() for vector in await self._embedder.embed_documents(missing)]
+
+        kept = await self._kept(texts, self._space, lambda blob: len(blob) == self._size, made)
+        return self._dense(kept)
+
+    @property
+    def _size(self) -> int:
+        """Bytes of a text's vector."""
+        return 4 * self.dimension
+
+    def _dense(self, kept: Sequence[bytes]) -> Vectors:
+        rows = [np.frombuffer(blob, dtype="<f4", count=self.dimension) for blob in kept]
+        return np.array(rows, dtype=np.float32).reshape(len(kept), self.dimension)
+
+    async def _kept(
+        self,
+        texts: Sequence[str],
+        space: bytes,
+        is_whole: Callable[[bytes], bool],
+        make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]],
+    ) -> list[bytes]:
+        """What is kept of each text, in their order; what is not is made, and kept from now on."""
         keys = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=32).digest() for text in texts]
-        size = 4 * self.dimension
-        found = await asyncio.to_thread(self._cache.get, self._space, keys)
-        known = {key: vector for key, vector in found.items() if len(vector) == size}
+        found = await asyncio.to_thread(self._cache.get, space, keys)
+        known = {key: blob for key, blob in found.items() if is_whole(blob)}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
-            made = await self._embedder.embed_documents(list(missing.values()))
-            new = {key: vector.astype("<f4").tobytes() for key, vector in zip(missing, made, strict=True)}
-            await asyncio.to_thread(self._cache.put, self._space, new)
+            new = dict(zip(missing, await make(list(missing.values())), strict=True))
+            await asyncio.to_thread(self._cache.put, space, new)
             known |= new
         self.embedded += len(missing)
         self.from_cache += len(texts) - len(missing)
-        rows = [np.frombuffer(known[key], dtype="<f4") for key in keys]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), self.dimension)
+        return [known[key] for key in keys]
+
+
+class CachedTokenEmbedder(CachedEmbedder):
+    """One that gives vectors of tokens as well, and keeps a text's together: its own float32, theirs float16."""
+
+    def __init__(self, embedder: Embedder, tokens: TokenVectors, cache: VectorCache) -> None:
+        super().__init__(embedder, cache)
+        self._tokens = tokens
+        self._together = hashlib.blake2b(self._space + tokens.token_space.encode(), digest_size=32).digest()
+
+    @property
+    def token_space(self) -> str:
+        return self._tokens.token_space
+
+    @property
+    def token_width(self) -> int:
+        return self._tokens.token_width
+
+    async def query_tokens(self, text: str) -> Tokens:
+        """As `TokenVectors` says."""
+        return await self._tokens.query_tokens(text)
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        """As `TokenVectors` says; the tokens as exact as half a float is."""
+        width = self.token_width
+
+        async def made(missing: Sequence[str]) -> list[bytes]:
+            vectors, tokens = await self._tokens.documents_with_tokens(missing)
+            return [
+                vector.astype("<f4").tobytes() + theirs.astype("<f2").tobytes()
+                for vector, theirs in zip(vectors, tokens, strict=True)
+            ]
+
+        def is_whole(blob: bytes) -> bool:
+            return len(blob) > self._size and (len(blob) - self._size) % (2 * width) == 0
+
+        kept = await self._kept(texts, self._together, is_whole, made)
+        halves = (np.frombuffer(blob, dtype="<f2", offset=self._size).reshape(-1, width) for blob in kept)
+        return self._dense(kept), [theirs.astype(np.float32) for theirs in halves]
+
+
+def cached(embedder: Embedder, cache: VectorCache) -> CachedEmbedder:
+    """The embedder with the cache before it; it gives what the embedder gives."""
+    if isinstance(embedder, TokenVectors) and embedder.token_space:
+        return CachedTokenEmbedder(embedder, embedder, cache)
+    return CachedEmbedder(embedder, cache)
 
 
 def space_of(embedder: Embedder) -> bytes:

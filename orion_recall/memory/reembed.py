@@ -60,7 +60,7 @@ async def reembed(
 ) -> Reembedded:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
 
-    With `again` also when the index is that model's already.
+    With `again` also when the index is that model's already, with the vectors of tokens that it is to have.
 
     Raises AnotherRecordsCopy (nothing is built), RecordError (Postgres is away) and ModelError (so is the model),
     after which another run goes on, and EngineError when another run is at it.
@@ -71,7 +71,7 @@ async def reembed(
     if (live / CARD).exists():
         card = read_card(live, folder)
         refuse_another(f"the index in {folder}", card.record or None, mark, advice=_ADVICE)
-        if not again and misfit_of(folder, card, mine) is None:
+        if not again and misfit_of(folder, card, mine) is None and card.tokens == mine.tokens:
             return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
     place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256)
     position = await _built(record, EdgeIndex(place, embedder, sparse), mark, advanced)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from orion_recall.errors import ModelError
 
 Vector = npt.NDArray[np.float32]
+T = TypeVar("T")
 
 _DOCUMENT_BATCH = 32
 # Texts times the longest one's characters: about 1,000 tokens, beyond which a batch costs memory and gains nothing.
@@ -23,19 +25,21 @@ _DOCUMENT_BATCH_CHARS = 4_096
 
 
 @dataclass(slots=True, kw_only=True)
-class _Request:
+class _Request(Generic[T]):
     """One text and everyone who waits for its vector."""
 
     text: str
-    waiters: list[asyncio.Future[Vector]]
+    waiters: list[asyncio.Future[T]]
 
     @property
     def abandoned(self) -> bool:
         return all(waiter.done() for waiter in self.waiters)
 
 
-class QueryBatcher:
+class QueryBatcher(Generic[T]):
     """Vectors of queries from one worker thread, by a cache and in FIFO batches.
+
+    What `encode` gives is shared by the cache, one value a text: see `separate`.
 
     A query that finds the thread idle starts at once; those that arrive while it works make the next batch. Equal
     texts that wait at the same time are embedded once. A text whose callers have all been cancelled is left out.
@@ -43,7 +47,7 @@ class QueryBatcher:
     """
 
     def __init__(
-        self, encode: Callable[[list[str]], Vector], *, max_batch: int = 8, cache_size: int = 2048
+        self, encode: Callable[[list[str]], Sequence[T]], *, max_batch: int = 8, cache_size: int = 2048
     ) -> None:
         self.cache_hits = 0
         """Queries answered by the cache or by a text that was already waiting."""
@@ -54,25 +58,25 @@ class QueryBatcher:
         self._encode = encode
         self._max_batch = max_batch
         self._cache_size = cache_size
-        self._cache: OrderedDict[str, Vector] = OrderedDict()
+        self._cache: OrderedDict[str, T] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
         # Guards all of the state here but the thread itself.
         self._lock = threading.Lock()
-        self._queue: deque[_Request] = deque()
-        self._pending: dict[str, _Request] = {}
+        self._queue: deque[_Request[T]] = deque()
+        self._pending: dict[str, _Request[T]] = {}
         self._draining = False
         self._closed = False
-        self._batch: list[_Request] = []
+        self._batch: list[_Request[T]] = []
 
-    async def embed(self, text: str) -> Vector:
-        """The text's vector, shape (dimension,), read-only. Raises `ModelError`."""
+    async def embed(self, text: str) -> T:
+        """What the text became. Raises `ModelError`."""
         with self._lock:
             cached = self._cache.get(text)
             if cached is not None:
                 self._cache.move_to_end(text)
                 self.cache_hits += 1
                 return cached
-            waiter: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self._enqueue(text, waiter)
         return await waiter
 
@@ -95,7 +99,7 @@ class QueryBatcher:
         self._fail(waiting, ModelError("the embedder was closed"))
         await asyncio.to_thread(self._thread.shutdown)
 
-    def _enqueue(self, text: str, waiter: asyncio.Future[Vector]) -> None:
+    def _enqueue(self, text: str, waiter: asyncio.Future[T]) -> None:
         """Join those who wait for the text, or queue it. The lock is held."""
         if self._closed:
             raise ModelError("the embedder is closed")
@@ -121,8 +125,8 @@ class QueryBatcher:
             vectors = self._encode([request.text for request in batch])
             self._deliver(batch, vectors)
 
-    def _take(self) -> list[_Request]:
-        batch: list[_Request] = []
+    def _take(self) -> list[_Request[T]]:
+        batch: list[_Request[T]] = []
         with self._lock:
             while self._queue and len(batch) < self._max_batch:
                 request = self._queue.popleft()
@@ -148,20 +152,17 @@ class QueryBatcher:
             if self._queue:
                 self._start()
 
-    def _deliver(self, batch: list[_Request], vectors: Vector) -> None:
-        # Copies, so that a cached vector does not keep its whole batch.
-        rows = [row.copy() for row in vectors]
+    def _deliver(self, batch: list[_Request[T]], vectors: Sequence[T]) -> None:
         with self._lock:
-            for request, vector in zip(batch, rows, strict=True):
-                vector.flags.writeable = False
+            for request, vector in zip(batch, vectors, strict=True):
                 del self._pending[request.text]
                 self._cache[request.text] = vector
             while len(self._cache) > self._cache_size:
                 self._cache.popitem(last=False)
-        for request, vector in zip(batch, rows, strict=True):
+        for request, vector in zip(batch, vectors, strict=True):
             _resolve(request.waiters, vector)
 
-    def _fail(self, batch: list[_Request], failure: ModelError) -> None:
+    def _fail(self, batch: list[_Request[T]], failure: ModelError) -> None:
         with self._lock:
             for request in batch:
                 self._pending.pop(request.text, None)
@@ -169,7 +170,7 @@ class QueryBatcher:
             _resolve(request.waiters, failure)
 
 
-def _resolve(waiters: list[asyncio.Future[Vector]], outcome: Vector | ModelError) -> None:
+def _resolve(waiters: list[asyncio.Future[T]], outcome: T | ModelError) -> None:
     """Hand the outcome to each waiter on its own loop, from any thread."""
     for waiter in waiters:
         # A closed loop's waiters have all been cancelled.
@@ -177,13 +178,21 @@ def _resolve(waiters: list[asyncio.Future[Vector]], outcome: Vector | ModelError
             waiter.get_loop().call_soon_threadsafe(_settle, waiter, outcome)
 
 
-def _settle(waiter: asyncio.Future[Vector], outcome: Vector | ModelError) -> None:
+def _settle(waiter: asyncio.Future[T], outcome: T | ModelError) -> None:
     if waiter.done():
         return
     if isinstance(outcome, ModelError):
         waiter.set_exception(outcome)
     else:
         waiter.set_result(outcome)
+
+
+def separate(vectors: Vector) -> list[Vector]:
+    """The rows, read-only, and each a copy: one that is kept does not keep its whole batch."""
+    rows = [row.copy() for row in vectors]
+    for row in rows:
+        row.flags.writeable = False
+    return rows
 
 
 def batches_of_like_length(lengths: Sequence[int], *, most_chars: int = _DOCUMENT_BATCH_CHARS) -> list[list[int]]:

@@ -89,7 +89,7 @@ def _warn_of_what_nobody_reads(settings: Settings) -> None:
 def _embedder(settings: Settings) -> OnnxEmbedder | TransformersEmbedder | TeiEmbedder:
     match settings.embedder:
         case "onnx":
-            return OnnxEmbedder(path=settings.model_path)
+            return OnnxEmbedder(path=settings.model_path, token_vectors=settings.token_vectors)
         case "transformers":
             return TransformersEmbedder(_needed(settings.model, "ORION_MODEL", "ORION_EMBEDDER=transformers"))
         case "tei":

@@ -6,18 +6,21 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from orion_recall.errors import ModelError
-from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length
+from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
+from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
 from orion_recall.models.weights import DEFAULT_MODEL, Weights, find_weights, short_name
+
+T = TypeVar("T")
 
 GIVE_WAY_MS = 100.0
 # Of texts that are embedded in one go: some 150 tokens, about fifty milliseconds of a core. A query that comes
@@ -60,12 +63,26 @@ class CountsQueries(Protocol):
     def batches(self) -> Sequence[int]: ...
 
 
+class _Query(NamedTuple):
+    """A question's vector, and what became of its tokens, in half the bytes: most are never asked for."""
+
+    vector: Vector
+    states: TokenStates | None
+
+
+class _Loaded(NamedTuple):
+    weights: Weights
+    encoder: OnnxEncoder
+    tokens: TokenSpace | None
+
+
 class OnnxEmbedder:
     """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
 
     Queries and documents have a thread each. A batch of documents gives way to waiting queries, for 100 ms at most,
     so that neither starves, and its thread to all others where a core is short. Texts are seen up to 256 tokens and
-    2,000 characters.
+    2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless `token_vectors` is
+    False.
     """
 
     def __init__(
@@ -76,13 +93,15 @@ class OnnxEmbedder:
         allow_download: bool = False,
         max_batch: int = 8,
         cache_size: int = 2048,
+        token_vectors: bool = True,
     ) -> None:
         self._name = short_name(name)
         self._path = path
         self._allow_download = allow_download
         self._loading = asyncio.Lock()
-        self._loaded: tuple[Weights, OnnxEncoder] | None = None
-        self._queries = QueryBatcher(self._encode, max_batch=max_batch, cache_size=cache_size)
+        self._token_vectors = token_vectors
+        self._loaded: _Loaded | None = None
+        self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
         self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document", initializer=give_way_to_others)
 
     @property
@@ -91,11 +110,23 @@ class OnnxEmbedder:
 
     @property
     def dimension(self) -> int:
-        return self._ready()[1].dimension
+        return self._ready().encoder.dimension
 
     @property
     def weights_sha256(self) -> str:
-        return self._ready()[0].sha256
+        return self._ready().weights.sha256
+
+    @property
+    def token_space(self) -> str:
+        """Names what vectors of tokens depend on beside the model; "" when there are none."""
+        tokens = self._ready().tokens
+        return tokens.name if tokens is not None else ""
+
+    @property
+    def token_width(self) -> int:
+        """Floats in a token's vector; 0 when there are none."""
+        tokens = self._ready().tokens
+        return tokens.width if tokens is not None else 0
 
     @property
     def cache_hits(self) -> int:
@@ -130,41 +161,82 @@ class OnnxEmbedder:
 
     async def embed_query(self, text: str) -> Vector:
         """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
-        return await self._queries.embed(prepared(text))
+        return (await self._queries.embed(prepared(text))).vector
+
+    async def query_tokens(self, text: str) -> Tokens:
+        """As `TokenVectors` says. The text is embedded once, whatever is asked of it, and in whatever order."""
+        tokens = self._space()
+        states = (await self._queries.embed(prepared(text))).states
+        assert states is not None  # kept for every query as long as there is a space
+        return tokens.query(states)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
-        loop = asyncio.get_running_loop()
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        lengths = [min(len(text), MAX_CHARS) for text in texts]
-        alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
-        for rows in await loop.run_in_executor(self._documents, alike):
-            await self._queries.idle(timeout_ms=GIVE_WAY_MS)
-            batch = [texts[row] for row in rows]
-            vectors[rows] = await loop.run_in_executor(self._documents, self._encode_documents, batch)
+        async for rows, made in self._in_slices(texts, self._encode_documents):
+            vectors[rows] = made
         return vectors
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        """As `TokenVectors` says."""
+        self._space()
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        tokens: dict[int, Tokens] = {}
+        async for rows, (made, theirs) in self._in_slices(texts, self._encode_with_tokens):
+            vectors[rows] = made
+            tokens.update(zip(rows, theirs, strict=True))
+        return vectors, [tokens[row] for row in range(len(texts))]
 
     async def close(self) -> None:
         """End both threads after what they are running; queries that still wait fail with `ModelError`."""
         await self._queries.close()
         await asyncio.to_thread(self._documents.shutdown, cancel_futures=True)
 
-    def _ready(self) -> tuple[Weights, OnnxEncoder]:
+    async def _in_slices(
+        self, texts: Sequence[str], encode: Callable[[list[str]], T]
+    ) -> AsyncGenerator[tuple[list[int], T]]:
+        """What `encode` makes of some texts at a time, in the documents' thread, with their places."""
+        loop = asyncio.get_running_loop()
+        lengths = [min(len(text), MAX_CHARS) for text in texts]
+        alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
+        for rows in await loop.run_in_executor(self._documents, alike):
+            await self._queries.idle(timeout_ms=GIVE_WAY_MS)
+            batch = [texts[row] for row in rows]
+            yield rows, await loop.run_in_executor(self._documents, encode, batch)
+
+    def _space(self) -> TokenSpace:
+        if (tokens := self._ready().tokens) is None:
+            raise ModelError(f"{self._name} is to give no vectors of tokens: ORION_TOKEN_VECTORS is false")
+        return tokens
+
+    def _ready(self) -> _Loaded:
         if self._loaded is None:
             raise ModelError(f"the model {self._name} is not loaded yet")
         return self._loaded
 
-    def _load(self) -> tuple[Weights, OnnxEncoder]:
+    def _load(self) -> _Loaded:
         weights = find_weights(self._name, path=self._path, allow_download=self._allow_download)
         encoder = OnnxEncoder(weights)
         encoder.encode(["the first run allocates"])
-        return weights, encoder
+        return _Loaded(weights, encoder, encoder.token_space() if self._token_vectors else None)
 
-    def _encode(self, texts: list[str]) -> Vectors:
-        return self._ready()[1].encode(texts)
+    def _encode_queries(self, texts: list[str]) -> list[_Query]:
+        loaded = self._ready()
+        if loaded.tokens is None:
+            return [_Query(vector, None) for vector in separate(loaded.encoder.encode(texts))]
+        vectors, states = loaded.encoder.encode_with_states(texts)
+        return [
+            _Query(vector, TokenStates(one.ids, one.states.astype(np.float16)))
+            for vector, one in zip(separate(vectors), states, strict=True)
+        ]
 
     def _encode_documents(self, texts: list[str]) -> Vectors:
-        return self._encode([prepared(text) for text in texts])
+        return self._ready().encoder.encode([prepared(text) for text in texts])
+
+    def _encode_with_tokens(self, texts: list[str]) -> tuple[Vectors, list[Tokens]]:
+        vectors, states = self._ready().encoder.encode_with_states([prepared(text) for text in texts])
+        tokens = self._space()
+        return vectors, [tokens.document(one) for one in states]
 
 
 def give_way_to_others() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from orion_recall.errors import ModelError
-from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length
+from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.embedder import GIVE_WAY_MS, give_way_to_others
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.weights import short_name
@@ -134,8 +134,8 @@ class TransformersEmbedder:
             most_chars=min(tokens * _CHARS_A_TOKEN, _MOST_CHARS),
         )
 
-    def _encode_queries(self, texts: list[str]) -> Vectors:
-        return self._unit(self._ready().model.encode_query, texts)
+    def _encode_queries(self, texts: list[str]) -> list[Vector]:
+        return separate(self._unit(self._ready().model.encode_query, texts))
 
     def _encode_documents(self, texts: list[str]) -> Vectors:
         return self._unit(self._ready().model.encode_document, texts)

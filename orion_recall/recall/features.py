@@ -39,7 +39,7 @@ def parts_of(
     """A column for every part that any candidate has.
 
     `similarities` are the cosines, by key, of all that the dense search found, candidate or not. `further` are
-    parts that are made elsewhere: their values by key, by the part's name; a key that is not among them has 0.
+    parts that are made elsewhere: their values by key, by the part's name; a key that is not among them has none.
     """
     if not candidates:
         return {}
@@ -67,7 +67,7 @@ def parts_of(
     if weights["first_person"]:
         columns["first_person"] = [1.0 if memory.first_person else 0.0 for memory in memories]
     for name, values in further.items():
-        columns[name] = [values.get(candidate.key, 0.0) for candidate, _ in candidates]
+        columns[name] = [values.get(candidate.key) for candidate, _ in candidates]
     return columns
 
 

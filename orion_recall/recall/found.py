@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orion_recall.recall.dropped import Dropped
-from orion_recall.values import Candidate, MemoryView, RerankReport, ScoredCandidate, SourceReport
+from orion_recall.values import Candidate, LateReport, MemoryView, RerankReport, ScoredCandidate, SourceReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Found:
 
     `within` are the further lists of the named time. `pool` is what went on after fusion, `scored` what of it may
     be shown, `ranked` what of that neither repeats another nor has too low a score; both best first. `reranking`
-    is None where the profile does not want any.
+    and `late` are None where the profile does not want any.
     """
 
     reports: tuple[SourceReport, ...]
@@ -26,6 +26,7 @@ class Found:
     ranked: tuple[ScoredCandidate, ...]
     dropped: Dropped
     reranking: RerankReport | None = None
+    late: LateReport | None = None
 
     @property
     def keys(self) -> set[int]:

@@ -1,7 +1,8 @@
 """The path of one query, from top to bottom.
 
-understand -> [ search every source at once -> fuse -> fetch -> filter -> score -> rerank the best, where the
-profile wants it -> reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
+understand -> [ search every source at once -> fuse -> fetch, and compare word by word where the profile wants it ->
+filter -> score -> rerank the best, where the profile wants it -> reduce near-duplicates ] -> caps and token
+budget -> confidence -> bundle
 
 What is in brackets is one look at memory. Where a cascade is wanted it is taken for one layer after another.
 
@@ -10,6 +11,7 @@ What is in brackets is one look at memory. Where a cascade is wanted it is taken
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +30,7 @@ from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import fuse
+from orion_recall.recall.late import Closeness, late_interaction
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
@@ -42,6 +45,7 @@ from orion_recall.sources.source import Lexicon, MemoryReader, Source
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
+    LateReport,
     Outcome,
     QueryClass,
     Question,
@@ -76,6 +80,8 @@ class Sources:
     )
     reranker: Reranker | None = None
     rerank_breaker: Breaker = field(default_factory=Breaker)
+    late: Closeness | None = None
+    late_breaker: Breaker = field(default_factory=Breaker)
     tombstones: Tombstones = field(default_factory=Tombstones)
 
 
@@ -83,9 +89,9 @@ class Sources:
 class Recalled:
     """Everything one recall found out. `ranked` is the order before caps and budget, `selection` what was kept.
 
-    `reranking` is None where the profile does not want any, `strategy` where it has none for the question's class,
-    `descent` without a cascade, `withheld` where what was found is not too unsure to be handed over. `found` is for
-    those who ask why.
+    `reranking` and `late` are None where the profile does not want any, `strategy` where it has none for the
+    question's class, `descent` without a cascade, `withheld` where what was found is not too unsure to be handed
+    over. `found` is for those who ask why.
     """
 
     outcome: Outcome
@@ -95,6 +101,7 @@ class Recalled:
     selection: Selection
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
+    late: LateReport | None = None
     understood: Understanding | None = None
     found: Found | None = None
     sure: Sureness = NOT_SURE
@@ -162,6 +169,7 @@ async def recall(
         selection=replace(selection, dropped=dict(+dropped)),
         stage_ms=stages.ms,
         reranking=found.reranking,
+        late=found.late,
         understood=understood,
         found=found,
         sure=sure,
@@ -213,7 +221,21 @@ async def _look(
     )
     stages.done("fuse")
 
-    memories = await fetch(to_be_fetched(pool, reports), sources.readers, timeout_s=timeout_s - stages.seconds)
+    left_s = timeout_s - stages.seconds
+    fetching = fetch(to_be_fetched(pool, reports), sources.readers, timeout_s=left_s)
+    closeness: Mapping[int, float] = {}
+    late: LateReport | None = None
+    if profile.ranking.late:
+        comparing = late_interaction(
+            understood.question.dense_text,
+            [candidate.key for candidate in pool],
+            sources.late,
+            sources.late_breaker,
+            timeout_s=min(left_s, source_timeout_s),
+        )
+        memories, (closeness, late) = await asyncio.gather(fetching, comparing)
+    else:
+        memories = await fetching
     stages.done("fetch")
 
     dropped = Dropped()
@@ -230,6 +252,7 @@ async def _look(
         similarities=similarities,
         time=understood.question.time,
         session_id=query.session_id,
+        further={"late": closeness} if closeness else {},
     )
     reranking: RerankReport | None = None
     if profile.rerank.enabled:
@@ -255,6 +278,7 @@ async def _look(
         ranked=tuple(ranked),
         dropped=dropped,
         reranking=reranking,
+        late=late,
     )
     dropped["rank_pool"] += len(found.keys) - len(pool)
     return found

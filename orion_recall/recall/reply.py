@@ -75,12 +75,13 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
 
 
 def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
-    """Status, hits and milliseconds of every source, and of the reranker under `rerank` where it was wanted."""
+    """Status, hits and milliseconds of every source, and of what was wanted besides, under `rerank` and `late`."""
     stats = {str(report.source): _stats(report) for report in recalled.reports}
-    if (asked := recalled.reranking) is not None:
-        stats["rerank"] = SourceStats(
-            status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error
-        )
+    for name, asked in (("rerank", recalled.reranking), ("late", recalled.late)):
+        if asked is not None:
+            stats[name] = SourceStats(
+                status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error
+            )
     return stats
 
 

@@ -23,9 +23,10 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
 from orion_recall.sources.edge_places import build_place, free_place, is_complete, live_place, swap, tidy
-from orion_recall.sources.edge_points import scope_filter
+from orion_recall.sources.edge_points import max_sim_request, scope_filter, token_vectors
 from orion_recall.sources.edge_renewal import bring_over, copy_shard, optimise_apart
 from orion_recall.sources.edge_writes import carry_out, read_held, read_versions
 from orion_recall.sources.engine_threads import EngineThreads, translated
@@ -33,6 +34,7 @@ from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.points import (
     KEYWORD_FIELDS,
     SPARSE_VECTORS,
+    TOKENS,
     HeldPoint,
     IndexStep,
     Name,
@@ -53,6 +55,9 @@ log = logging.getLogger("orion_recall.sources")
 _OPTIMISE_AFTER, _OPTIMISE_AFTER_SHARE = 5000, 0.5
 # The engine holds Python's lock while it flushes, some 100 ms: seldom, then, and what a crash takes comes again.
 _SAVE_AFTER_S = 10.0
+# The engine builds the graph of the dense vectors once any of a segment's vectors take this much: by its default of
+# 10 MB the tokens of 1,500 memories would start what pays from some 8,000 on.
+_GRAPH_FROM_KB = 50_000
 _SHARD = "shard"
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 
@@ -190,6 +195,19 @@ class EdgeIndex:
         hits = [[(point.id, point.score) for point in points if point.score > 0] for points in found]
         return cast("list[list[tuple[int, float]]]", hits)
 
+    async def without_tokens(self) -> str | None:
+        """Why `max_sim` cannot be asked; None when it can."""
+        self._open_shard()
+        self._refuse_another_model()
+        assert self._card is not None  # an open shard has one
+        return self._card.without_tokens(IndexCard.of(self.embedder))
+
+    async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
+        """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
+        shard, request = self._open_shard(), max_sim_request(tokens, keys)
+        points = await self._readers.run(lambda: shard.query(request))
+        return cast("dict[int, float]", {point.id: point.score for point in points})
+
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
         points = await self._entities(text, tenant, limit)
@@ -235,7 +253,8 @@ class EdgeIndex:
         if not changes:
             return
         held = await self._held_of(keys_of(changes)) if self._card is not None else {}
-        step = await index_step(changes, held, self._ahead, self.sparse)
+        with_tokens = self._writes_tokens()
+        step = await index_step(changes, held, self._ahead, self.sparse, with_tokens=with_tokens)
         if self._card is None:  # a server that embeds may not have told its model before it was first asked
             mine = IndexCard.of(self.embedder)
             await self._writer.run(lambda: self._make(mine))
@@ -249,7 +268,7 @@ class EdgeIndex:
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
         held = await self._held_of(keys_of(changes)) if self._card is not None else {}
-        await self._ahead.embed_documents(texts_to_embed(changes, held))
+        await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the index holds, by key."""
@@ -321,6 +340,13 @@ class EdgeIndex:
     async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
         shard = self._open_shard()
         return await self._writer.run(lambda: read_held(shard, keys))
+
+    def _writes_tokens(self) -> bool:
+        """Whether what is written has vectors of its tokens: those of a new index, else those it has always had."""
+        mine = card_if_known(self.embedder)
+        card = mine if self._card is None else self._card
+        self._ahead.with_tokens = mine is not None and card is not None and card.without_tokens(mine) is None
+        return self._ahead.with_tokens
 
     def _note_speakers(self, changes: Sequence[Change]) -> None:
         for tenant in {change.memory.tenant for change in changes if change.memory.tenant in self._speakers}:
@@ -396,8 +422,14 @@ class EdgeIndex:
     def _make(self, mine: IndexCard) -> None:
         vectors = {"dense": qe.EdgeVectorParams(size=mine.dimension, distance=qe.Distance.Cosine)}
         sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
+        optimizers: qe.EdgeOptimizersConfig | None = None
+        if mine.tokens:
+            assert isinstance(self.embedder, TokenVectors)
+            vectors[TOKENS] = token_vectors(self.embedder.token_width)
+            optimizers = qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB)
         path = self._place / _SHARD
-        shard = qe.EdgeShard.create(str(path), qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse))
+        config = qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse, optimizers=optimizers)
+        shard = qe.EdgeShard.create(str(path), config)
         for name in KEYWORD_FIELDS:
             shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
         shard.update(qe.UpdateOperation.create_field_index("ts", qe.PayloadSchemaType.Float))
@@ -426,7 +458,9 @@ class EdgeIndex:
         if self._since_copied is not None:
             names = [name.key for name in step.forgotten]
             self._since_copied.update((*(point.key for point in step.points), *step.gone, *names))
-        self._card, self._is_saved = replace(card, position=position), False
+        mine = card_if_known(self.embedder)
+        self._card = card.at(position) if mine is None else card.at(position).written_by(mine)
+        self._is_saved = False
 
     def _save(self) -> None:
         shard, card = self._shard, self._card

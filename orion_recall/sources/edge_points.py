@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import qdrant_edge as qe
 
 from orion_recall.models.sparse import SparseTerms
-from orion_recall.sources.points import IndexPoint
+from orion_recall.models.token_space import Tokens
+from orion_recall.sources.points import TOKENS, IndexPoint
 from orion_recall.values import Scope
 
 
@@ -25,6 +28,26 @@ def scope_filter(scope: Scope) -> qe.Filter:
     return qe.Filter(must=conditions)
 
 
+def token_vectors(width: int) -> qe.EdgeVectorParams:
+    """The vectors of a memory's tokens: compared by MaxSim, never searched among, so there is no graph of them."""
+    return qe.EdgeVectorParams(
+        size=width,
+        distance=qe.Distance.Dot,
+        datatype=qe.VectorStorageDatatype.Float16,
+        multivector_config=qe.MultiVectorConfig(qe.MultiVectorComparator.MaxSim),
+        hnsw_config=qe.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
+    )
+
+
+def max_sim_request(tokens: Tokens, keys: Sequence[int]) -> qe.QueryRequest:
+    """Of each memory of the keys that has such vectors, the sum of the tokens' best dot products with its own."""
+    return qe.QueryRequest(
+        query=qe.Query.Nearest(tokens.tolist(), using=TOKENS),
+        limit=len(keys),
+        filter=qe.Filter(must=[qe.HasIdCondition(set(keys))]),
+    )
+
+
 def _is(key: str, value: str) -> qe.FieldCondition:
     return qe.FieldCondition(key, match=qe.MatchValue(value))
 
@@ -34,6 +57,8 @@ def edge_point(one: IndexPoint) -> qe.Point:
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
     if one.dense is not None:
         vectors["dense"] = list(one.dense)
+    if one.tokens is not None:
+        vectors[TOKENS] = one.tokens
     return qe.Point(one.key, vectors, one.payload)
 
 

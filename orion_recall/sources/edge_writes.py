@@ -14,10 +14,12 @@ _PAGE = 1000
 
 
 def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
-    """What the shard holds of the memories, by key, dense vectors included."""
+    """What the shard holds of the memories, by key, vectors included."""
     records = shard.retrieve(list(keys), True, True)
     return {
-        cast("int", record.id): held_point(cast("dict[str, Any]", record.payload), _dense(record))
+        cast("int", record.id): held_point(
+            cast("dict[str, Any]", record.payload), cast("Mapping[str, Any]", record.vector or {})
+        )
         for record in records
     }
 
@@ -56,8 +58,3 @@ def _is_given(shard: qe.EdgeShard, name: Name, besides: Sequence[int]) -> bool:
     ]
     others = qe.Filter(must=[*conditions], must_not=[qe.HasIdCondition(set(besides))])
     return shard.count(qe.CountRequest(exact=True, filter=others)) > 0
-
-
-def _dense(record: qe.Record) -> Sequence[float] | None:
-    vectors = cast("Mapping[str, Any] | None", record.vector)
-    return cast("Sequence[float] | None", vectors.get("dense")) if vectors else None

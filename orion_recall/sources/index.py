@@ -1,13 +1,16 @@
-"""The `vector` and `lexical` arms: two searches of one index."""
+"""The `vector` and `lexical` arms: two searches of one index. And a closer look at some of what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from orion_recall.errors import SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import TokenVectors
+from orion_recall.sources.index_card import NO_TOKENS
 from orion_recall.sources.more_words import MoreWords
-from orion_recall.sources.source import VectorIndex
+from orion_recall.sources.source import TokenIndex, VectorIndex
 from orion_recall.values import Hit, Question, SearchRequest, SourceName
 
 _CONTEXT_WEIGHT = 0.5
@@ -64,3 +67,24 @@ class LexicalSource:
             scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
         best = sorted([(-score, key) for key, score in scores.items()])[: request.limit]
         return [Hit(key, -negative) for negative, key in best]
+
+
+class LateInteraction:
+    """Each word of a question against each of a memory's: how near the nearest is, summed over the question."""
+
+    def __init__(self, index: TokenIndex, embedder: Embedder) -> None:
+        self._index, self._embedder = index, embedder
+
+    async def why_off(self) -> str | None:
+        """Why there is none here; None when there is. SourceError, ModelError as a search."""
+        return await self._index.without_tokens()
+
+    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+        """For the memories of these keys that the index holds, a number in [-1, 1]; of a text without words none.
+
+        The text is embedded once, here and in a search by meaning. SourceError, ModelError when it cannot be had.
+        """
+        if not isinstance(self._embedder, TokenVectors):
+            raise SourceError(NO_TOKENS)
+        tokens = await self._embedder.query_tokens(text)
+        return await self._index.max_sim(tokens, keys) if len(tokens) else {}

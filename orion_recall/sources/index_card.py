@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.token_space import token_space_of
 
 # Of what is in the points: changed whenever an index of the old kind must be built again.
 FORMAT = 3
+
+NO_TOKENS = "the embedder gives no vectors of tokens: ORION_EMBEDDER=onnx with ORION_TOKEN_VECTORS=true does"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +18,8 @@ class IndexCard:
     """The embedding model that made an index, and the outbox position that it holds.
 
     `made` tells an index on a server from another one that was made in its place; `record` is the mark of the
-    record that it is of, "" while it has none.
+    record that it is of, "" while it has none. `tokens` names the space of the tokens' vectors that every memory in
+    it has, "" when it has none of them.
     """
 
     format: int
@@ -25,6 +29,7 @@ class IndexCard:
     position: int
     made: str = ""
     record: str = ""
+    tokens: str = ""
 
     @classmethod
     def of(cls, embedder: Embedder) -> IndexCard:
@@ -35,11 +40,27 @@ class IndexCard:
             dimension=embedder.dimension,
             weights_sha256=embedder.weights_sha256,
             position=0,
+            tokens=token_space_of(embedder),
         )
 
     def at(self, position: int) -> IndexCard:
         """The same index, at another position."""
         return replace(self, position=position)
+
+    def written_by(self, mine: IndexCard) -> IndexCard:
+        """The same index once a process with the card `mine` has written: its tokens are those that both have."""
+        return self if self.tokens == mine.tokens else replace(self, tokens="")
+
+    def without_tokens(self, mine: IndexCard) -> str | None:
+        """Why a process with the card `mine` can compare no tokens in an index with this card; None when it can."""
+        if not mine.tokens:
+            return NO_TOKENS
+        if self.tokens == mine.tokens:
+            return None
+        return (
+            "the index has no vectors of tokens, or of another kind: `orion-recall memory reembed` makes them, on "
+            "a Qdrant server under a new ORION_QDRANT_COLLECTION"
+        )
 
     def misfit(self, mine: IndexCard) -> str | None:
         """Why an index with this card cannot be used by a process with the card `mine`; None when it can."""

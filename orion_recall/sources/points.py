@@ -8,31 +8,46 @@ from typing import Any, NamedTuple
 
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
-from orion_recall.sources.vectors_ahead import EmbedsDocuments
+from orion_recall.sources.vectors_ahead import GivesVectors
 from orion_recall.text import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.values import Change, Memory, MemoryView, MergedName
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker")
 SPARSE_VECTORS = ("text", "context", "entity")
+TOKENS = "tokens"
+"""The name of the vectors of a memory's tokens."""
+
 _ENTITY = "entity\x1f"
 
 
 class IndexPoint(NamedTuple):
-    """One point: `dense` is a unit vector, absent for an entity; `sparse` are terms by the vector's name."""
+    """One point: `dense` is a unit vector, absent for an entity; `sparse` are terms by the vector's name.
+
+    `tokens` are the vectors of a memory's tokens, where the index holds such.
+    """
 
     key: int
     dense: Sequence[float] | None
     sparse: Mapping[str, SparseTerms]
     payload: dict[str, Any]
+    tokens: list[list[float]] | None = None
 
 
 class HeldPoint(NamedTuple):
-    """What an index holds of a memory: version, the folded names it gives, and its dense vector if it was read."""
+    """What an index holds of a memory: version, the folded names it gives, and its vectors if they were read."""
 
     tenant: str
     version: int
     names: frozenset[str]
     dense: Sequence[float] | None
+    tokens: list[list[float]] | None = None
+
+
+class PointVectors(NamedTuple):
+    """The vectors of a memory as they are written."""
+
+    dense: Sequence[float]
+    tokens: list[list[float]] | None
 
 
 class Name(NamedTuple):
@@ -65,22 +80,30 @@ def keys_of(changes: Sequence[Change]) -> list[int]:
 
 
 async def index_step(
-    changes: Sequence[Change], held: Mapping[int, HeldPoint], embedder: EmbedsDocuments, sparse: SparseEncoder
+    changes: Sequence[Change],
+    held: Mapping[int, HeldPoint],
+    embedder: GivesVectors,
+    sparse: SparseEncoder,
+    *,
+    with_tokens: bool = False,
 ) -> IndexStep:
     """What is to be done, given what the index holds of the changes' memories.
 
     A memory that says what it said when it was embedded is not embedded again: its neighbours have changed.
+    `with_tokens`: the index holds the vectors of their tokens.
     """
     latest = _latest(changes)
-    vectors = await _vectors(_live(latest), held, embedder)
+    vectors = await _vectors(_live(latest), held, embedder, with_tokens)
     # The words of a page take tens of milliseconds: not on the loop, where recalls wait.
     return await asyncio.to_thread(_step, latest, held, vectors, sparse)
 
 
-def texts_to_embed(changes: Sequence[Change], held: Mapping[int, HeldPoint]) -> list[str]:
+def texts_to_embed(
+    changes: Sequence[Change], held: Mapping[int, HeldPoint], *, with_tokens: bool = False
+) -> list[str]:
     """What `index_step` will have to embed, given what the index holds now."""
     live = _live(_latest(changes))
-    known = _known(live, held)
+    known = _known(live, held, with_tokens)
     return [dense_form(change.memory) for key, change in live.items() if key not in known]
 
 
@@ -95,14 +118,15 @@ def _live(latest: Mapping[int, Change]) -> dict[int, Change]:
 def _step(
     latest: Mapping[int, Change],
     held: Mapping[int, HeldPoint],
-    vectors: Mapping[int, Sequence[float]],
+    vectors: Mapping[int, PointVectors],
     sparse: SparseEncoder,
 ) -> IndexStep:
     live = _live(latest)
     points = [
         IndexPoint(
             key=key,
-            dense=vectors[key],
+            dense=vectors[key].dense,
+            tokens=vectors[key].tokens,
             sparse={
                 "text": sparse.encode_document(keyword_form(change.memory)),
                 "context": sparse.encode_document(context_form(change)),
@@ -121,21 +145,26 @@ def _step(
 
 
 async def _vectors(
-    live: Mapping[int, Change], held: Mapping[int, HeldPoint], embedder: EmbedsDocuments
-) -> dict[int, Sequence[float]]:
-    vectors = _known(live, held)
+    live: Mapping[int, Change], held: Mapping[int, HeldPoint], embedder: GivesVectors, with_tokens: bool
+) -> dict[int, PointVectors]:
+    vectors = _known(live, held, with_tokens)
     new = [key for key in live if key not in vectors]
-    made = await embedder.embed_documents([dense_form(live[key].memory) for key in new]) if new else ()
-    return vectors | {key: vector.tolist() for key, vector in zip(new, made, strict=True)}
+    made = await embedder.vectors([dense_form(live[key].memory) for key in new]) if new else ()
+    for key, one in zip(new, made, strict=True):
+        tokens = one.tokens.tolist() if with_tokens and one.tokens is not None else None
+        vectors[key] = PointVectors(one.dense.tolist(), tokens)
+    return vectors
 
 
-def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint]) -> dict[int, Sequence[float]]:
+def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint], with_tokens: bool) -> dict[int, PointVectors]:
     """The vectors that the index holds of what has not been changed since."""
-    known: dict[int, Sequence[float]] = {}
+    known: dict[int, PointVectors] = {}
     for key, change in live.items():
         one = held.get(key)
-        if one is not None and one.dense is not None and one.version == change.memory.version:
-            known[key] = one.dense
+        if one is None or one.dense is None or one.version != change.memory.version:
+            continue
+        if one.tokens is not None or not with_tokens:
+            known[key] = PointVectors(one.dense, one.tokens if with_tokens else None)
     return known
 
 
@@ -169,13 +198,14 @@ def names_of(payload: Mapping[str, Any]) -> tuple[str, ...]:
     return (str(payload["label"]), *map(str, payload.get("aliases", ())))
 
 
-def held_point(payload: Mapping[str, Any], dense: Sequence[float] | None) -> HeldPoint:
-    """What the payload and the vector of a memory's point say."""
+def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPoint:
+    """What the payload and the vectors of a memory's point say."""
     return HeldPoint(
         tenant=payload["tenant"],
         version=payload["version"],
         names=frozenset(payload.get("names", ())),
-        dense=dense,
+        dense=vectors.get("dense"),
+        tokens=vectors.get(TOKENS),
     )
 
 

@@ -18,8 +18,10 @@ from uuid import uuid4
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.sources.index_card import FORMAT, IndexCard
 from orion_recall.sources.points import (
+    TOKENS,
     HeldPoint,
     IndexPoint,
     IndexStep,
@@ -174,6 +176,17 @@ class QdrantIndex:
         requests = [self._words.sparse_query(terms, scope, limit, using=name) for name in using]
         return [scored(found, above=0.0) for found in await self._query(requests)]
 
+    async def without_tokens(self) -> str | None:
+        """Why `max_sim` cannot be asked; None when it can."""
+        await self.check()
+        return self._card.without_tokens(IndexCard.of(self.embedder))
+
+    async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
+        """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
+        request = self._words.max_sim_query(tokens, keys)
+        (found,) = await self._server.ask_if_well(lambda: self._query([request]))
+        return dict(scored(found))
+
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
         points = await self._entities(text, tenant, limit)
@@ -222,7 +235,7 @@ class QdrantIndex:
         """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
         await self.check()
         held = await self._held_of(keys_of(changes))
-        await self._ahead.embed_documents(texts_to_embed(changes, held))
+        await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Put changes into the collection, in order, and move the position. Again is harmless.
@@ -243,7 +256,9 @@ class QdrantIndex:
         held = await self._held_of(keys_of(changes))
         if not keep_vectors:
             held = {key: one._replace(dense=None) for key, one in held.items()}
-        await self._carry_out(await index_step(changes, held, self._ahead, self.sparse))
+        with_tokens = self._writes_tokens()
+        step = await index_step(changes, held, self._ahead, self.sparse, with_tokens=with_tokens)
+        await self._carry_out(step)
         # First the data, then the claim that it is there: a crash between the two writes it again.
         if (now := await self._read_card()) != before:
             self._is_open = False
@@ -251,7 +266,7 @@ class QdrantIndex:
                 # Another has written, and what is written here may be older: from here on all is applied again.
                 await self._write_card(before)
             raise TransientSourceError(f"the collection {self.copy} was made anew or written by another: once more")
-        await self._write_card(before.at(changes[-1].position))
+        await self._write_card(before.at(changes[-1].position).written_by(IndexCard.of(self.embedder)))
         for change in changes:
             known = self._speakers.get(change.memory.tenant)
             if change.memory.is_live and change.memory.speaker and known is not None:
@@ -283,8 +298,14 @@ class QdrantIndex:
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
         await self._carry_out(IndexStep(points=[], gone=list(keys), forgotten=forgotten))
 
+    def _writes_tokens(self) -> bool:
+        """Whether what is written has vectors of its tokens, as all that was written before."""
+        self._ahead.with_tokens = self._card.without_tokens(IndexCard.of(self.embedder)) is None
+        return self._ahead.with_tokens
+
     async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
-        """What the collection holds of the memories, dense vectors included."""
+        """What the collection holds of the memories, vectors included."""
+        named = ["dense", TOKENS] if self._card.tokens else ["dense"]
         held: dict[int, HeldPoint] = {}
         for start in range(0, len(keys), _AT_ONCE):
             wanted = list(keys[start : start + _AT_ONCE])
@@ -293,12 +314,12 @@ class QdrantIndex:
                 self.collection,
                 wanted,
                 with_payload=True,
-                with_vectors=["dense"],
+                with_vectors=named,
                 consistency=self._words.majority,
             )
             for record in cast("list[qm.Record]", await self._asked(call)):
                 vectors = cast("Mapping[str, Any] | None", record.vector) or {}
-                held[cast("int", record.id)] = held_point(record.payload or {}, vectors.get("dense"))
+                held[cast("int", record.id)] = held_point(record.payload or {}, vectors)
         return held
 
     async def _carry_out(self, step: IndexStep) -> None:
@@ -375,17 +396,20 @@ class QdrantIndex:
                     client.create_payload_index(name, field, field_schema=schema), self._server.patience.write
                 )
         if card is None:
-            card = replace(IndexCard.of(self.embedder), made=uuid4().hex, record=self._expected or "")
+            mine = IndexCard.of(self.embedder)
+            tokens = mine.tokens if self._words.has_tokens(info) else ""
+            card = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
             await self._write_card(card)
         return card
 
     async def _make(self) -> None:
         log.info("making the collection %s", self.copy)
+        width = self.embedder.token_width if isinstance(self.embedder, TokenVectors) else 0
         try:
             await self._server.ask(
                 self._client.create_collection(
                     self.collection,
-                    vectors_config=self._words.vectors(self.embedder.dimension),
+                    vectors_config=self._words.vectors(self.embedder.dimension, width),
                     sparse_vectors_config=self._words.sparse_vectors(),
                 ),
                 self._server.patience.write,

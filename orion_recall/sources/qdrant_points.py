@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from orion_recall.models.sparse import SparseTerms
-from orion_recall.sources.points import KEYWORD_FIELDS, SPARSE_VECTORS, IndexPoint
+from orion_recall.models.token_space import Tokens
+from orion_recall.sources.points import KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS, IndexPoint
 from orion_recall.values import Scope
 
 if TYPE_CHECKING:
@@ -23,9 +24,27 @@ class QdrantWords:
         self._models = models
         self.majority = models.ReadConsistencyType.MAJORITY
 
-    def vectors(self, dimension: int) -> dict[str, qm.VectorParams]:
-        """The dense vectors of a collection."""
-        return {"dense": self._models.VectorParams(size=dimension, distance=self._models.Distance.COSINE)}
+    def vectors(self, dimension: int, token_width: int = 0) -> dict[str, qm.VectorParams]:
+        """The dense vectors of a collection, and with a `token_width` those of the memories' tokens.
+
+        These are compared by MaxSim and never searched among, so there is no graph of them.
+        """
+        models = self._models
+        vectors = {"dense": models.VectorParams(size=dimension, distance=models.Distance.COSINE)}
+        if token_width:
+            vectors[TOKENS] = models.VectorParams(
+                size=token_width,
+                distance=models.Distance.DOT,
+                datatype=models.Datatype.FLOAT16,
+                multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+                hnsw_config=models.HnswConfigDiff(m=0),
+            )
+        return vectors
+
+    def has_tokens(self, info: qm.CollectionInfo) -> bool:
+        """Whether a collection has room for the vectors of tokens."""
+        held = info.config.params.vectors
+        return isinstance(held, Mapping) and TOKENS in held
 
     def sparse_vectors(self) -> dict[str, qm.SparseVectorParams]:
         """The keyword vectors of a collection."""
@@ -72,6 +91,17 @@ class QdrantWords:
             filter=self.scope_filter(scope),
             limit=limit,
             score_threshold=min_score,
+            with_payload=False,
+        )
+
+    def max_sim_query(self, tokens: Tokens, keys: Sequence[int]) -> qm.QueryRequest:
+        """Of each memory of the keys the sum of the tokens' best dot products with its own, where it has such."""
+        models = self._models
+        return models.QueryRequest(
+            query=models.NearestQuery(nearest=[[round(value, 5) for value in token] for token in tokens.tolist()]),
+            using=TOKENS,
+            filter=models.Filter(must=[models.HasIdCondition(has_id=list(keys))]),
+            limit=len(keys),
             with_payload=False,
         )
 
@@ -125,7 +155,12 @@ class QdrantWords:
 
     def _vectors(self, one: IndexPoint) -> dict[str, Any]:
         vectors: dict[str, Any] = {name: self._sparse(terms) for name, terms in one.sparse.items()}
-        return vectors if one.dense is None else {**vectors, "dense": list(one.dense)}
+        if one.dense is not None:
+            vectors["dense"] = list(one.dense)
+        if one.tokens is not None:
+            # As many digits as half a float has: a third of the bytes of a request.
+            vectors[TOKENS] = [[round(value, 4) for value in token] for token in one.tokens]
+        return vectors
 
     def _sparse(self, terms: SparseTerms) -> qm.SparseVector:
         return self._models.SparseVector(indices=list(terms.indices), values=list(terms.values))

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
+from orion_recall.models.token_space import Tokens
 from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName
 
 
@@ -165,7 +166,24 @@ class VectorIndex(Protocol):
     ) -> list[list[tuple[int, float]]]: ...
 
 
-class MemoryIndex(Projection, MemoryReader, EntityFinder, NamesAndTexts, Lexicon, VectorIndex, Protocol):
+class TokenIndex(Protocol):
+    """What late interaction asks: the tokens of the question against those of each of some memories."""
+
+    async def without_tokens(self) -> str | None:
+        """Why `max_sim` cannot be asked; None when it can."""
+        ...
+
+    async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
+        """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
+
+        `tokens` are the embedder's `query_tokens`, shape (tokens, width). Keys that are not there are left out.
+        """
+        ...
+
+
+class MemoryIndex(
+    Projection, MemoryReader, EntityFinder, NamesAndTexts, Lexicon, VectorIndex, TokenIndex, Protocol
+):
     """The vector and keyword index, wherever it is."""
 
 

@@ -57,6 +57,12 @@ class Collection:
     def run(self, name: str, *more: str) -> Finished:
         return self.program.run(*self.arguments(self.folder / name, *more))
 
+    def trial(self, *arguments: str) -> Finished:
+        """One of the commands that try many ways over the same files."""
+        command, *more = arguments
+        files = ("--memories", str(self.memories), "--queries", str(self.queries))
+        return self.program.run("eval", command, *files, "--cache", str(self.folder / "cache"), *more)
+
     def lines(self, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / name).read_text("utf-8").splitlines()]
 
@@ -262,3 +268,35 @@ def test_a_timeline_that_does_not_answer_makes_the_run_a_failure(collection: Col
     assert done.code == 1, done.err
     assert list(done.json["silent"]) == ["sql_timeline"]
     assert [line["outcome"] for line in collection.lines("run.jsonl")] == ["degraded"]
+
+
+def test_weights_are_learned_into_a_profile_that_can_be_used(collection: Collection) -> None:
+    out = collection.folder / "tuned.v1.yaml"
+    tuned = collection.trial("tune", "--profile", "assist.light.v1", "--out", str(out), "--k", "1,3", "--json").json
+    assert list(tuned["folds"]) == ["harbour", "kitchen"]
+    assert max(tuned["weights"].values()) == 1.0
+    assert [one["name"] for one in tuned["figures"]][1:3] == ["assist.light.v1", "learned, held out"]
+    assert tuned["figures"][0]["scores"]["queries"] == 3
+    checked = collection.program.run("profiles", "check", str(out), "--json").json
+    assert checked["profiles"] == ["tuned.v1"]
+    assert collection.run("run.jsonl", "--profile", str(out)).code == 0
+    refused = collection.trial("tune", "--parts", "fusion,speling")
+    assert refused.code == 2
+    assert "'speling' is no part that is learned" in refused.err
+
+
+def test_values_and_parts_are_tried_and_the_worst_queries_shown(collection: Collection) -> None:
+    swept = collection.trial("sweep", "--set", "rank_pool=10,20", "--set", "ranking.speaker=0,1", "--json").json
+    assert len(swept["points"]) == 5
+    ablated = collection.trial("ablate", "--k", "1")
+    assert ablated.code == 0, ablated.err
+    assert {"without source rdf", "without part session", "baseline like"} <= {
+        line.split("  ")[0] for line in ablated.out.splitlines()
+    }
+    worst = collection.trial("worst", "--by", "recall@1")
+    assert "What is wrong with the crane?" in worst.out
+    assert "evidence harbour/2, rank " in worst.out
+    assert collection.run("run.jsonl", "--baseline", "like").code == 0
+    assert collection.lines("run.jsonl")[1]["ranked"] == ["harbour/3"]
+    refused = collection.trial("sweep", "--set", "fusion.q=1")
+    assert (refused.code, "'fusion.q' is no key of a profile" in refused.err) == (2, True), refused.err

@@ -30,6 +30,7 @@ from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.edge_points import edge_point
 from orion_recall.sources.forms import dense_form
 from orion_recall.sources.points import index_step
+from orion_recall.sources.vectors_ahead import VectorsAhead
 from orion_recall.values import Change, Memory, Neighbour
 
 EMBEDDING, UPSERT, COPY = "embedding alone", "index upsert alone", "COPY into Postgres alone"
@@ -115,7 +116,7 @@ class ImportFloors:
         return vectors
 
     async def _points(self, page: Sequence[Memory], vectors: Vectors) -> list[qe.Point]:
-        step = await index_step(_changes(page), {}, _Made(vectors), self._sparse)
+        step = await index_step(_changes(page), {}, VectorsAhead(_Made(vectors)), self._sparse)
         return [edge_point(point) for point in step.points]
 
 

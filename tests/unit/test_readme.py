@@ -7,7 +7,9 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from orion_recall.profile_yaml import load_profile
 from orion_recall.settings_reference import cells, setting_rows
+from orion_recall.shipped import shipped_folder
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
@@ -32,6 +34,14 @@ def test_every_column_of_the_decision_log_is_in_its_table_with_its_type() -> Non
     told = re.findall(r"^\| (`.+`) \| ([a-z ]+) \| (.+) \|$", table, re.MULTILINE)
     listed = [(name, kind) for names, kind, _ in told for name in re.findall(r"`([a-z_]+)`", names)]
     assert sorted(listed) == sorted(created)
+
+
+def test_every_part_of_the_score_is_in_its_table_with_what_it_weighs() -> None:
+    table = README.partition("| part | what it is | reflect.v1 |")[2].partition("\n\n")[0]
+    listed: dict[str, float] = {}
+    for names, weights in re.findall(r"^\| (`.+?) \| .+ \| (.+) \|$", table, re.MULTILINE):
+        listed |= dict(zip(re.findall(r"`([a-z_]+)`", names), map(float, weights.split(", ")), strict=True))
+    assert listed == load_profile(shipped_folder("profiles") / "reflect.v1.yaml").ranking.model_dump()
 
 
 def test_every_python_example_parses() -> None:

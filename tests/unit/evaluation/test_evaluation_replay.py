@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.errors import TransientSourceError
-from orion_recall.evaluation.replay import ReplayedReader, ReplayedSource
+from orion_recall.evaluation.replay import ReplayedCloseness, ReplayedReader, ReplayedSource
 from orion_recall.text import text_hash
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest, SourceName
 
@@ -29,6 +29,13 @@ class Counting:
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         self.asked.append(tuple(keys))
         return {key: MemoryView(id=str(key), text="", text_hash=text_hash("")) for key in keys if key > 0}
+
+    async def why_off(self) -> str | None:
+        return "no tokens"
+
+    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+        self.asked.append((text, *keys))
+        return {key: 0.5 for key in keys if key > 0}
 
 
 def request(limit: int = 5, *, timeout_s: float = 1.0, tenant: str = "a") -> SearchRequest:
@@ -58,6 +65,16 @@ async def test_what_failed_is_tried_again():
     with pytest.raises(TransientSourceError):
         await source.search(request())
     assert await source.search(request()) == [Hit(5, 1.0)]
+
+
+async def test_a_question_is_compared_with_a_memory_once():
+    inner = Counting()
+    late = ReplayedCloseness(inner)
+    assert await late.closeness("q", [1, -2]) == {1: 0.5}
+    assert await late.closeness("q", [3, 1, -2]) == {3: 0.5, 1: 0.5}
+    assert await late.closeness("other", [1]) == {1: 0.5}
+    assert inner.asked == [("q", 1, -2), ("q", 3), ("other", 1)]
+    assert await late.why_off() == "no tokens"
 
 
 async def test_a_memory_is_read_once_and_so_is_one_that_is_not_there():

@@ -12,7 +12,14 @@ import numpy.typing as npt
 import pytest
 
 from orion_recall.evaluation import vectors
-from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache, default_folder, space_of
+from orion_recall.evaluation.vectors import (
+    CachedEmbedder,
+    CachedTokenEmbedder,
+    VectorCache,
+    cached,
+    default_folder,
+    space_of,
+)
 
 
 class CountingEmbedder:
@@ -122,3 +129,51 @@ def test_the_cache_is_in_the_users_own_folder(tmp_path: Path, monkeypatch: pytes
     assert default_folder() == tmp_path / "orion-recall" / "evaluation"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert default_folder() == Path.home() / ".cache" / "orion-recall" / "evaluation"
+
+
+class CountingTokens(CountingEmbedder):
+    """Gives two tokens a text as well."""
+
+    token_space, token_width = "counting", 3
+
+    async def query_tokens(self, text: str) -> npt.NDArray[np.float32]:
+        return np.full((2, 3), len(text), dtype=np.float32)
+
+    async def documents_with_tokens(
+        self, texts: Sequence[str]
+    ) -> tuple[npt.NDArray[np.float32], list[npt.NDArray[np.float32]]]:
+        return await self.embed_documents(texts), [await self.query_tokens(text) for text in texts]
+
+
+async def test_vectors_of_tokens_are_kept_with_those_of_the_text(tmp_path: Path) -> None:
+    first, second = CountingTokens(), CountingTokens()
+    with opened(tmp_path) as cache:
+        plain = await CachedEmbedder(first, cache).embed_documents(["a", "bb"])
+        await cached(first, cache).embed_documents(["a"])
+    assert first.asked == ["a", "bb"]
+    with opened(tmp_path) as cache:
+        kept = cached(second, cache)
+        assert isinstance(kept, CachedTokenEmbedder)
+        await kept.documents_with_tokens(["a"])
+        vectors, tokens = await kept.documents_with_tokens(["bb", "a", "bb"])
+    assert second.asked == ["a", "bb"], "once each"
+    np.testing.assert_array_equal(vectors, plain[[1, 0, 1]])
+    assert [one.tolist() for one in tokens] == [[[2.0] * 3] * 2, [[1.0] * 3] * 2, [[2.0] * 3] * 2]
+    assert (kept.token_space, kept.token_width, len(await kept.query_tokens("a"))) == ("counting", 3, 2)
+    third = CountingTokens()
+    third.token_space = "another"
+    with opened(tmp_path) as cache:
+        await cached(third, cache).embed_documents(["a"])
+        assert third.asked == []
+        made = cached(third, cache)
+        assert isinstance(made, CachedTokenEmbedder)
+        await made.documents_with_tokens(["a"])
+    assert third.asked == ["a"]
+
+
+def test_an_embedder_without_tokens_has_none_behind_the_cache_either(tmp_path: Path) -> None:
+    off = CountingTokens()
+    off.token_space = ""
+    with opened(tmp_path) as cache:
+        assert not isinstance(cached(CountingEmbedder(), cache), CachedTokenEmbedder)
+        assert not isinstance(cached(off, cache), CachedTokenEmbedder)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from orion_recall.errors import ModelError
-from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length
+from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 
 
 class GatedEncoder:
@@ -21,13 +21,13 @@ class GatedEncoder:
         self.gate = threading.Event()
         self.failure: Exception | None = None
 
-    def __call__(self, texts: list[str]) -> Vector:
+    def __call__(self, texts: list[str]) -> list[Vector]:
         self.batches.append(texts)
         assert self.gate.wait(10)
         if self.failure:
             failure, self.failure = self.failure, None
             raise failure
-        return np.array([[len(text)] for text in texts], dtype=np.float32)
+        return separate(np.array([[len(text)] for text in texts], dtype=np.float32))
 
 
 async def until(predicate: Callable[[], bool], what: str) -> None:
@@ -43,14 +43,16 @@ def encoder() -> GatedEncoder:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def batcher(encoder: GatedEncoder) -> AsyncIterator[QueryBatcher]:
+async def batcher(encoder: GatedEncoder) -> AsyncIterator[QueryBatcher[Vector]]:
     batcher = QueryBatcher(encoder, max_batch=3, cache_size=4)
     yield batcher
     encoder.gate.set()
     await batcher.close()
 
 
-async def start(batcher: QueryBatcher, encoder: GatedEncoder, texts: list[str]) -> list[asyncio.Task[Vector]]:
+async def start(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder, texts: list[str]
+) -> list[asyncio.Task[Vector]]:
     """Queries of which the first is being embedded when the others arrive."""
     tasks = [asyncio.create_task(batcher.embed(texts[0]))]
     await until(lambda: bool(encoder.batches), "the first batch starts")
@@ -60,7 +62,7 @@ async def start(batcher: QueryBatcher, encoder: GatedEncoder, texts: list[str]) 
 
 
 async def test_a_lone_query_starts_at_once_and_what_arrives_meanwhile_makes_fifo_batches(
-    batcher: QueryBatcher, encoder: GatedEncoder
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
     texts = ["first", "a long one", "b", "cc", "d", "another long one"]
     tasks = await start(batcher, encoder, texts)
@@ -72,7 +74,9 @@ async def test_a_lone_query_starts_at_once_and_what_arrives_meanwhile_makes_fifo
     assert [vector.tolist() for vector in vectors] == [[len(text)] for text in texts]
 
 
-async def test_the_same_text_waiting_twice_is_embedded_once(batcher: QueryBatcher, encoder: GatedEncoder) -> None:
+async def test_the_same_text_waiting_twice_is_embedded_once(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
     tasks = await start(batcher, encoder, ["same", "same", "other", "other"])
     encoder.gate.set()
 
@@ -83,7 +87,7 @@ async def test_the_same_text_waiting_twice_is_embedded_once(batcher: QueryBatche
 
 
 async def test_a_text_seen_before_comes_from_the_cache_and_cannot_be_changed_by_its_reader(
-    batcher: QueryBatcher, encoder: GatedEncoder
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
     encoder.gate.set()
     await batcher.embed("text")
@@ -95,7 +99,9 @@ async def test_a_text_seen_before_comes_from_the_cache_and_cannot_be_changed_by_
         again += 1
 
 
-async def test_the_cache_drops_what_was_used_longest_ago(batcher: QueryBatcher, encoder: GatedEncoder) -> None:
+async def test_the_cache_drops_what_was_used_longest_ago(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
     encoder.gate.set()
     for text in ("a", "b", "c", "d", "a", "e"):
         await batcher.embed(text)
@@ -107,7 +113,9 @@ async def test_the_cache_drops_what_was_used_longest_ago(batcher: QueryBatcher, 
     assert encoder.batches[-1] == ["b"]
 
 
-async def test_a_cancelled_caller_does_not_disturb_the_others(batcher: QueryBatcher, encoder: GatedEncoder) -> None:
+async def test_a_cancelled_caller_does_not_disturb_the_others(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
     running, shared, kept, leaving = await start(batcher, encoder, ["running", "shared", "shared", "leaving"])
     for task in (running, shared, leaving):
         task.cancel()
@@ -123,7 +131,7 @@ async def test_a_cancelled_caller_does_not_disturb_the_others(batcher: QueryBatc
 
 
 async def test_a_text_whose_callers_left_is_embedded_for_one_who_comes_later(
-    batcher: QueryBatcher, encoder: GatedEncoder
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
     first, leaving = await start(batcher, encoder, ["first", "text"])
     leaving.cancel()
@@ -136,7 +144,9 @@ async def test_a_text_whose_callers_left_is_embedded_for_one_who_comes_later(
     await first
 
 
-async def test_a_batch_that_fails_fails_its_own_callers_only(batcher: QueryBatcher, encoder: GatedEncoder) -> None:
+async def test_a_batch_that_fails_fails_its_own_callers_only(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
     failing, waiting = await start(batcher, encoder, ["failing", "waiting"])
     encoder.failure = RuntimeError("out of memory")
     encoder.gate.set()
@@ -147,7 +157,9 @@ async def test_a_batch_that_fails_fails_its_own_callers_only(batcher: QueryBatch
     assert (await batcher.embed("failing")).tolist() == [7], "and may be tried again"
 
 
-async def test_idle_waits_for_queries_but_not_for_ever(batcher: QueryBatcher, encoder: GatedEncoder) -> None:
+async def test_idle_waits_for_queries_but_not_for_ever(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
     await batcher.idle(timeout_ms=10_000)
     tasks = await start(batcher, encoder, ["first", "second"])
 
@@ -200,7 +212,7 @@ def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder, fi
     assert encoder.batches == [["text"]]
 
 
-async def test_batches_are_counted_by_their_size(batcher: QueryBatcher, encoder: GatedEncoder) -> None:
+async def test_batches_are_counted_by_their_size(batcher: QueryBatcher[Vector], encoder: GatedEncoder) -> None:
     tasks = await start(batcher, encoder, ["a", "bb", "ccc", "dddd", "eeeee"])
     encoder.gate.set()
     await asyncio.gather(*tasks)

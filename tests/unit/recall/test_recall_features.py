@@ -92,9 +92,9 @@ def test_length_grows_up_to_a_whole_text():
     }
 
 
-def test_parts_made_elsewhere_are_parts_and_0_for_a_memory_that_they_do_not_know():
+def test_parts_made_elsewhere_are_parts_of_the_memories_that_they_know():
     columns = parts_of([found("a"), found("b")], profile(), now=NOW, further={"links": {key("a"): 0.75}})
-    assert columns["links"] == [0.75, 0.0]
+    assert columns["links"] == [0.75, None]
 
 
 def test_no_candidates_have_no_parts():

@@ -40,6 +40,35 @@ class HashingEmbedder:
         return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
 
 
+class TokenEmbedder(HashingEmbedder):
+    """One that gives vectors of tokens as well, a unit vector of its own for each word; keeps what it was asked."""
+
+    token_space, token_width = "hashing-32", 32
+
+    def __init__(self, name: str = "hashing", **fields: Any) -> None:
+        super().__init__(name, **fields)
+        self.asked: list[str] = []
+
+    async def query_tokens(self, text: str) -> npt.NDArray[np.float32]:
+        """Each word weighs what it has in letters."""
+        spoken = words(text)
+        letters = np.array([len(word) for word in spoken], dtype=np.float32)
+        weighed = self._words(spoken) * (letters / max(1.0, float(letters.sum())))[:, None]
+        return weighed.astype(np.float32)
+
+    async def documents_with_tokens(
+        self, texts: Sequence[str]
+    ) -> tuple[npt.NDArray[np.float32], list[npt.NDArray[np.float32]]]:
+        self.asked += texts
+        return await self.embed_documents(texts), [self._words(words(text)) for text in texts]
+
+    def _words(self, spoken: Sequence[str]) -> npt.NDArray[np.float32]:
+        seeds = [int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big") for word in spoken]
+        rows = [np.random.default_rng(seed).normal(size=self.token_width) for seed in seeds]
+        units = [row / np.linalg.norm(row) for row in rows]
+        return np.array(units, dtype=np.float32).reshape(len(units), self.token_width)
+
+
 def memory(name: str, text: str, *, tenant: str = TENANT, **fields: Any) -> Memory:
     return compose(MemoryV1.model_validate({"id": name, "text": text, **fields}), tenant)
 

@@ -260,7 +260,7 @@ async def test_a_card_that_cannot_be_read_or_is_of_another_format_is_refused(
         await index.open()
         made = await index._server.client.retrieve(name, [CARD])  # pyright: ignore[reportPrivateUsage]
         told = made[0].payload or {}
-        assert told == card | {"made": told["made"], "record": ""}
+        assert told == card | {"made": told["made"], "record": "", "tokens": ""}
         await index._server.client.upsert(  # pyright: ignore[reportPrivateUsage]
             name, [qm.PointStruct(id=CARD, vector={}, payload=payload)]
         )

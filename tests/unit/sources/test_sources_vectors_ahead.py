@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.token_space import Tokens
 from orion_recall.sources.vectors_ahead import VectorsAhead
 
 
@@ -24,11 +25,11 @@ class Counting:
 async def test_what_was_made_ahead_is_there_when_it_is_asked_for() -> None:
     counting = Counting()
     ahead = VectorsAhead(counting)
-    await ahead.embed_documents(["a", "bbb"])
+    await ahead.vectors(["a", "bbb"])
 
-    vectors = await ahead.embed_documents(["bbb", "cc", "a", "cc"])
+    vectors = await ahead.vectors(["bbb", "cc", "a", "cc"])
 
-    assert vectors[:, 0].tolist() == [3.0, 2.0, 1.0, 2.0]
+    assert [float(one.dense[0]) for one in vectors] == [3.0, 2.0, 1.0, 2.0]
     assert counting.asked == ["a", "bbb", "cc"]
 
 
@@ -36,17 +37,46 @@ async def test_a_few_hundred_are_kept_and_older_ones_made_again() -> None:
     counting = Counting()
     ahead = VectorsAhead(counting)
     texts = [f"text {number}" for number in range(601)]
-    await ahead.embed_documents(texts)
+    await ahead.vectors(texts)
 
-    await ahead.embed_documents(texts[1:])
+    await ahead.vectors(texts[1:])
     assert len(counting.asked) == 601
-    await ahead.embed_documents(texts[:1])
+    await ahead.vectors(texts[:1])
 
     assert counting.asked[601:] == ["text 0"]
+
+
+class CountingTokens(Counting):
+    """Gives a token for each word as well."""
+
+    token_space, token_width = "counting", 1
+
+    async def query_tokens(self, text: str) -> Tokens:
+        return np.array([[float(len(word))] for word in text.split()], dtype=np.float32)
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        return await self.embed_documents(texts), [await self.query_tokens(text) for text in texts]
+
+
+async def test_a_text_is_embedded_once_for_its_vector_and_those_of_its_tokens() -> None:
+    counting = CountingTokens()
+    ahead = VectorsAhead(counting)
+    (plain,) = await ahead.vectors(["a bb"])
+    ahead.with_tokens = True
+
+    (both,) = await ahead.vectors(["a bb"])
+    await ahead.vectors(["a bb"])
+    ahead.with_tokens = False
+    await ahead.vectors(["a bb"])
+
+    assert plain.tokens is None
+    assert both.tokens is not None
+    assert both.tokens.tolist() == [[1.0], [2.0]]
+    assert counting.asked == ["a bb", "a bb"], "the first time without tokens, the second with them"
 
 
 async def test_nothing_is_nothing() -> None:
     counting = Counting()
 
-    assert len(await VectorsAhead(counting).embed_documents([])) == 0
+    assert len(await VectorsAhead(counting).vectors([])) == 0
     assert counting.asked == []

@@ -1,0 +1,72 @@
+"""Late interaction: the words of the question against those of each candidate, in the index.
+
+What it says is the part `late` of the score: how near a candidate's words come to the question's, from 0 for the
+farthest of those compared to 1 for the nearest. It is asked while the memories are read, and what goes wrong costs
+this part and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from orion_recall.errors import ModelError, SourceError
+from orion_recall.sources.breaker import Breaker
+from orion_recall.values import LateReport, SourceStatus
+
+_NOTHING: Mapping[int, float] = {}
+_NO_INDEX = "there is no index"
+
+
+class Closeness(Protocol):
+    """What compares: see `sources.index.LateInteraction`."""
+
+    async def why_off(self) -> str | None: ...
+
+    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]: ...
+
+
+async def late_interaction(
+    text: str, keys: Sequence[int], compared_by: Closeness | None, breaker: Breaker, *, timeout_s: float
+) -> tuple[Mapping[int, float], LateReport]:
+    """The part of each candidate that could be compared, by key, and how it went. Raises nothing."""
+    began = time.perf_counter()
+
+    def without(status: SourceStatus, error: str | None) -> tuple[Mapping[int, float], LateReport]:
+        return _NOTHING, LateReport(status=status, ms=(time.perf_counter() - began) * 1000, error=error)
+
+    if compared_by is None:
+        return without("off", _NO_INDEX)
+    if not keys:
+        return without("empty", None)
+    if timeout_s <= 0:
+        return without("late", "no time was left")
+    if not breaker.lets_through(time.monotonic()):
+        return without("failed", f"left alone after: {breaker.last_error}")
+    try:
+        async with asyncio.timeout(timeout_s):
+            if (why := await compared_by.why_off()) is not None:
+                breaker.record(None, time.monotonic())
+                return without("off", why)
+            found = await compared_by.closeness(text, keys)
+    except TimeoutError:
+        error = f"no answer within {timeout_s * 1000:.0f} ms"
+        breaker.record(error, time.monotonic())
+        return without("late", error)
+    except (SourceError, ModelError) as error:
+        breaker.record(str(error), time.monotonic())
+        return without("failed", str(error))
+    breaker.record(None, time.monotonic())
+    if not found:
+        return without("empty", None)
+    ms = (time.perf_counter() - began) * 1000
+    return scaled(found), LateReport(status="ok", count=len(found), ms=ms)
+
+
+def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
+    """From 0 for the least to 1 for the most; all 1 where there is no difference."""
+    low, high = min(found.values()), max(found.values())
+    span = high - low
+    return {key: (value - low) / span if span > 0 else 1.0 for key, value in found.items()}

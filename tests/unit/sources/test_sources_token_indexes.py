@@ -1,0 +1,166 @@
+"""Late interaction in every index alike: embedded, in the client's local mode, and behind REST calls."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from qdrant_client import AsyncQdrantClient
+from source_samples import ALL, CRANE, OURS, TENANT, HashingEmbedder, TokenEmbedder, changes, key, memory
+
+from orion_recall.errors import SourceError
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.edge_card import CARD
+from orion_recall.sources.forms import dense_form
+from orion_recall.sources.index import LateInteraction
+from orion_recall.sources.qdrant import QdrantIndex
+from orion_recall.sources.qdrant_server import Patience, QdrantServer
+from tests.stand_ins.qdrant_process import QdrantStandIn
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+
+KEYS = [key(one.id) for one in OURS]
+QUESTION = "did the harbour crane get a gearbox"
+
+
+class Places:
+    """Indexes over one and the same place, opened one after another."""
+
+    def __init__(self, kind: str, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn) -> None:
+        self.kind, self.folder, self._sparse, self._stand_in = kind, folder, sparse, stand_in
+        self._name = f"test-{uuid4().hex}"
+        self._client = AsyncQdrantClient(":memory:")
+
+    @contextlib.asynccontextmanager
+    async def index(self, embedder: Embedder) -> AsyncGenerator[EdgeIndex | QdrantIndex]:
+        if self.kind == "edge":
+            one = EdgeIndex(self.folder / "index", embedder, self._sparse)
+        elif self.kind == "local":
+            server = QdrantServer(self._client, "memory", Patience(aside=10, read=20))
+            one = QdrantIndex(server, self._name, embedder, self._sparse)
+        else:
+            one = QdrantIndex(QdrantServer.at(self._stand_in.url), self._name, embedder, self._sparse)
+        try:
+            await one.open()
+            yield one
+        finally:
+            if self.kind != "local":  # else the memories go with the client
+                await one.close()
+
+
+@pytest.fixture(params=["edge", "local", "stand-in"])
+def places(request: pytest.FixtureRequest, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn) -> Places:
+    return Places(request.param, folder, sparse, stand_in)
+
+
+async def expected(embedder: TokenEmbedder, text: str) -> dict[int, float]:
+    """MaxSim in numpy."""
+    asked = await embedder.query_tokens(text)
+    _, held = await embedder.documents_with_tokens([dense_form(one) for one in OURS])
+    return {one: float((asked @ tokens.T).max(axis=1).sum()) for one, tokens in zip(KEYS, held, strict=True)}
+
+
+async def test_the_sum_of_the_nearest_is_what_numpy_says(places: Places):
+    embedder = TokenEmbedder()
+    wanted = await expected(embedder, QUESTION)
+    async with places.index(embedder) as index:
+        await index.apply(changes(*ALL))
+        late = LateInteraction(index, embedder)
+        assert await late.why_off() is None
+        found = await late.closeness(QUESTION, [*KEYS, key("nobody"), key("crane", "other")])
+    assert found.keys() == {*KEYS, key("crane", "other")}, "only those asked for that are there"
+    np.testing.assert_allclose([found[one] for one in KEYS], [wanted[one] for one in KEYS], atol=2e-3)
+    assert max(KEYS, key=found.__getitem__) == key("crane")
+
+
+async def test_a_question_without_words_is_near_to_nothing(places: Places):
+    embedder = TokenEmbedder()
+    async with places.index(embedder) as index:
+        await index.apply(changes(*OURS))
+        assert await LateInteraction(index, embedder).closeness("?!", KEYS) == {}
+
+
+async def test_what_was_not_said_anew_is_not_embedded_again_and_keeps_its_tokens(places: Places):
+    embedder = TokenEmbedder()
+    async with places.index(embedder) as index:
+        await index.apply(changes(*OURS))
+        before = await LateInteraction(index, embedder).closeness(QUESTION, KEYS)
+    embedder.asked.clear()
+    async with places.index(embedder) as index:
+        later = memory("later", "And then it rained.", session_id="s1")
+        steps = changes(*OURS, later, start=2)
+        await index.prepare(steps)
+        await index.apply(steps)
+        after = await LateInteraction(index, embedder).closeness(QUESTION, KEYS)
+    assert embedder.asked == [dense_form(later)]
+    assert after == pytest.approx(before, abs=1e-3)
+
+
+async def test_an_index_without_them_answers_as_before_and_says_what_makes_them(places: Places):
+    plain, tokens = HashingEmbedder(), TokenEmbedder()
+    async with places.index(plain) as index:
+        await index.apply(changes(CRANE))
+        why = await LateInteraction(index, plain).why_off()
+        assert why is not None
+        assert "ORION_TOKEN_VECTORS" in why
+        with pytest.raises(SourceError, match="gives no vectors of tokens"):
+            await LateInteraction(index, plain).closeness("crane", KEYS)
+    async with places.index(tokens) as index:
+        why = await LateInteraction(index, tokens).why_off()
+        assert why is not None
+        assert "memory reembed" in why
+        await index.apply(changes(*OURS))
+        assert tokens.asked == [], "it has no room for them"
+        assert set(await index.held()) == set(KEYS)
+
+
+async def test_once_written_without_them_an_index_has_them_no_more(places: Places):
+    tokens, plain = TokenEmbedder(), HashingEmbedder()
+    async with places.index(tokens) as index:
+        await index.apply(changes(CRANE))
+        assert await index.without_tokens() is None
+    async with places.index(plain) as index:
+        await index.apply(changes(*OURS))
+    async with places.index(tokens) as index:
+        assert await index.without_tokens() is not None
+
+
+async def test_the_card_of_an_older_version_is_read_as_one_without(folder: Path, sparse: SparseEncoder):
+    embedder = TokenEmbedder()
+    index = EdgeIndex(folder / "index", embedder, sparse)
+    await index.open()
+    await index.close()
+    card = json.loads((folder / "index" / CARD).read_text("utf-8"))
+    assert card.pop("tokens") == "hashing-32"
+    (folder / "index" / CARD).write_text(json.dumps(card), "utf-8")
+    again = EdgeIndex(folder / "index", embedder, sparse)
+    await again.open()
+    try:
+        assert "memory reembed" in str(await again.without_tokens())
+    finally:
+        await again.close()
+
+
+async def test_other_tokens_of_the_same_model_are_not_compared(folder: Path, sparse: SparseEncoder):
+    index = EdgeIndex(folder / "index", TokenEmbedder(), sparse)
+    await index.open()
+    await index.apply(changes(CRANE))
+    await index.close()
+    other = TokenEmbedder()
+    other.token_space = "hashing-32-another"
+    again = EdgeIndex(folder / "index", other, sparse)
+    await again.open()
+    try:
+        assert "of another kind" in str(await again.without_tokens())
+        await again.apply(changes(replace(CRANE, version=2)))
+        assert set(await again.held()) == {key("crane", TENANT)}
+    finally:
+        await again.close()
