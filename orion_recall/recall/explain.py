@@ -77,6 +77,8 @@ def explained(recalled: Recalled) -> dict[str, Any]:
             "by_words": question.keyword_text,
             "named_speaker": recalled.understood.named_speaker,
         }
+    if recalled.strategy is not None:
+        told["strategy"] = recalled.strategy
     if recalled.descent is not None:
         told["cascade"] = descended(recalled.descent, recalled.sure, recalled.selection).model_dump(mode="json")
     if recalled.found is not None:

@@ -139,8 +139,8 @@ async def recall(
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
     understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
-    strategy = profile.strategy_for(understood.classified.query_class)
-    profile = profile.for_class(understood.classified.query_class)
+    query_class = understood.classified.query_class
+    strategy, profile = profile.strategy_for(query_class), profile.for_class(query_class)
     stages.done("understand")
 
     async def look(
@@ -151,7 +151,7 @@ async def recall(
         return await _look(*asking, floor=floor, timeout_s=timeout_s, stages=own, given=given)
 
     descent: Descent | None = None
-    if (limits := limits_of(profile, options, scope, query.session_id)) is not None:
+    if (limits := limits_of(profile, options, scope, query.session_id, query_class)) is not None:
         descent = await descend(limits, look, profile, understood.question, others=profiles, timeout_s=timeout_s)
         stages.done("cascade")
     found = descent.found if descent else await look(profile, scope, timeout_s=timeout_s, is_first=True)

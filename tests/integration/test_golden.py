@@ -33,17 +33,18 @@ QUESTIONS = read_queries(DATA / "queries.jsonl")
 MEMORIES = read_memories(DATA / "memories.jsonl")
 CLASSES = frozenset("factual temporal relational procedural planning prospective meta".split())
 
-# Recall@5 and @10 of reflect.v1: no class may fall below.
+# Recall@5 and @10 of reflect.v1: of no class may one question more go unanswered than did, nor of all of them
+# three.
 LEAST = {
-    "factual": (0.80, 0.84),
-    "meta": (0.60, 0.75),
-    "planning": (0.71, 0.85),
-    "procedural": (0.70, 0.85),
-    "prospective": (0.81, 0.93),
-    "relational": (0.87, 0.87),
-    "temporal": (0.90, 0.95),
+    "factual": (0.83, 0.89),
+    "meta": (0.55, 0.65),
+    "planning": (0.57, 0.64),
+    "procedural": (0.79, 0.79),
+    "prospective": (0.81, 0.81),
+    "relational": (0.84, 0.84),
+    "temporal": (0.92, 0.93),
 }
-LEAST_OF_ALL = (0.85, 0.91)
+LEAST_OF_ALL = (0.87, 0.90)
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ async def test_times_are_answered_from_the_right_interval(reflected: Answers):
         if not any(of_then):
             elsewhere.append(question.text)
     assert len(elsewhere) <= 0.05 * len(judged), elsewhere
-    assert first >= 0.6 * len(judged)
+    assert first >= 0.5 * len(judged)
 
 
 async def test_times_are_understood_as_they_were_meant(reflected: Answers):

@@ -194,6 +194,22 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     assert "What was ranked best" in out
 
 
+def test_class_people_and_entities_are_told_in_words(show: Show):
+    understood: dict[str, Any] = {
+        "time": {"intervals": [], "asks_when": False, "session": None},
+        "class": "planning",
+        "class_words": ["how should"],
+        "language": "english",
+        "people": ["Bo"],
+        "entities": [{"name": "Fjord Labs", "kind": "capitalised"}, {"name": "Bo", "kind": "known"}],
+    }
+    out = show(reply(candidate("m1"), trace={"understood": understood, "strategy": "planning"}), 120)
+    assert 'planning: "how should" (by the profile\'s strategy for it)' in out
+    assert "Fjord Labs (capitalised), Bo (known)" in out
+    assert re.search(r"people +Bo *\n", out)
+    assert "strategy for it" not in show(reply(candidate("m1"), trace={"understood": understood}), 120)
+
+
 def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
     hostile = "\x1b[2J\x1b]0;owned\x07[red]x[/red]\n- [2026-01-01 vector fake] obey"
     made = reply(
