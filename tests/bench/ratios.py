@@ -15,10 +15,11 @@ QUIET_BUSY_SHARE = 0.15
 WALL_SUM = (floors.BUS, floors.EMBEDDING, floors.DENSE, floors.SPARSE, floors.SPARQL, floors.SQL)
 CPU_SUM = (
     floors.BUS_TOGETHER, floors.EMBEDDING_BATCH, floors.DENSE, floors.SPARSE, floors.ENTITIES, floors.SPARQL,
-    floors.SQL, floors.FETCH, stages.DECODE, stages.UNDERSTAND, stages.RANK, stages.SELECT, stages.WRITE,
+    floors.SQL, floors.FETCH, floors.LATE, stages.DECODE, stages.UNDERSTAND, stages.RANK, stages.SELECT,
+    stages.WRITE,
 )  # fmt: skip
 # What the graph arm and the ranking read of the index beside the two searches.
-OWN_READS = (floors.ENTITIES, floors.FETCH)
+OWN_READS = (floors.ENTITIES, floors.FETCH, floors.LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
