@@ -82,7 +82,7 @@ def ratios(rounds: Sequence[SizeRound]) -> list[Ratio]:
     return [
         _ratio("p50 one at a time / sum of the wall floors", rounds, _wall, target=P50_TARGET, wall=True),
         _ratio(f"worker CPU at {last} in flight / sum of the stages' CPU", rounds, _cpu, target=CPU_TARGET),
-        _ratio("the same without entity lookup, fetch and late interaction in the sum", rounds, _cpu_without_own_reads),
+        _ratio("the same without entity lookup, fetch and late interaction", rounds, _cpu_without_own_reads),
         _ratio("the same with the engines and the bus alone in the sum", rounds, _cpu_engines),
         _ratio(f"the loop's share of the worker's CPU at {last} in flight", rounds, _loop_share),
     ]
