@@ -10,6 +10,8 @@ from orion_recall.profile import Profile
 from orion_recall.profile_cascade import Cascade, Layer, LayerName
 from orion_recall.values import Scope
 
+# All layers' items are compared with each other: without a limit a large k would cost gigabytes.
+MOST_OF_A_LAYER = 300
 # The first layer for a question of a class; for a fact, and where the class is not known, semantic.
 FIRST: Mapping[str, LayerName] = {
     "temporal": "episodic",
@@ -53,7 +55,7 @@ def limits_of(
         first=cascade.first or FIRST.get(question_class, "semantic"),
         threshold=cascade.threshold if threshold is None else threshold,
         max_depth=cascade.max_depth if depth is None else depth,
-        most=cascade.over_fetch * (options.k or profile.max_total_items),
+        most=min(cascade.over_fetch * (options.k or profile.max_total_items), MOST_OF_A_LAYER),
         scope=scope,
         asked_scope=options.scope is not None,
         session_id=session_id,
