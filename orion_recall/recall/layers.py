@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orion_recall.contracts import RecallOptionsV1
+from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
-from orion_recall.profile_cascade import Cascade, Layer, LayerName
+from orion_recall.profile_cascade import LAYER_NAMES, Cascade, Layer, LayerName
 from orion_recall.values import Scope
 
 # All layers' items are compared with each other: without a limit a large k would cost gigabytes.
@@ -63,6 +64,14 @@ def limits_of(
     )
 
 
+def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
+    """ProfileError when a layer names a profile that is not there; those of a folder are checked when they are read."""
+    for name in LAYER_NAMES:
+        wanted = cascade.layers.named(name).profile
+        if wanted is not None and wanted not in others:
+            raise ProfileError(f"the layer {name} is to be searched by the profile {wanted}: give it in `profiles`")
+
+
 def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
     """What the layer may see: never more than the query asks for. Text says why it can see nothing."""
     kinds = _both(limits.scope.kinds, layer.kinds)
@@ -91,7 +100,7 @@ def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] 
 
 def profile_of_layer(layer: Layer, profile: Profile, most: int, others: Mapping[str, Profile]) -> Profile:
     """The profile by which a layer is searched: its own or the query's, with the layer's sources on."""
-    by = profile if layer.profile is None else others.get(layer.profile, profile)
+    by = profile if layer.profile is None else others[layer.profile]
     sources = layer.sources or by.sources_on
     return by.model_copy(
         update={
