@@ -65,7 +65,7 @@ def limits_of(
 
 
 def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
-    """ProfileError when a layer names a profile that is not there; those of a folder are checked when they are read."""
+    """ProfileError when a layer names a profile that is not there; a folder of profiles is checked when read."""
     for name in LAYER_NAMES:
         wanted = cascade.layers.named(name).profile
         if wanted is not None and wanted not in others:
