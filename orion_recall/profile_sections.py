@@ -80,14 +80,24 @@ class RankingWeights(BaseModel):
         default=0.0,
         description="Weight of 'the query asks when, the memory tells a time', a relevance part (no unit).",
     )
+    links: Weight = Field(
+        default=0.0,
+        description="Weight of 'the question or one of the first memories names this memory's title', a relevance "
+        "part (no unit); 0: titles are not looked for.",
+    )
+    second_step: Weight = Field(
+        default=0.0,
+        description="Weight of a second search by keywords, with what the first memories name, a relevance part "
+        "(no unit); 0: there is none.",
+    )
     recency: Weight = Field(
         default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
     )
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        relevance = sum((self.fusion, self.similarity, self.neighbour, self.speaker, self.time, self.tells_time))
-        total = relevance + self.recency
+        total = sum(self.model_dump().values())
+        relevance = total - self.recency
         if self.fusion + self.similarity <= 0:
             raise PydanticCustomError(
                 "relevance", "`fusion` or `similarity` needs a weight above 0", {"key": "fusion"}
@@ -95,8 +105,8 @@ class RankingWeights(BaseModel):
         if relevance / total < MIN_RELEVANCE_SHARE - 1e-9:  # 0.7 + 0.1 is not quite 0.8 in floats
             raise PydanticCustomError(
                 "outvoted",
-                "`fusion`, `similarity`, `neighbour`, `speaker`, `time` and `tells_time` together are {share} of "
-                "the weights and must be at least {least}: recency must not outvote relevance",
+                "all weights but `recency` together are {share} of the weights and must be at least {least}: "
+                "recency must not outvote relevance",
                 {
                     "share": f"{relevance / total:.4g}",
                     "least": f"{MIN_RELEVANCE_SHARE}",
@@ -104,6 +114,11 @@ class RankingWeights(BaseModel):
                 },
             )
         return self
+
+    @property
+    def follows(self) -> bool:
+        """Whether anything counts that has to be looked for after the first search."""
+        return self.links > 0 or self.second_step > 0
 
 
 class TimeInQuestions(BaseModel):

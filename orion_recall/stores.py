@@ -109,6 +109,7 @@ async def open_sources(
                 tokens=tokens,
                 readers=readers,
                 lexicon=index,
+                titles=index,
                 reranker=reranker,
                 standing_by=standing_by,
             ),

@@ -1,7 +1,8 @@
 """The path of one query, from top to bottom.
 
-understand -> search every source at once -> fuse -> fetch -> filter -> score -> rerank the best, where the
-profile wants it -> reduce near-duplicates -> caps and token budget -> bundle
+understand -> search every source at once -> fuse -> fetch -> filter -> follow what the first hits name, where the
+profile wants it -> score -> rerank the best, where it wants that -> reduce near-duplicates -> caps and token budget
+-> bundle
 
 `recall()` is the whole service as a plain call; the bus is one door to it, not the house.
 """
@@ -21,6 +22,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
 from orion_recall.recall.fetch import fetch, to_be_fetched
+from orion_recall.recall.follow import NOTHING, follow
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
@@ -31,7 +33,7 @@ from orion_recall.recall.stand_in import SILENT
 from orion_recall.recall.understand import Understanding, understand
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.source import Lexicon, MemoryReader, Source
+from orion_recall.sources.source import Lexicon, MemoryReader, Source, TitleFinder
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
@@ -62,6 +64,7 @@ class Sources:
     tokens: TokenCounter
     readers: tuple[MemoryReader, ...] = ()
     lexicon: Lexicon | None = None
+    titles: TitleFinder | None = None
     standing_by: StandIn | None = None
     breakers: Mapping[SourceName, Breaker] = field(
         default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
@@ -151,9 +154,28 @@ async def recall(
     dropped: Counter[DropReason] = Counter()
     alive = without_the_dead(pool, sources.tombstones, floor, dropped)
     kept = admitted(alive, memories, scope, understood.question, options, dropped)
+    similarities = _similarities([*reports, *within], pool)
+    followed = NOTHING
+    if profile.ranking.follows:
+        followed = await follow(
+            kept,
+            understood.question,
+            requests,
+            reports,
+            ranking=profile.ranking,
+            arms=sources.arms,
+            titles=sources.titles,
+            similarities=similarities,
+            timeout_s=min(source_timeout_s, timeout_s - stages.seconds),
+        )
+        further = without_the_dead(followed.further, sources.tombstones, floor, dropped)
+        memories = await fetch(
+            [candidate.key for candidate in further], sources.readers, timeout_s=timeout_s - stages.seconds
+        )
+        kept = [*kept, *admitted(further, memories, scope, understood.question, options, dropped)]
+        stages.done("follow")
     if profile.time.filter:
         kept = of_its_time(kept, understood.question, dropped)
-    similarities = _similarities([*reports, *within], pool)
     scored = score_candidates(
         kept,
         profile,
@@ -162,6 +184,7 @@ async def recall(
         similarities=similarities,
         time=understood.question.time,
         session_id=query.session_id,
+        followed=followed.parts,
     )
     reranking: RerankReport | None = None
     if profile.rerank.enabled:
@@ -181,7 +204,7 @@ async def recall(
     selection = select(ranked, understood.question.terms, caps, sources.tokens)
     dropped.update(selection.dropped)
     found = {hit.key for report in (*reports, *within) for hit in report.hits}
-    dropped["rank_pool"] += len(found) - len(pool)
+    dropped["rank_pool"] += len(found.difference(one.key for one in (*pool, *followed.further)))
     stages.done("select")
     return Recalled(
         outcome=_outcome(reports, selection),

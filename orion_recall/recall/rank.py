@@ -18,6 +18,7 @@ from orion_recall.values import NO_TIME, Candidate, MemoryView, QuestionTime, Sc
 
 UNDATED_RECENCY = 0.5
 _NOTHING: Mapping[int, float] = {}
+_NO_PARTS: Mapping[str, Mapping[int, float]] = {}
 # Texts that share nine tenths of their words and pairs differ in far fewer of the 64 bits; what passes is compared
 # word by word.
 _NEAR_BITS = 16
@@ -32,12 +33,14 @@ def score_candidates(
     similarities: Mapping[int, float] = _NOTHING,
     time: QuestionTime = NO_TIME,
     session_id: str | None = None,
+    followed: Mapping[str, Mapping[int, float]] = _NO_PARTS,
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id.
 
     `similarities` are the cosines, by key, of all that the dense search found, candidate or not: a turn is
     the better for standing beside a good one, since people answer a question one turn later. An undated memory
-    is neither of the time that the question names nor of another: it has no part `time`.
+    is neither of the time that the question names nor of another: it has no part `time`. `followed` are further
+    parts by key, 0 for whoever is not in them.
     """
     weights: dict[str, float] = profile.ranking.model_dump()
     half_life, floor = profile.time_decay_half_life_hours, profile.recency_floor
@@ -66,6 +69,8 @@ def score_candidates(
             parts["time"] = 1.0 if memory.session_id == named_session else 0.0
         if time.asks_when and weights["tells_time"]:
             parts["tells_time"] = 1.0 if tells_time(memory.text) else 0.0
+        for name, shares in followed.items():
+            parts[name] = shares.get(candidate.key, 0.0)
         scored.append(
             ScoredCandidate(candidate=candidate, memory=memory, score=combine(parts, weights), parts=parts)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import qdrant_edge as qe
 
 from orion_recall.models.sparse import SparseTerms
@@ -9,9 +11,11 @@ from orion_recall.sources.points import IndexPoint
 from orion_recall.values import Scope
 
 
-def scope_filter(scope: Scope) -> qe.Filter:
-    """The scope as conditions that must all hold."""
+def scope_filter(scope: Scope, *, titles: Sequence[str] = ()) -> qe.Filter:
+    """The scope, and one of the titles where some are given, as conditions that must all hold."""
     conditions: list[qe.ConditionType] = [_is("tenant", scope.tenant)]
+    if titles:
+        conditions.append(qe.FieldCondition("titles", match=qe.MatchAny(list(titles))))
     if scope.session_id is not None:
         conditions.append(_is("session", scope.session_id))
     if scope.user_id is not None:
@@ -23,6 +27,12 @@ def scope_filter(scope: Scope) -> qe.Filter:
     if scope.since is not None or scope.until is not None:
         conditions.append(qe.FieldCondition("ts", range=qe.RangeFloat(gte=scope.since, lt=scope.until)))
     return qe.Filter(must=conditions)
+
+
+def titled_request(names: Sequence[str], scope: Scope, limit: int) -> qe.ScrollRequest:
+    """For memories of a title among the names, with their titles."""
+    conditions = scope_filter(scope, titles=names)
+    return qe.ScrollRequest(filter=conditions, limit=limit, with_payload=["titles"], with_vector=False)
 
 
 def _is(key: str, value: str) -> qe.FieldCondition:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from orion_recall.models.embedder import Embedder
 
 # Of what is in the points: changed whenever an index of the old kind must be built again.
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,10 @@ from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
 from orion_recall.sources.vectors_ahead import EmbedsDocuments
 from orion_recall.text import memory_key, number_of
+from orion_recall.titles import title_names
 from orion_recall.values import Change, Memory, MemoryView, MergedName
 
-KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker")
+KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker", "titles")
 SPARSE_VECTORS = ("text", "context", "entity")
 _ENTITY = "entity\x1f"
 
@@ -216,6 +217,7 @@ def _payload(change: Change) -> dict[str, Any]:
         "tags": list(memory.tags) or None,
         "entities": list(memory.entities) or None,
         "names": sorted(_names(memory)) or None,
+        "titles": list(title_names(memory.title)) or None if memory.title else None,
         "version": memory.version,
         "beside": _beside(change) or None,
     }

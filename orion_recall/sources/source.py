@@ -36,6 +36,15 @@ class EntityFinder(Protocol):
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
+class TitleFinder(Protocol):
+    """Finds the memories of a scope that are called one of some names (see `titles`).
+
+    Their names by key, `limit` memories at most; which of more than that is the index's choice.
+    """
+
+    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]: ...
+
+
 class Lexicon(Protocol):
     """Who speaks in a tenant's memories, as written."""
 
@@ -155,7 +164,7 @@ class VectorIndex(Protocol):
     ) -> list[list[tuple[int, float]]]: ...
 
 
-class MemoryIndex(Projection, MemoryReader, EntityFinder, Lexicon, VectorIndex, Protocol):
+class MemoryIndex(Projection, MemoryReader, EntityFinder, TitleFinder, Lexicon, VectorIndex, Protocol):
     """The vector and keyword index, wherever it is."""
 
 
