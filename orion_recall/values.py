@@ -85,9 +85,23 @@ class QuestionTime:
 NO_TIME = QuestionTime()
 
 
+class Chain(NamedTuple):
+    """One reading of a possessive chain: the name it begins at, the relations to go along, the words that say so.
+
+    "Ana's sister's employer" is `Ana` by ("sister", "employer").
+    """
+
+    seed: str
+    via: tuple[str, ...]
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A query understood: what each arm searches for, and the clock it is asked at."""
+    """A query understood: what each arm searches for, and the clock it is asked at.
+
+    `chains` are the readings of one possessive chain, where the graph is to be gone along them.
+    """
 
     text: str
     dense_text: str
@@ -98,6 +112,7 @@ class Question:
     session_id: str | None = None
     node_id: str | None = None
     time: QuestionTime = NO_TIME
+    chains: tuple[Chain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,13 +267,15 @@ class Hit(NamedTuple):
     """One memory found by one source; `score` on the source's own scale, best first in its list.
 
     `read` gives the memory, from a source that has read it anyway; the others leave it to be fetched once, in a
-    batch, for the few that are ranked. `statements` are the graph's reasons, readable.
+    batch, for the few that are ranked. `statements` are the graph's reasons, readable; with a `path` above 0 they
+    are the steps of a path that was asked for, which rests on this memory.
     """
 
     key: int
     score: float
     read: Callable[[], MemoryView] | None = None
     statements: tuple[str, ...] = ()
+    path: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +313,7 @@ class Candidate:
     scores: dict[SourceName, float] = field(default_factory=dict[SourceName, float])
     read: Callable[[], MemoryView] | None = None
     statements: tuple[str, ...] = ()
+    path: float = 0.0
     best_source: SourceName = "vector"
 
 

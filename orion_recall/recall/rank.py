@@ -49,6 +49,7 @@ def score_candidates(
     farthest = _share(min(reached)) if reached else None
     best_fused = max([candidate.fused for candidate, _ in candidates], default=0.0) or 1.0
     named_session = session_named(candidates, time, session_id)
+    on_a_path = any(candidate.path for candidate, _ in candidates)
     scored: list[ScoredCandidate] = []
     for candidate, memory in candidates:
         parts = {"fusion": candidate.fused / best_fused if weights["fusion"] else 0.0}
@@ -69,6 +70,8 @@ def score_candidates(
             parts["time"] = 1.0 if memory.session_id == named_session else 0.0
         if time.asks_when and weights["tells_time"]:
             parts["tells_time"] = 1.0 if tells_time(memory.text) else 0.0
+        if on_a_path:
+            parts["path"] = candidate.path
         for name, shares in followed.items():
             parts[name] = shares.get(candidate.key, 0.0)
         scored.append(

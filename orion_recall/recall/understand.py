@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
+from orion_recall.recall.chains import chains
 from orion_recall.recall.expand import expansions
 from orion_recall.recall.when.times import times
 from orion_recall.text import STOP_WORDS, content_words, text_hash, without_possessive, words
@@ -53,6 +54,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             session_id=query.session_id,
             node_id=query.node_id,
             time=_time(text, query, profile, now, speakers),
+            chains=chains(text) if profile.graph.paths else (),
         ),
         named_speaker=next(iter(named)) if len(named) == 1 else None,
     )

@@ -67,3 +67,26 @@ async def test_a_second_search_brings_what_shares_no_word_with_the_question(open
     alone = await ask(opened, profile(links=0.0, second_step=0.0))
     assert place(followed, "Umbra Works") < place(alone, "Umbra Works")
     assert followed.ranked[place(followed, "Umbra Works")].parts["second_step"] > 0.0
+
+
+FAMILY = {
+    "m1": ("Ana", "Ida is my sister. We had lunch at the quay."),
+    "m2": ("Ana", "Ida works at Umbra Works since the spring."),
+    "m3": ("Bo", "My sister works at Fjord Labs, and her employer is strict."),
+    "m4": ("Bo", "Who is an employer these days? Ask Ana's sister's friends."),
+    **{f"n{place}": ("Bo", f"Nothing to tell of sisters or employers, number {place}.") for place in range(20)},
+}
+
+
+async def test_the_path_of_a_possessive_chain_comes_back_as_evidence(opened: Opened):
+    told = [
+        compose(MemoryV1(id=name, text=text, speaker=speaker), "family") for name, (speaker, text) in FAMILY.items()
+    ]
+    await fill(whole(opened), changes(told))
+    asked = RecallQueryV1(fragment="What is Ana's sister's employer?")
+    found = await recall(asked, profile(), opened.sources, tenant="family", timeout_s=60)
+    assert "m2" in [item.memory.id for item in found.ranked[:3]]
+    assert "Ida sister of Ana; Ida works at Umbra Works" in found.rendered
+    without = profile().model_copy(update={"graph": profile().graph.model_copy(update={"paths": False})})
+    other = await recall(asked, without, opened.sources, tenant="family", timeout_s=60)
+    assert "Ida sister of Ana; Ida works at Umbra Works" not in other.rendered
