@@ -112,6 +112,21 @@ class RankingWeights(BaseModel):
         default=0.0,
         description="Weight of 'the memory speaks in the first person', a relevance part (no unit).",
     )
+    links: Weight = Field(
+        default=0.0,
+        description="Weight of 'the question or one of the first memories names this memory's title', a relevance "
+        "part (no unit); 0: titles are not looked for.",
+    )
+    second_step: Weight = Field(
+        default=0.0,
+        description="Weight of a second search by keywords, with what the first memories name, a relevance part "
+        "(no unit); 0: there is none.",
+    )
+    path: Weight = Field(
+        default=0.0,
+        description="Weight of 'the path of a possessive chain rests on the memory' (`graph.paths`), a relevance "
+        "part (no unit).",
+    )
     recency: Weight = Field(
         default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
     )
@@ -139,6 +154,11 @@ class RankingWeights(BaseModel):
                 },
             )
         return self
+
+    @property
+    def follows(self) -> bool:
+        """Whether anything counts that has to be looked for after the first search."""
+        return self.links > 0 or self.second_step > 0
 
 
 class TimeInQuestions(BaseModel):
@@ -171,6 +191,11 @@ class GraphWalk(BaseModel):
     max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
     max_statements: int = Field(
         default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
+    )
+    paths: bool = Field(
+        default=False,
+        description="Whether a possessive chain in the question (Ana's sister's employer) is gone along in the "
+        "graph; the path is the evidence.",
     )
 
 

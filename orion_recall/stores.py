@@ -114,6 +114,7 @@ async def open_sources(
                 tokens=tokens,
                 readers=readers,
                 lexicon=index,
+                titles=index,
                 reranker=reranker,
                 late=LateInteraction(index, embedder) if index is not None else None,
                 standing_by=standing_by,

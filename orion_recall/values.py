@@ -92,11 +92,23 @@ is best done, what is still to be done, or what is known at all."""
 QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
 
 
+class Chain(NamedTuple):
+    """One reading of a possessive chain: the name it begins at, the relations to go along, the words that say so.
+
+    "Ana's sister's employer" is `Ana` by ("sister", "employer").
+    """
+
+    seed: str
+    via: tuple[str, ...]
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A query understood: what each arm searches for, and the clock it is asked at.
 
     `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
+    `chains` are the readings of one possessive chain, where the graph is to be gone along them.
     """
 
     text: str
@@ -108,6 +120,7 @@ class Question:
     session_id: str | None = None
     node_id: str | None = None
     time: QuestionTime = NO_TIME
+    chains: tuple[Chain, ...] = ()
     vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)
 
 
@@ -276,13 +289,15 @@ class Hit(NamedTuple):
     """One memory found by one source; `score` on the source's own scale, best first in its list.
 
     `read` gives the memory, from a source that has read it anyway; the others leave it to be fetched once, in a
-    batch, for the few that are ranked. `statements` are the graph's reasons, readable.
+    batch, for the few that are ranked. `statements` are the graph's reasons, readable; with a `path` above 0 they
+    are the steps of a path that was asked for, which rests on this memory.
     """
 
     key: int
     score: float
     read: Callable[[], MemoryView] | None = None
     statements: tuple[str, ...] = ()
+    path: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +348,7 @@ class Candidate:
     scores: dict[SourceName, float] = field(default_factory=dict[SourceName, float])
     read: Callable[[], MemoryView] | None = None
     statements: tuple[str, ...] = ()
+    path: float = 0.0
     best_source: SourceName = "vector"
 
 

@@ -25,7 +25,7 @@ def neighbourhood_query(
     scope's tenant is the graph. IRIs and values enter through rdflib's own n3().
     """
     each = max(4, max_statements // max(1, len(entities)))
-    seen = _in_scope(scope)
+    seen = in_scope(scope)
     parts: list[str] = []
     for place, entity in enumerate(entities):
         seed = entity.n3()
@@ -48,7 +48,7 @@ def neighbourhood_query(
     return f"SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
 
 
-def _in_scope(scope: Scope) -> str:
+def in_scope(scope: Scope) -> str:
     """Conditions on ?memory that must all hold; what a memory does not say, it does not satisfy."""
     conditions: list[str] = []
     if scope.session_id is not None:

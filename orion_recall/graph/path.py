@@ -21,6 +21,7 @@ from typing import Literal
 from orion_recall.errors import TransientSourceError
 from orion_recall.graph.reading import Asked, Edge, TenantGraph, Told
 from orion_recall.graph.relation_words import SYMMETRIC, fitting, folded
+from orion_recall.values import Scope
 
 Ended = Literal["found", "exhausted", "expansions", "deadline"]
 _AT_ONCE = 16
@@ -117,12 +118,14 @@ async def find_path(
     now: float,
     bounds: PathBounds = PathBounds(),
     costs: PathCosts = PathCosts(),
+    scope: Scope | None = None,
 ) -> Paths:
     """The cheapest ways from `seed` to `target` (IRIs of entities), `bounds.paths` of them with different ends.
 
     With `via` the edges must fit these words, one after the other; then `target` may be left open. `now` (epoch
-    seconds) is what recency is counted to. SourceError when the graph cannot be asked; running out of time is none:
-    what was found until then comes back.
+    seconds) is what recency is counted to. With a `scope` only its memories are evidence, and a way with a step
+    that has none is no way. SourceError when the graph cannot be asked; running out of time is none: what was found
+    until then comes back.
     """
     if target is None and not via:
         raise ValueError("a path needs a target or words to go along")
@@ -140,9 +143,11 @@ async def find_path(
     # The names and memories of what was found are worth a moment more than the search had.
     try:
         async with asyncio.timeout_at(max(ends_at, loop.time() + 1.0)):
-            paths = await search.as_evidence()
+            paths = await search.as_evidence(scope)
     except TimeoutError as error:
         raise TransientSourceError("the graph gave a path and, in time, nothing of its evidence") from error
+    if scope is not None:
+        paths = tuple(path for path in paths if all(step.memories for step in path.steps))
     return Paths(paths=paths, ended=ended, expanded=search.expanded, cut=len(search.cut))
 
 
@@ -298,12 +303,12 @@ class _Search:
             return 0.5
         return 0.5 ** (max(0.0, self._now - seen) / (self._costs.half_life_days * _DAY_S))
 
-    async def as_evidence(self) -> tuple[Path, ...]:
-        """What was found, with names, texts and memories."""
+    async def as_evidence(self, scope: Scope | None = None) -> tuple[Path, ...]:
+        """What was found, with names, texts and memories (of the scope)."""
         ways = [_way(reached) for reached in self.found]
         edges = list({step.edge.iri: None for way in ways for step in way if step.edge is not None})
         nodes = list({node: None for reached in self.found for node in reached.nodes()})
-        told = await self._graph.told(edges, limit=self._bounds.memories)
+        told = await self._graph.told(edges, limit=self._bounds.memories, scope=scope)
         labels = await self._graph.labels(nodes)
         made: list[Path] = []
         for reached, way in zip(self.found, ways, strict=True):

@@ -13,12 +13,14 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
+from orion_recall.graph.neighbourhood import in_scope
 from orion_recall.graph.terms import written
 from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
+from orion_recall.values import Scope
 
 MOST_RELATIONS = 5_000
 _AT_ONCE = 64
-_LABEL, _ALSO = SKOS.prefLabel.n3(), SKOS.altLabel.n3()
+_LABEL, _ALSO, _MERGED = SKOS.prefLabel.n3(), SKOS.altLabel.n3(), SKOS.hiddenLabel.n3()
 _SUBJECT, _PREDICATE, _OBJECT = RDF.subject.n3(), RDF.predicate.n3(), RDF.object.n3()
 _ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
 
@@ -111,14 +113,15 @@ class TenantGraph:
         )
         return list({edge.iri: edge for edge in map(_edge, rows)}.values())
 
-    async def told(self, edges: Sequence[str], *, limit: int) -> dict[str, list[Told]]:
-        """The memories that each of the edges rests on, `limit` of each, newest first."""
+    async def told(self, edges: Sequence[str], *, limit: int, scope: Scope | None = None) -> dict[str, list[Told]]:
+        """The memories (of the scope) that each of the edges rests on, `limit` of each, newest first."""
+        seen = in_scope(scope) if scope is not None else ""
         found: dict[str, dict[str, Told]] = {edge: {} for edge in edges}
         for start in range(0, len(edges), _AT_ONCE):
             batch = edges[start : start + _AT_ONCE]
             parts = (
                 f'{{ SELECT ("{place}" AS ?place) ?id ?text ?ts WHERE {{ '
-                f"{{ SELECT ?memory WHERE {{ {URIRef(edge).n3()} {PROV.wasDerivedFrom.n3()} ?memory }} "
+                f"{{ SELECT ?memory WHERE {{ {URIRef(edge).n3()} {PROV.wasDerivedFrom.n3()} ?memory {seen}}} "
                 f"LIMIT {limit} }} "
                 f"?memory {ORION.id.n3()} ?id ; {ORION.content.n3()} ?text "
                 f"OPTIONAL {{ ?memory {ORION.occurred.n3()} ?ts }} }} }}"
@@ -163,7 +166,7 @@ class TenantGraph:
         return {_of(row, "relation"): _of(row, "name") for row in rows}
 
     async def named(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """The entities (IRIs) of each name: by the name itself, folded, or by a spelling merged into another."""
+        """The entities (IRIs) of each name: by the name itself, folded, a spelling, or a name merged into it."""
         wanted = list(dict.fromkeys(names))
         parts = [
             part
@@ -171,8 +174,8 @@ class TenantGraph:
             for part in (
                 f'{{ SELECT ("{place}" AS ?place) ({entity_iri(name).n3()} AS ?entity) WHERE '
                 f"{{ {entity_iri(name).n3()} {_LABEL} ?label }} LIMIT 1 }}",
-                f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ ?entity {_ALSO} {written(Literal(name))} }} '
-                "LIMIT 8 }",
+                f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ ?entity {_ALSO}|{_MERGED} '
+                f"{written(Literal(name))} }} LIMIT 8 }}",
             )
         ]
         found: dict[str, list[str]] = {name: [] for name in wanted}

@@ -79,6 +79,7 @@ def stem(word: str) -> str:
     return word
 
 
+@lru_cache(maxsize=65_536)
 def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
     """How well a relation fits the wanted word, in [0, 1], and whether it leads from its object to its subject.
 

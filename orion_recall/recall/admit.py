@@ -26,7 +26,7 @@ def without_the_dead(
         return pool
     kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, floor)]
     for candidate in kept:
-        candidate.statements = ()
+        candidate.statements, candidate.path = (), 0.0
     dropped["deleted"] += len(pool) - len(kept)
     return kept
 

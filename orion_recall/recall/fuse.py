@@ -59,7 +59,7 @@ def _ranked(hits: Sequence[Hit]) -> dict[int, tuple[int, Hit]]:
     found: dict[int, tuple[int, Hit]] = {}
     rank, last = 0, math.inf
     for place, hit in enumerate(hits, start=1):
-        key, score, _, _ = hit
+        key, score = hit[:2]
         if score != last:
             rank, last = place, score
         if key not in found:
@@ -76,7 +76,7 @@ def _candidate(
     for source, ranked in lists:
         if (found := ranked.get(key)) is None:
             continue
-        rank, (_, score, read, statements) = found
+        rank, (_, score, read, statements, path) = found
         if source not in candidate.ranks:  # else it is a further list's, which ranks fewer
             candidate.ranks[source], candidate.scores[source] = rank, score
         if rank < best:
@@ -84,5 +84,5 @@ def _candidate(
         if candidate.read is None:
             candidate.read = read
         if statements:
-            candidate.statements = statements
+            candidate.statements, candidate.path = statements, path
     return candidate

@@ -1,8 +1,8 @@
 """The path of one query, from top to bottom.
 
 understand -> [ search every source at once -> fuse -> fetch, and compare word by word where the profile wants it ->
-filter -> score -> rerank the best, where the profile wants it -> reduce near-duplicates ] -> caps and token
-budget -> confidence -> bundle
+filter -> follow what the first hits name, where it wants that -> score -> rerank the best, where it wants that ->
+reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
 
 What is in brackets is one look at memory. Where a cascade is wanted it is taken for one layer after another.
 
@@ -28,6 +28,7 @@ from orion_recall.recall.cascade import Descent, descend
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
+from orion_recall.recall.follow import NOTHING, Followed, follow
 from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.late import Closeness, late_interaction
@@ -42,12 +43,13 @@ from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sur
 from orion_recall.recall.understand import Understanding, understand
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.source import Lexicon, MemoryReader, Source
+from orion_recall.sources.source import Lexicon, MemoryReader, Source, TitleFinder
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
     Interval,
     LateReport,
+    MemoryView,
     Outcome,
     QueryClass,
     Question,
@@ -76,6 +78,7 @@ class Sources:
     tokens: TokenCounter
     readers: tuple[MemoryReader, ...] = ()
     lexicon: Lexicon | None = None
+    titles: TitleFinder | None = None
     standing_by: StandIn | None = None
     breakers: Mapping[SourceName, Breaker] = field(
         default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
@@ -244,9 +247,29 @@ async def _look(
     dropped = Dropped()
     alive = without_the_dead(pool, sources.tombstones, floor, dropped)
     kept = admitted(alive, memories, scope, understood.question, options, dropped)
+    similarities = _similarities([*reports, *within], pool)
+    followed = NOTHING
+    if profile.ranking.follows:
+        followed = await follow(
+            kept,
+            understood.question,
+            requests,
+            reports,
+            ranking=profile.ranking,
+            arms=sources.arms,
+            titles=sources.titles,
+            similarities=similarities,
+            timeout_s=min(source_timeout_s, timeout_s - stages.seconds),
+        )
+        further = without_the_dead(followed.further, sources.tombstones, floor, dropped)
+        led_to = await fetch(
+            [candidate.key for candidate in further], sources.readers, timeout_s=timeout_s - stages.seconds
+        )
+        memories = {**memories, **led_to}
+        kept = [*kept, *admitted(further, memories, scope, understood.question, options, dropped)]
+        stages.done("follow")
     if profile.time.filter:
         kept = of_its_time(kept, understood.question, dropped)
-    similarities = _similarities([*reports, *within], pool)
     scored = score_candidates(
         kept,
         profile,
@@ -255,7 +278,7 @@ async def _look(
         similarities=similarities,
         time=understood.question.time,
         session_id=query.session_id,
-        further={"late": closeness} if closeness else {},
+        further=_further(kept, closeness, followed),
     )
     reranking: RerankReport | None = None
     if profile.rerank.enabled:
@@ -272,6 +295,7 @@ async def _look(
     ranked = _reduced(scored, profile, options, dropped)
     stages.done("rank")
 
+    pool = [*pool, *followed.further]
     found = Found(
         reports=tuple(reports),
         within=tuple(within),
@@ -285,6 +309,19 @@ async def _look(
     )
     dropped["rank_pool"] += len(found.keys) - len(pool)
     return found
+
+
+def _further(
+    kept: Sequence[tuple[Candidate, MemoryView]], closeness: Mapping[int, float], followed: Followed
+) -> dict[str, Mapping[int, float]]:
+    """Parts of the score that are not made of the candidates alone: to what nothing leads, they are 0."""
+    parts: dict[str, Mapping[int, float]] = {"late": closeness} if closeness else {}
+    nothing = {candidate.key: 0.0 for candidate, _ in kept}
+    for name, shares in followed.parts.items():
+        parts[name] = {**nothing, **shares}
+    if any(candidate.path for candidate, _ in kept):
+        parts["path"] = {candidate.key: candidate.path for candidate, _ in kept}
+    return parts
 
 
 async def _search(

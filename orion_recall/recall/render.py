@@ -30,8 +30,9 @@ def body(scored: ScoredCandidate) -> str:
         text = f"{one_line(memory.speaker)}: {text}"
     if memory.title:
         text = f"{one_line(memory.title)}: {text}"
-    if scored.candidate.best_source == "rdf" and scored.candidate.statements:
-        return f"{'; '.join(one_line(said) for said in scored.candidate.statements)} ({text})"
+    candidate = scored.candidate
+    if candidate.statements and (candidate.best_source == "rdf" or candidate.path > 0):
+        return f"{'; '.join(one_line(said) for said in candidate.statements)} ({text})"
     return text
 
 

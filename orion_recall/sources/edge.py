@@ -26,7 +26,7 @@ from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
 from orion_recall.sources.edge_places import build_place, free_place, is_complete, live_place, swap, tidy
-from orion_recall.sources.edge_points import max_sim_request, scope_filter, token_vectors
+from orion_recall.sources.edge_points import max_sim_request, scope_filter, titled_request, token_vectors
 from orion_recall.sources.edge_renewal import bring_over, copy_shard, optimise_apart
 from orion_recall.sources.edge_writes import carry_out, read_held, read_versions
 from orion_recall.sources.engine_threads import EngineThreads, translated
@@ -227,6 +227,14 @@ class EdgeIndex:
             query=query, limit=limit, filter=scope_filter(Scope(tenant=tenant)), with_payload=["label", "aliases"]
         )
         return await self._readers.run(lambda: shard.query(request))
+
+    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
+        """The memories in scope that are called one of the names, by key with all their names."""
+        if not names:
+            return {}
+        shard, request = self._open_shard(), titled_request(names, scope, limit)
+        records, _ = await self._readers.run(lambda: shard.scroll(request))
+        return {cast("int", record.id): (record.payload or {})["titles"] for record in records}
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key. Keys that are not there are left out."""

@@ -12,9 +12,11 @@ from orion_recall.sources.points import TOKENS, IndexPoint
 from orion_recall.values import Scope
 
 
-def scope_filter(scope: Scope) -> qe.Filter:
-    """The scope as conditions that must all hold."""
+def scope_filter(scope: Scope, *, titles: Sequence[str] = ()) -> qe.Filter:
+    """The scope, and one of the titles where some are given, as conditions that must all hold."""
     conditions: list[qe.ConditionType] = [_is("tenant", scope.tenant)]
+    if titles:
+        conditions.append(qe.FieldCondition("titles", match=qe.MatchAny(list(titles))))
     if scope.session_id is not None:
         conditions.append(_is("session", scope.session_id))
     if scope.user_id is not None:
@@ -46,6 +48,12 @@ def max_sim_request(tokens: Tokens, keys: Sequence[int]) -> qe.QueryRequest:
         limit=len(keys),
         filter=qe.Filter(must=[qe.HasIdCondition(set(keys))]),
     )
+
+
+def titled_request(names: Sequence[str], scope: Scope, limit: int) -> qe.ScrollRequest:
+    """For memories of a title among the names, with their titles."""
+    conditions = scope_filter(scope, titles=names)
+    return qe.ScrollRequest(filter=conditions, limit=limit, with_payload=["titles"], with_vector=False)
 
 
 def _is(key: str, value: str) -> qe.FieldCondition:

@@ -10,9 +10,10 @@ from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
 from orion_recall.sources.vectors_ahead import GivesVectors
 from orion_recall.text import is_question, memory_key, number_of, speaks_of_itself
+from orion_recall.titles import title_names
 from orion_recall.values import Change, Memory, MemoryView, MergedName
 
-KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker")
+KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker", "titles")
 SPARSE_VECTORS = ("text", "context", "entity")
 TOKENS = "tokens"
 """The name of the vectors of a memory's tokens."""
@@ -254,6 +255,7 @@ def _payload(change: Change) -> dict[str, Any]:
         "tags": list(memory.tags) or None,
         "entities": list(memory.entities) or None,
         "names": sorted(_names(memory)) or None,
+        "titles": list(title_names(memory.title)) or None if memory.title else None,
         "version": memory.version,
         "beside": _beside(change) or None,
         "after_question": (change.previous is not None and is_question(change.previous.text)) or None,

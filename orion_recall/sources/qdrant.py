@@ -205,6 +205,13 @@ class QdrantIndex:
         (found,) = await self._server.aside(lambda: self._query([request]))
         return found.points
 
+    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
+        """The memories in scope that are called one of the names, by key with all their names."""
+        if not names:
+            return {}
+        records = await self._server.aside(lambda: self._titled(names, scope, limit))
+        return {cast("int", record.id): (record.payload or {})["titles"] for record in records}
+
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key. Keys that are not there are left out."""
         if not keys:
@@ -359,6 +366,17 @@ class QdrantIndex:
     async def _records(self, keys: Sequence[int]) -> list[qm.Record]:
         await self.check()
         return await self._asked(self._client.retrieve(self.collection, list(keys), with_payload=True))
+
+    async def _titled(self, names: Sequence[str], scope: Scope, limit: int) -> list[qm.Record]:
+        await self.check()
+        call = self._client.scroll(
+            self.collection,
+            scroll_filter=self._words.scope_filter(scope, titles=names),
+            limit=limit,
+            with_payload=["titles"],
+        )
+        records, _ = cast("tuple[list[qm.Record], Any]", await self._asked(call))
+        return records
 
     async def _speaking(self, tenant: str) -> frozenset[str]:
         await self.check()

@@ -117,15 +117,15 @@ class QdrantWords:
             with_payload=list(payload) or False,
         )
 
-    def scope_filter(self, scope: Scope) -> qm.Filter:
-        """The scope as conditions that must all hold."""
+    def scope_filter(self, scope: Scope, *, titles: Sequence[str] = ()) -> qm.Filter:
+        """The scope, and one of the titles where some are given, as conditions that must all hold."""
         models = self._models
         conditions: list[qm.FieldCondition] = [self._is("tenant", scope.tenant)]
         if scope.session_id is not None:
             conditions.append(self._is("session", scope.session_id))
         if scope.user_id is not None:
             conditions.append(self._is("user", scope.user_id))
-        for name, wanted in (("kind", scope.kinds), ("tags", scope.tags)):
+        for name, wanted in (("kind", scope.kinds), ("tags", scope.tags), ("titles", titles)):
             if wanted:
                 conditions.append(models.FieldCondition(key=name, match=models.MatchAny(any=list(wanted))))
         if scope.since is not None or scope.until is not None:

@@ -18,7 +18,7 @@ import pyoxigraph
 from rdflib.namespace import SKOS
 
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import SourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.neighbourhood import neighbourhood_query
 from orion_recall.graph.projection import projected, removed
 from orion_recall.graph.questions import Row
@@ -37,6 +37,7 @@ from orion_recall.sources.graph_memories import (
     versions_in,
 )
 from orion_recall.sources.kept_rows import KeptRows
+from orion_recall.sources.rdf_paths import Evidence, along
 from orion_recall.sources.record_mark import refuse_another, refuse_without
 from orion_recall.sources.source import EntityFinder, OwnGraph
 from orion_recall.text import content_words, memory_key, words
@@ -236,12 +237,46 @@ class RdfSource:
         self._graph, self._entities = graph, entities
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Memories near the entities that the question names, best first."""
-        scope = request.scope
+        """Memories near the entities that the question names, best first.
+
+        Before them those that a possessive chain of the question leads along, with the whole path as their reasons.
+        """
         seeds = await self._seeds(request)
-        if not seeds:
+        if not seeds and not request.question.chains:
             await self._graph.check()  # nothing is asked of it, and a dead server is no empty one
             return []
+        near, led = await asyncio.gather(self._near(request, seeds), self._led(request, seeds))
+        if led:
+            best = max((hit.score for hit in near), default=0.0)
+            ahead = [
+                Hit(key, round(best + one.share, 6), None, one.statements, one.share) for key, one in led.items()
+            ]
+            near = [*ahead, *(hit for hit in near if hit.key not in led)]
+        near.sort(key=lambda hit: (-hit.score, str(hit.key)))
+        return near[: request.limit]
+
+    async def _led(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> Mapping[int, Evidence]:
+        question = request.question
+        try:
+            return await along(
+                self._graph,
+                question.chains,
+                request.scope,
+                labels=[label for label, _ in seeds],
+                now=question.now,
+                timeout_s=request.timeout_s,
+            )
+        except TransientSourceError as error:
+            if not seeds:
+                raise
+            # Without a path there still is what is near.
+            log.debug("the graph gave no path: %s", error)
+            return {}
+
+    async def _near(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
+        if not seeds:
+            return []
+        scope = request.scope
         query = neighbourhood_query(
             tenant_graph(scope.tenant),
             [entity_iri(label) for label, _ in seeds],
@@ -252,14 +287,12 @@ class RdfSource:
         rows = await self._graph.select(query)
         try:
             found = _gather(rows, [weight for _, weight in seeds], request.question.terms)
-            hits = [
+            return [
                 Hit(key=key_of(memory), score=round(way.score, 6), statements=tuple(way.statements)[:3])
                 for memory, way in found.items()
             ]
         except (LookupError, ValueError) as error:
             raise SourceError("the graph answers with rows that were not asked for") from error
-        hits.sort(key=lambda hit: (-hit.score, str(hit.key)))
-        return hits[: request.limit]
 
     async def _seeds(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
         """Entities named by the question with weights in (0, 1]."""

@@ -47,6 +47,15 @@ class NamesAndTexts(Protocol):
         ...
 
 
+class TitleFinder(Protocol):
+    """Finds the memories of a scope that are called one of some names (see `titles`).
+
+    Their names by key, `limit` memories at most; which of more than that is the index's choice.
+    """
+
+    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]: ...
+
+
 class Lexicon(Protocol):
     """Who speaks in a tenant's memories, as written."""
 
@@ -183,7 +192,15 @@ class TokenIndex(Protocol):
 
 
 class MemoryIndex(
-    Projection, MemoryReader, EntityFinder, NamesAndTexts, Lexicon, VectorIndex, TokenIndex, Protocol
+    Projection,
+    MemoryReader,
+    EntityFinder,
+    NamesAndTexts,
+    TitleFinder,
+    Lexicon,
+    VectorIndex,
+    TokenIndex,
+    Protocol,
 ):
     """The vector and keyword index, wherever it is."""
 

@@ -39,10 +39,11 @@ def report(source: SourceName, scores: Mapping[str, float]) -> SourceReport:
 
 
 def scored(name: str, text: str | None = None, **fields: Any) -> ScoredCandidate:
-    """A scored candidate; `source`, `score` and `statements` beside the memory's own fields."""
+    """A scored candidate; `source`, `score`, `path` and `statements` beside the memory's own fields."""
     source: SourceName = fields.pop("source", "vector")
     score, statements = fields.pop("score", 0.5), fields.pop("statements", ())
-    candidate = Candidate(key=key(name), ranks={source: 1}, best_source=source, statements=statements)
+    path = fields.pop("path", 0.0)
+    candidate = Candidate(key=key(name), ranks={source: 1}, best_source=source, statements=statements, path=path)
     return ScoredCandidate(candidate=candidate, memory=view(name, text, **fields), score=score, parts={})
 
 

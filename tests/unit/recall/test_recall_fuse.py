@@ -205,3 +205,11 @@ def test_a_limit_gives_the_first_of_the_whole_list(reports: list[SourceReport], 
     whole = fuse(reports, method="rrf", k=60, weights=ONE)
     first = fuse(reports, method="rrf", k=60, weights=ONE, limit=limit)
     assert first == whole[:limit]
+
+
+def test_a_path_comes_with_the_graphs_reasons_whoever_else_found_the_memory():
+    led = hit("a", 0.5, statements=("Ida sister of Ana", "Ida works at X"), path=0.9)
+    graph = SourceReport(source="rdf", status="ok", hits=(led, hit("b", 0.1)))
+    by_key = {one.key: one for one in fuse([report("vector", {"a": 0.9}), graph], method="rrf", k=60, weights=ONE)}
+    assert (by_key[key("a")].path, by_key[key("a")].statements) == (0.9, led.statements)
+    assert by_key[key("b")].path == 0.0

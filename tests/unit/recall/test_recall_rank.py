@@ -248,3 +248,24 @@ def test_the_first_and_the_last_session_are_those_of_what_was_found(named: Sessi
     ]
     made = score_candidates(pair, profile(), now=NOW, time=QuestionTime(session=named), session_id="own")
     assert {item.memory.id for item in made if item.parts["time"]} == {session}
+
+
+def test_the_path_part_is_there_only_when_there_is_a_path():
+    one, other = candidate("on"), candidate("beside")
+    used = profile(ranking={"fusion": 0.5, "path": 0.3})
+    assert all("path" not in item.parts for item in score_candidates([one, other], used, now=NOW))
+    one[0].path = 0.8
+    assert {item.memory.id: item.parts["path"] for item in score_candidates([one, other], used, now=NOW)} == {
+        "on": 0.8,
+        "beside": 0.0,
+    }
+
+
+def test_what_was_followed_is_a_part_of_every_candidate():
+    followed = {"links": {key("a"): 0.5}, "second_step": {}}
+    used = profile(ranking={"fusion": 0.5, "links": 0.5, "second_step": 0.1})
+    scored = score_candidates([candidate("a"), candidate("b")], used, now=NOW, followed=followed)
+    assert [(item.memory.id, item.parts["links"], item.parts["second_step"]) for item in scored] == [
+        ("a", 0.5, 0.0),
+        ("b", 0.0, 0.0),
+    ]

@@ -50,6 +50,14 @@ def test_what_the_graph_found_begins_with_its_reasons():
     assert body(scored("a", "I work there.", source="vector", statements=("Ana knows Bo",))) == "I work there."
 
 
+def test_a_path_that_was_asked_for_is_shown_whoever_found_the_memory():
+    item = scored(
+        "a", "I work there.", source="vector", path=0.9, statements=("Ida sister of Ana", "Ida works at X")
+    )
+    assert body(item) == "Ida sister of Ana; Ida works at X (I work there.)"
+    assert body(scored("a", "I work there.", path=0.9)) == "I work there."
+
+
 @pytest.mark.parametrize("attack", ATTACKS, ids=ascii)
 @pytest.mark.parametrize("place", ["name", "text", "title", "speaker", "statements"])
 def test_hostile_text_cannot_leave_its_line_or_look_like_a_head(attack: str, place: str):

@@ -17,7 +17,7 @@ from orion_recall.sources.rdf import RdfGraph, RdfSource
 from orion_recall.sources.source import MemoryGraph
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
-from orion_recall.values import Change, Memory, Scope
+from orion_recall.values import Chain, Change, Memory, Scope, SearchRequest
 from tests.stand_ins.oxigraph import Oxigraph
 
 WORK = memory(
@@ -316,3 +316,79 @@ async def test_a_turn_told_between_two_cuts_the_edge_that_was_there(graph: Memor
     assert await next_edges(graph) == {("a", "c")}
     await graph.apply([Change(position=12, memory=b, previous=beside(a), following=beside(c))])
     assert await next_edges(graph) == {("a", "b"), ("b", "c")}
+
+
+SISTER = memory("sister", "Ida is Ana's sister.", session_id="s1", user_id="u1", occurred_at=NOW - 90)
+JOB = memory("job", "Ida works at Umbra Works.", session_id="s1", user_id="u1", occurred_at=NOW - 80)
+TOWN = memory("town", "Umbra Works is based in Bergen.", session_id="s1", occurred_at=NOW - 70)
+ANA_TOO = memory("too", "Ana knows Bo.", session_id="s2", user_id="u1")
+FAMILY = (SISTER, JOB, TOWN, ANA_TOO)
+LED = ("Ida sister of Ana", "Ida works at Umbra Works")
+
+
+def chained(*vias: tuple[str, ...], seed: str = "Ana", scope: Scope | None = None) -> SearchRequest:
+    asked = request("Ana", scope=scope)
+    chains = tuple(Chain(seed=seed, via=via, words="Ana's") for via in vias)
+    return replace(asked, question=replace(asked.question, chains=chains))
+
+
+async def led(graph: MemoryGraph, asked: SearchRequest, finder: Names | None = None) -> dict[str, tuple[str, ...]]:
+    """The memories with more than one step as their reasons, best first."""
+    hits = await RdfSource(graph, finder).search(asked)
+    (*named,) = names(hits, (*ALL, *FAMILY))
+    return {name: hit.statements for name, hit in zip(named, hits, strict=True) if len(hit.statements) > 1}
+
+
+async def test_a_possessive_chain_is_gone_along_and_the_path_is_the_evidence(graph: MemoryGraph):
+    await graph.apply(changes(*FAMILY, start=9))
+    found = await led(graph, chained(("sister", "employer")))
+    assert found == {"job": LED, "sister": LED}
+    hits = await RdfSource(graph, None).search(chained(("sister", "employer")))
+    assert names(hits, (*ALL, *FAMILY))[:2] == ["job", "sister"], "the step that was asked for comes first"
+    assert {"work", "too"} <= set(names(hits, (*ALL, *FAMILY))), "what is near Ana is found as well"
+
+
+async def test_the_first_reading_that_leads_somewhere_is_taken(graph: MemoryGraph):
+    await graph.apply(changes(*FAMILY, start=9))
+    assert await led(graph, chained(("sister", "employer", "gardener"), ("sister", "work"))) == {
+        "job": LED, "sister": LED,
+    }  # fmt: skip
+    assert await led(graph, chained(("gardener",))) == {}
+
+
+async def test_a_chain_begins_at_the_one_entity_that_has_all_words_of_its_name(graph: MemoryGraph):
+    told = memory("miles", "Ida is Ana Miles's sister.", session_id="s1", entities=["Ana Miles", "Ida"])
+    told = replace(told, statements=(replace(SISTER.statements[0], subject="Ida", object="Ana Miles"),))
+    await graph.apply(changes(told, JOB, start=9))
+    finder = Names(("Ana Miles", 1.0), ("Ida", 0.9))
+    found = await RdfSource(graph, finder).search(chained(("sister", "employer"), seed="Miles"))
+    assert {"Ida sister of Ana Miles", "Ida works at Umbra Works"} == {
+        statement for hit in found[:2] for statement in hit.statements
+    }
+
+
+@pytest.mark.parametrize("scope", [Scope(tenant=TENANT, user_id="u2"), Scope(tenant="other")])
+async def test_a_path_shows_nothing_that_is_out_of_scope(graph: MemoryGraph, scope: Scope):
+    await graph.apply(changes(*FAMILY, start=9))
+    assert await led(graph, chained(("sister", "employer"), scope=scope)) == {}
+    mine = replace(scope, tenant=TENANT, user_id="u1")
+    assert set(await led(graph, chained(("sister", "employer"), scope=mine))) == {"job", "sister"}
+    # The town is told of without a user: of u1 there is no evidence for it.
+    assert await led(graph, chained(("sister", "employer", "headquarters"), scope=mine)) == {}
+    assert set(await led(graph, chained(("sister", "employer", "headquarters")))) == {"town", "job", "sister"}
+
+
+async def test_a_graph_that_gives_no_path_in_time_still_says_what_is_near(graph: MemoryGraph):
+    class Slow:
+        async def check(self) -> None: ...
+
+        async def select(self, query: str) -> Any:
+            if "Property" in query:
+                raise TransientSourceError("busy")
+            return await graph.select(query)
+
+    await graph.apply(changes(*FAMILY, start=9))
+    near = await RdfSource(Slow(), None).search(chained(("sister", "employer")))
+    assert set(names(near, (*ALL, *FAMILY))) >= {"work", "too"}
+    with pytest.raises(TransientSourceError):
+        await RdfSource(Slow(), Names()).search(chained(("sister", "employer")))

@@ -365,3 +365,26 @@ async def test_a_merged_name_finds_the_other_until_it_is_taken_apart(index: Memo
         assert await index.names_beside("Bob", TENANT, 5) == [("Robert Miles", "Bob")]
     await index.apply([bob])
     assert (await found("Bob"), await found("Robert")) == (["Bob"], [])
+
+
+async def test_memories_are_found_by_any_name_of_their_title_in_scope_alone(index: MemoryIndex):
+    titled = (
+        memory("umbra", "It makes cranes.", title="Umbra Works (company)", session_id="s1"),
+        memory("bergen", "A city.", title="Bergen", kind="world"),
+        memory("secret", "Not yours.", title="Bergen", tenant="other"),
+        memory("plain", "Bergen is no title here."),
+    )
+    await index.apply(changes(*titled, start=index.position + 1))
+    ours = Scope(tenant=TENANT)
+    names = ["umbra works", "bergen", "nothing"]
+    assert await index.titled(names, ours, 10) == {
+        key("umbra"): ["umbra works company", "umbra works"],
+        key("bergen"): ["bergen"],
+    }
+    assert set(await index.titled(names, replace(ours, kinds=("world",)), 10)) == {key("bergen")}
+    assert set(await index.titled(names, replace(ours, session_id="s1"), 10)) == {key("umbra")}
+    assert len(await index.titled(names, ours, 1)) == 1
+    assert await index.titled([], ours, 10) == {}
+    renamed = replace(titled[1], title="Oslo", version=2)
+    await index.apply(changes(renamed, start=index.position + 1))
+    assert set(await index.titled(names, ours, 10)) == {key("umbra")}
