@@ -26,6 +26,7 @@ from orion_recall.memory.turns import Turn
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import TokenVectors
 from orion_recall.postgres import migrate, open_pool
 from orion_recall.recall.pipeline import recall
 from orion_recall.service import loaded_profiles
@@ -133,17 +134,25 @@ class Tired:
     """The embedder it is given, for so many batches; then its server is away."""
 
     def __init__(self, inner: Embedder, batches: int) -> None:
-        self._inner, self._left = inner, batches
+        assert isinstance(inner, TokenVectors)
+        self._inner, self._tokens, self._left = inner, inner, batches
+        self.token_space, self.token_width = inner.token_space, inner.token_width
         self.name, self.dimension, self.weights_sha256 = inner.name, inner.dimension, inner.weights_sha256
 
     async def embed_query(self, text: str) -> Any:
         return await self._inner.embed_query(text)
 
     async def embed_documents(self, texts: Any) -> Any:
+        return (await self.documents_with_tokens(texts))[0]
+
+    async def query_tokens(self, text: str) -> Any:
+        return await self._tokens.query_tokens(text)
+
+    async def documents_with_tokens(self, texts: Any) -> Any:
         if self._left == 0:
             raise ModelError("the server is away")
         self._left -= 1
-        return await self._inner.embed_documents(texts)
+        return await self._tokens.documents_with_tokens(texts)
 
 
 async def test_the_command_says_what_became_of_it(
@@ -247,12 +256,12 @@ async def test_two_runs_at_a_time_are_one_too_many(record: Record, data_dir: Pat
         refused: list[Exception] = []
 
         class Meddling(Tired):
-            async def embed_documents(self, texts: Any) -> Any:
+            async def documents_with_tokens(self, texts: Any) -> Any:
                 try:
                     await built(record, data_dir, embedder)
                 except EngineError as error:
                     refused.append(error)
-                return await super().embed_documents(texts)
+                return await super().documents_with_tokens(texts)
 
         assert (await built(record, data_dir, Meddling(embedder, 99))).state == "swapped"
     assert "already open" in str(refused[0])
