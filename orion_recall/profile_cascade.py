@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, Field
 
 from orion_recall.profile_sections import CONFIG, Share
-from orion_recall.values import QueryClass, SourceName
+from orion_recall.values import SourceName
 
 LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
 LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
-FirstLayer = Literal["by_class", "semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
-_OF_CLASS: Mapping[QueryClass, LayerName] = {
-    "factual": "semantic",
-    "temporal": "episodic",
-    "relational": "graph",
-    "procedural": "procedural",
-    "planning": "planning",
-    "prospective": "prospective",
-    "meta": "meta",
-}
 
 _Words = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(strict=False, max_length=64)
@@ -101,7 +90,9 @@ class MergeWeights(BaseModel):
     confidence: Share = Field(default=0.5, gt=0, description="Weight of the item's confidence (no unit).")
     layer: Share = Field(default=0.3, description="Weight of its layer's own weight (no unit).")
     recency: Share = Field(default=0.2, description="Weight of its recency (no unit).")
-    score: Share = Field(default=0.0, description="Weight of the score that it had in its layer (no unit).")
+    score: Share = Field(
+        default=0.0, description="Weight of its score when all layers' items are ranked as one pool (no unit)."
+    )
 
 
 class Cascade(BaseModel):
@@ -110,10 +101,8 @@ class Cascade(BaseModel):
     model_config = CONFIG
 
     enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
-    first: FirstLayer = Field(
-        default="by_class",
-        description="The layer that is searched first; `by_class`: that of the question's class, semantic for a "
-        "factual one.",
+    first: LayerName | None = Field(
+        default=None, description="The layer that is searched first; null is that of the question's class."
     )
     threshold: Share = Field(
         default=0.5, description="The confidence under which the next layers are asked, from 0 to 1."
@@ -134,10 +123,6 @@ class Cascade(BaseModel):
         default=MergeWeights(), description="How what several layers found becomes one order."
     )
     layers: Layers = Field(default=Layers(), description="The layers, and what each of them searches.")
-
-    def first_for(self, query_class: QueryClass) -> LayerName:
-        """The layer that a question of the class is asked first."""
-        return _OF_CLASS[query_class] if self.first == "by_class" else self.first
 
 
 class NoAnswer(BaseModel):

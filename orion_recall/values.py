@@ -37,6 +37,7 @@ DropReason = Literal[
     "max_per_source",
     "max_total_items",
     "token_budget",
+    "over_fetch",
     "no_answer",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -33,6 +33,7 @@ _REASONS: dict[str, str] = {
     "excluded": "the query leaves it out",
     "own_turn": "the question itself, just said",
     "other_time": "of another time",
+    "over_fetch": "beyond what its layer may bring",
     "no_answer": "withheld: not sure enough",
     "rank_pool": "not among the best of the fusion",
     "filtered": "not for this query to see",
@@ -113,28 +114,23 @@ def _understood(out: Console, trace: Json) -> None:
         rows.append(("asks for", "a time"))
     if time.get("session"):
         rows.append(("session", f"the {time['session']} one"))
-    rows += _named(known, trace.get("strategy"))
-    rows += [(name.replace("_", " "), value) for name, value in known.items() if value not in (None, [], {}, "")]
+    if trace.get("strategy") is not None:
+        rows.append(("strategy", f"the profile's for {trace['strategy']} questions"))
+    rows += [
+        (name.replace("_", " "), _plain(value)) for name, value in known.items() if value not in (None, [], {}, "")
+    ]
     _head(out, "What was understood")
     out.print(_pairs(rows))
 
 
-def _named(known: dict[str, Any], strategy: object) -> Iterator[tuple[str, str]]:
-    """The class with the words that decided it, whom and what the question names; taken out of what is known."""
-    told, why = known.pop("class", None), known.pop("class_words", None) or ()
-    people, entities = known.pop("people", None) or (), known.pop("entities", None) or ()
-    if told is not None:
-        words = ", ".join(f'"{word}"' for word in why)
-        by = " (by the profile's strategy for it)" if strategy is not None else ""
-        yield "class", f"{told}{f': {words}' if words else ''}{by}"
-    if people:
-        yield "people", ", ".join(map(str, people))
-    if entities:
-        yield "entities", ", ".join(map(_entity, entities))
-
-
-def _entity(one: Any) -> str:
-    return f"{one.get('name')} ({one.get('kind')})" if isinstance(one, dict) else str(one)  # pyright: ignore[reportUnknownMemberType]
+def _plain(value: object) -> str:
+    """A list as words with commas, what has a name as its name and what else there is in brackets."""
+    if isinstance(value, list):
+        return ", ".join(_plain(one) for one in cast("list[object]", value))
+    if isinstance(value, Mapping):
+        parts = [visible(one) for one in cast("Json", value).values()]
+        return f"{parts[0]} ({', '.join(parts[1:])})" if len(parts) > 1 else "".join(parts)
+    return visible(value)
 
 
 def _interval(one: Json) -> str:

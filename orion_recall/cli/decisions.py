@@ -14,6 +14,7 @@ from orion_recall.cli.addresses import DataFolder, analyst_of, find, open_postgr
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import RecallDecisionV1
+from orion_recall.contracts_confidence import CascadeV1
 from orion_recall.decisions.comparison import Comparison, compare_shadows
 from orion_recall.decisions.log import DecisionLog, SqlResult
 from orion_recall.decisions.retention import Gone, count_older, purge_older
@@ -229,7 +230,7 @@ def _fits(result: SqlResult, width: int) -> bool:
 def _show(decision: RecallDecisionV1) -> None:
     out = console()
     fields = decision.model_dump(
-        mode="json", exclude={"sources", "selected", "stage_ms", "dropped", "selected_ids"}
+        mode="json", exclude={"sources", "selected", "stage_ms", "dropped", "selected_ids", "cascade"}
     )
     told = [(name, value) for name, value in fields.items() if value not in (None, "")]
     out.print(table(("field", "value"), [(name, visible(value)) for name, value in told]))
@@ -239,10 +240,31 @@ def _show(decision: RecallDecisionV1) -> None:
     columns = ("source", "status", "hits", "hits are from", "ms", "error")
     out.print(table(columns, sources, title="\nWhat every source found"))
     kept = [
-        (rank, one.id, one.source, round(one.score, 4), visible(one.parts), visible(one.ranks))
+        (
+            rank,
+            one.id,
+            one.source,
+            round(one.score, 4),
+            round(one.confidence.overall, 4) if one.confidence else None,
+            visible(one.parts),
+            visible(one.ranks),
+        )
         for rank, one in enumerate(decision.selected, 1)
     ]
-    out.print(table(("", "kept", "source", "score", "parts of the score", "ranks"), kept, title="\nWhat was kept"))
+    columns = ("", "kept", "source", "score", "sure", "parts of the score", "ranks")
+    out.print(table(columns, kept, title="\nWhat was kept"))
+    if decision.cascade is not None:
+        _show_way(decision.cascade)
     out.print(table(("dropped because", "hits"), list(decision.dropped.items()), title="\nWhat was left out"))
     out.print(table(("stage", "ms"), list(decision.stage_ms.items()), title="\nWhere the time went"))
     out.print(Text())
+
+
+def _show_way(way: CascadeV1) -> None:
+    steps = [
+        (step.depth, step.layer, step.hits, step.confidence, step.ms, ", ".join(step.late), step.not_asked)
+        for step in way.path
+    ]
+    columns = ("depth", "layer", "hits", "sure", "ms", "too late", "not asked because")
+    console().print(table(columns, steps, title="\nThe way through the layers"))
+    console().print(Text(visible(f"{way.trigger}; {way.reason}")), soft_wrap=True)

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from orion_recall.contracts import RecallOptionsV1
 from orion_recall.profile import Profile
 from orion_recall.profile_cascade import Cascade, Layer, LayerName
 from orion_recall.recall.confidence import Confidence, confidences
 from orion_recall.recall.found import Found
-from orion_recall.recall.merge import Member, merged
-from orion_recall.values import QueryClass, Question, Scope, ScoredCandidate, SourceName
+from orion_recall.recall.layers import Limits, profile_of_layer, scope_of_layer
+from orion_recall.recall.merge import Member, Merged, merged, one_pool
+from orion_recall.values import Question, Scope, ScoredCandidate, SourceName
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
 STRATEGY = "confidence_weighted"
@@ -30,24 +30,17 @@ _LEAST_S = 0.01
 
 
 class Look(Protocol):
-    """The pipeline's stages from search to rank, for one profile and scope."""
+    """The pipeline's stages from search to rank, for one profile and scope; what is `given` is ranked as it is."""
 
-    async def __call__(self, profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool) -> Found: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How far this query's cascade may go, and whose memories it may search."""
-
-    cascade: Cascade
-    first: LayerName
-    threshold: float
-    max_depth: int
-    most: int
-    scope: Scope
-    asked_scope: bool
-    session_id: str | None
-    user_id: str | None
+    async def __call__(
+        self,
+        profile: Profile,
+        scope: Scope,
+        *,
+        timeout_s: float,
+        is_first: bool = False,
+        given: Found | None = None,
+    ) -> Found: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +64,8 @@ class Step:
 class Descent:
     """A cascade that has ended. `found` is the whole of it as one look.
 
-    `confidences` are by key, as are `layers`; `firsts` are the keys of the layers' first items. `before` holds the
-    items as their layers ranked them, where they were merged.
+    `confidences` are by key, as are `layers`; `firsts` are the keys of the layers' first items. `before` holds
+    the items as they were ranked before they were merged.
     """
 
     found: Found
@@ -93,32 +86,6 @@ class Descent:
     def is_merged(self) -> bool:
         """Whether several layers had something to put together."""
         return bool(self.before)
-
-
-def limits_of(
-    profile: Profile,
-    options: RecallOptionsV1,
-    scope: Scope,
-    session_id: str | None,
-    *,
-    query_class: QueryClass = "factual",
-) -> Limits | None:
-    """How far this query goes; None where neither it nor its profile wants a cascade."""
-    cascade = profile.cascade
-    if not (cascade.enabled if options.cascade is None else options.cascade):
-        return None
-    threshold, depth = options.confidence_threshold, options.max_cascade_depth
-    return Limits(
-        cascade=cascade,
-        first=cascade.first_for(query_class),
-        threshold=cascade.threshold if threshold is None else threshold,
-        max_depth=cascade.max_depth if depth is None else depth,
-        most=cascade.over_fetch * (options.k or profile.max_total_items),
-        scope=scope,
-        asked_scope=options.scope is not None,
-        session_id=session_id,
-        user_id=options.user,
-    )
 
 
 async def descend(
@@ -164,7 +131,12 @@ async def descend(
         else:
             depth += 1
             continue
-        return _descent(limits, path, ended, members, profile, question.now) if members else None
+        if not members:
+            return None
+        pooled = await _pooled(limits, look, profile, members, timeout_s=until - time.perf_counter())
+        return _descent(
+            limits, path, ended, merged(members, pooled, limits.cascade.merge, profile, now=question.now)
+        )
 
 
 async def _round(
@@ -213,63 +185,30 @@ def _next(asked: Sequence[LayerName], path: Sequence[Step], cascade: Cascade) ->
     return tuple(dict.fromkeys(named))
 
 
-def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
-    """What the layer may see: never more than the query asks for. Text says why it can see nothing."""
-    kinds = _both(limits.scope.kinds, layer.kinds)
-    tags = _both(limits.scope.tags, layer.tags)
-    if kinds is None or tags is None:
-        return f"the query asks for other {'kinds' if kinds is None else 'tags'}"
-    scope = replace(limits.scope, kinds=kinds, tags=tags)
-    if layer.scope is None:
-        return scope
-    if not limits.asked_scope:
-        scope = replace(scope, session_id=None, user_id=None)  # the profile's, and this layer has its own
-    if layer.scope == "session":
-        session = limits.session_id
-        return "the query has no session" if session is None else replace(scope, session_id=session)
-    if layer.scope == "user":
-        return "the query has no user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
-    return scope
-
-
-def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What is in both lists, where an empty one is everything; None when that is nothing."""
-    if not asked or not searched:
-        return asked or searched
-    return tuple(name for name in asked if name in searched) or None
-
-
-def profile_of_layer(layer: Layer, profile: Profile, most: int, others: Mapping[str, Profile]) -> Profile:
-    """The profile by which a layer is searched: its own or the query's, with the layer's sources on."""
-    by = profile if layer.profile is None else others.get(layer.profile, profile)
-    sources = layer.sources or by.sources_on
-    return by.model_copy(
-        update={
-            "vector_top_k": most if "vector" in sources else 0,
-            "lexical_top_k": most if "lexical" in sources else 0,
-            "rdf_top_k": most if "rdf" in sources else 0,
-            "enable_sql_timeline": "sql_timeline" in sources,
-            "sql_top_k": most,
-            "rank_pool": max(by.rank_pool, most),
-        }
-    )
-
-
 def _member(found: Found, layer: Layer, limits: Limits, question: Question, profile: Profile) -> Member:
     items = found.ranked[: limits.most]
     sure = confidences(items, found.scored, question, profile, told_again=found.told_again)
     return Member(found=found, items=items, confidences=sure, weight=layer.weight)
 
 
-def _descent(
-    limits: Limits,
-    path: Sequence[Step],
-    ended: Ended,
-    members: Mapping[LayerName, Member],
-    profile: Profile,
-    now: float,
-) -> Descent:
-    together = merged(members, limits.cascade.merge, profile, now=now)
+async def _pooled(
+    limits: Limits, look: Look, profile: Profile, members: Mapping[LayerName, Member], *, timeout_s: float
+) -> Mapping[int, ScoredCandidate]:
+    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge.
+
+    A layer's own scores are relative to its best: those of two layers could not be compared.
+    """
+    is_needed = limits.cascade.merge.score > 0 and sum(bool(member.items) for member in members.values()) > 1
+    if not is_needed or timeout_s < _LEAST_S:
+        return {}
+    pool = one_pool(members.values())
+    ranked = await look(
+        profile.model_copy(update={"rank_pool": len(pool.keys)}), limits.scope, timeout_s=timeout_s, given=pool
+    )
+    return {item.candidate.key: item for item in ranked.scored}
+
+
+def _descent(limits: Limits, path: Sequence[Step], ended: Ended, together: Merged) -> Descent:
     return Descent(
         found=together.found,
         path=tuple(path),
@@ -277,6 +216,6 @@ def _descent(
         limits=limits,
         confidences=together.confidences,
         layers=together.layers,
-        firsts=frozenset(member.items[0].candidate.key for member in members.values() if member.items),
+        firsts=together.firsts,
         before=together.before,
     )

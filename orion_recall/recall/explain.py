@@ -97,7 +97,11 @@ def _candidates(recalled: Recalled, found: Found) -> dict[str, Any]:
     ]
     left_out = _left_out(found, {item.candidate.key for item in recalled.ranked})
     others = [
-        {**_of(candidate, memory), **_score(item), "dropped": {"reason": reason, "for": names.get(for_key or 0)}}
+        {
+            **_of(candidate, memory),
+            **_before(item, is_merged=recalled.descent is not None and recalled.descent.is_merged),
+            "dropped": {"reason": reason, "for": names.get(for_key or 0)},
+        }
         for candidate, memory, item, reason, for_key in left_out
     ]
     now = recalled.understood.question.now if recalled.understood else 0.0
@@ -136,8 +140,15 @@ def _ranked(
     if recalled.descent is not None:
         told["layer"] = recalled.descent.layers[key]
         if (before := recalled.descent.before.get(key)) is not None:
-            told["in_layer"] = _score(before)
+            told["before_merge"] = _score(before)
     return told
+
+
+def _before(item: ScoredCandidate | None, *, is_merged: bool) -> dict[str, Any]:
+    """The score of what was left out; one that a layer gave is on another scale than those of merged items."""
+    if item is None or not is_merged:
+        return _score(item)
+    return {**_score(None), "before_merge": _score(item)}
 
 
 def _score(item: ScoredCandidate | None) -> dict[str, Any]:

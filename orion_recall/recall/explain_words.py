@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.text import one_line
-from orion_recall.values import ScoredCandidate, Selection, SourceName
+from orion_recall.values import ScoredCandidate, Selection
 
 MOST_TOLD = 3
-_BY: dict[SourceName, str] = {
+_BY: dict[str, str] = {
     "vector": "by meaning",
     "lexical": "by words",
     "rdf": "in the graph",
@@ -23,9 +23,20 @@ _NAMES = {
     "time": "its time",
     "tells_time": "telling a time",
     "recency": "being newer",
+    "late": "how each word of the question is met",
+    "words": "its words",
+    "meaning": "its meaning",
+    "session": "what else its session has",
+    "after_question": "answering a question",
+    "length": "how much it says",
+    "first_person": "being told in the first person",
+    "links": "being named by the first hits",
+    "second_step": "the second search",
+    "path": "its path in the graph",
     "rerank": "the reranker",
     "confidence": "its confidence",
     "layer": "the weight of its layer",
+    "score": "how it ranks among all layers' items",
 }
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
@@ -70,7 +81,9 @@ def _reasons(item: ScoredCandidate, layer: str | None, parts_of: PartsOf, now: f
 def _found(item: ScoredCandidate, layer: str | None) -> str:
     """Which source ranked it how, the best first."""
     ranks = sorted(item.candidate.ranks.items(), key=lambda one: (one[1], one[0]))
-    found = "found " + ", ".join(f"{ordinal(rank)} {_BY[source]}" for source, rank in ranks)
+    found = "found " + ", ".join(f"{ordinal(rank)} {_BY.get(source, f'by {source}')}" for source, rank in ranks)
+    if not ranks:
+        found = "reached from what was found"
     return found if layer is None else f"{found} in the layer {layer}"
 
 

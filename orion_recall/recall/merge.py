@@ -1,6 +1,8 @@
 """What several layers found, as one pool with one score.
 
-composite = (0.5 confidence + 0.3 layer weight + 0.2 recency) / the weights' sum; the weights are the profile's.
+composite = (0.5 confidence + 0.3 layer weight + 0.2 recency) / the weights' sum
+
+The weights are the profile's: it may also count the score that all items get when they are ranked as one pool.
 """
 
 from __future__ import annotations
@@ -36,18 +38,30 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """The layers as one look, and for each item its confidence, its layer and what it was in that layer."""
+    """The layers as one look, and for each item its confidence, its layer and what it was before, by key.
+
+    `firsts` are the keys of the layers' first items.
+    """
 
     found: Found
     confidences: Mapping[int, Confidence]
     layers: Mapping[int, LayerName]
     before: Mapping[int, ScoredCandidate]
+    firsts: frozenset[int]
 
 
-def merged(members: Mapping[LayerName, Member], weights: MergeWeights, profile: Profile, *, now: float) -> Merged:
+def merged(
+    members: Mapping[LayerName, Member],
+    pooled: Mapping[int, ScoredCandidate],
+    weights: MergeWeights,
+    profile: Profile,
+    *,
+    now: float,
+) -> Merged:
     """One order of all the layers' items, best first, without those that say the same.
 
-    A memory that several layers found counts where its composite score is best. Where only one layer has any, its
+    `pooled` are the items as they were ranked together, by key; one that is not there is as its layer ranked it. A
+    memory that several layers found counts where its composite score is best. Where only one layer has any, its
     items stay as they are: there is nothing to merge.
     """
     whole = united(members.values())
@@ -55,8 +69,9 @@ def merged(members: Mapping[LayerName, Member], weights: MergeWeights, profile: 
     are_several = sum(bool(member.items) for member in members.values()) > 1
     named: dict[str, float] = weights.model_dump()
     for name, member in members.items():
-        for item in member.items:
-            key = item.candidate.key
+        for in_layer in member.items:
+            key = in_layer.candidate.key
+            item = pooled.get(key, in_layer)
             made = _composite(item, member, named, profile, now) if are_several else item
             if key not in best or made.score > best[key][0].score:
                 best[key] = made, name, item
@@ -67,6 +82,24 @@ def merged(members: Mapping[LayerName, Member], weights: MergeWeights, profile: 
         confidences={key: members[name].confidences[key] for key, (_, name, _) in best.items()},
         layers={key: name for key, (_, name, _) in best.items()},
         before={key: item for key, (_, _, item) in best.items()} if are_several else {},
+        firsts=frozenset(member.items[0].candidate.key for member in members.values() if member.items),
+    )
+
+
+def one_pool(members: Iterable[Member]) -> Found:
+    """What the layers' items were found by: one list a source, best first, to be ranked as one pool."""
+    each = list(members)
+    keys = {item.candidate.key for member in each for item in member.items}
+    whole = united(each)
+
+    def kept(report: SourceReport) -> SourceReport:
+        hits = sorted((hit for hit in report.hits if hit.key in keys), key=lambda hit: (-hit.score, hit.key))
+        return replace(report, hits=tuple(hits))
+
+    return replace(
+        whole,
+        reports=tuple(kept(report) for report in whole.reports),
+        within=tuple(kept(report) for report in whole.within),
     )
 
 
@@ -141,7 +174,7 @@ def _dropped(looks: Sequence[Found], kept: Mapping[int, ScoredCandidate]) -> Dro
                 made.note(why.reason, key, for_key=why.for_key)
         for item in look.ranked:
             if (key := item.candidate.key) not in kept and key not in made.each:
-                made.note("max_total_items", key)
+                made.note("over_fetch", key)
     left = {key for look in looks for key in look.keys} - kept.keys() - made.each.keys()
     made["rank_pool"] += len(left)
     return made

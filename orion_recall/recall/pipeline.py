@@ -24,13 +24,14 @@ from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
-from orion_recall.recall.cascade import Descent, descend, limits_of
+from orion_recall.recall.cascade import Descent, descend
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.late import Closeness, late_interaction
+from orion_recall.recall.layers import limits_of
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
@@ -45,6 +46,7 @@ from orion_recall.sources.source import Lexicon, MemoryReader, Source
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
+    Interval,
     LateReport,
     Outcome,
     QueryClass,
@@ -141,12 +143,15 @@ async def recall(
     strategy, profile = profile.strategy_for(query_class), profile.for_class(query_class)
     stages.done("understand")
 
-    async def look(profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool) -> Found:
+    async def look(
+        profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool = False, given: Found | None = None
+    ) -> Found:
         own = stages if is_first else Stages()
-        return await _look(query, understood, profile, scope, sources, floor=floor, timeout_s=timeout_s, stages=own)
+        asking = (query, understood, profile, scope, sources)
+        return await _look(*asking, floor=floor, timeout_s=timeout_s, stages=own, given=given)
 
     descent: Descent | None = None
-    if (limits := limits_of(profile, options, scope, query.session_id, query_class=query_class)) is not None:
+    if (limits := limits_of(profile, options, scope, query.session_id, query_class)) is not None:
         descent = await descend(limits, look, profile, understood.question, others=profiles, timeout_s=timeout_s)
         stages.done("cascade")
     found = descent.found if descent else await look(profile, scope, timeout_s=timeout_s, is_first=True)
@@ -189,23 +194,20 @@ async def _look(
     floor: float,
     timeout_s: float,
     stages: Stages,
+    given: Found | None = None,
 ) -> Found:
-    """One look at memory: everything that the profile's sources find in the scope, ranked."""
+    """One look at memory: everything that the profile's sources find in the scope, ranked.
+
+    What was `given`, found by other looks, is ranked without another search.
+    """
     options, clock = query.options or _NO_OPTIONS, understood.question.now
     source_timeout_s = min(timeout_s, profile.source_timeout_ms / 1000)
     requests = _requests(understood.question, scope, profile, options, source_timeout_s)
-    intervals = understood.question.time.intervals if profile.time.search_weight else ()
-    until = time.perf_counter() + source_timeout_s
-    async with SearchWithin(sources.arms, requests, intervals) as searches:
-        reports = await search_all(
-            sources.arms,
-            requests,
-            sources.breakers,
-            timeout_s=source_timeout_s,
-            retries=profile.source_retries,
-            standing_by=sources.standing_by,
-        )
-        within = await searches.found(reports, until=until)
+    if given is None:
+        intervals = understood.question.time.intervals if profile.time.search_weight else ()
+        reports, within = await _search(sources, profile, requests, intervals, timeout_s=source_timeout_s)
+    else:
+        reports, within = list(given.reports), list(given.within)
     stages.done("search")
 
     weights: dict[SourceName, float] = profile.fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
@@ -282,6 +284,29 @@ async def _look(
     )
     dropped["rank_pool"] += len(found.keys) - len(pool)
     return found
+
+
+async def _search(
+    sources: Sources,
+    profile: Profile,
+    requests: Mapping[SourceName, SearchRequest],
+    intervals: Sequence[Interval],
+    *,
+    timeout_s: float,
+) -> tuple[list[SourceReport], list[SourceReport]]:
+    """Every source at once, and the index once more inside the time that the question names."""
+    until = time.perf_counter() + timeout_s
+    async with SearchWithin(sources.arms, requests, intervals) as searches:
+        reports = await search_all(
+            sources.arms,
+            requests,
+            sources.breakers,
+            timeout_s=timeout_s,
+            retries=profile.source_retries,
+            standing_by=sources.standing_by,
+        )
+        within = await searches.found(reports, until=until)
+    return reports, within
 
 
 def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:

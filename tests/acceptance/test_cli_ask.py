@@ -44,6 +44,37 @@ def test_every_option_reaches_the_worker(up: Up) -> None:
     assert decision["scope"] == "global"
 
 
+def test_why_an_answer_is_what_it_is_is_said_for_people_and_for_programs(up: Up) -> None:
+    asked = ("ask", "How do I work safely on the harbour crane?", "--explain", "--k", "4")
+    narrow = up.program.with_settings(COLUMNS="80").run(*asked, "--cascade", "--threshold", "0.99", "--depth", "1")
+    assert narrow.code == 0, narrow.err
+    heads = ("Why these came first", "What was understood", "The way through the layers", "What was handed over")
+    for head in (*heads, "What was left out", "Where it was searched"):
+        assert f"\n{head}" in narrow.out
+    explained = narrow.out.partition("Why these came first")[2].rpartition("\n  Stages")[0]
+    assert max(len(line.rstrip()) for line in explained.splitlines()) <= 80
+    told = up.program.run(*asked, "--no-cascade", "--json").json["bundle"]
+    trace = told["stats"]["trace"]
+    assert "cascade" not in trace
+    kept = [one for one in trace["candidates"] if one["kept"]]
+    assert [one["id"] for one in kept] == [item["id"] for item in told["items"]]
+    for one in trace["candidates"]:
+        assert round(sum(part["share"] for part in one["parts"]), 6) == one["score"]
+    assert kept[0]["confidence"]["overall"] == told["stats"]["confidence"]
+
+
+def test_the_way_of_a_cascade_is_in_the_decision_log(up: Up) -> None:
+    options = ("--cascade", "--threshold", "0.99", "--depth", "1", "--json")
+    stats = up.program.run("ask", "Who mends the harbour crane?", *options).json["bundle"]["stats"]
+    decision = _decision(up, stats["decision_id"])
+    assert decision["confidence"] == stats["confidence"]
+    sql = f"SELECT layer, depth FROM recall_layers WHERE decision_id = '{stats['decision_id']}' ORDER BY place"
+    assert up.program.run("decisions", "sql", sql, "--json").json["rows"] == [
+        ["semantic", 0], ["episodic", 1], ["graph", 1], ["procedural", 1],
+    ]  # fmt: skip
+    assert "The way through the layers" in up.program.run("decisions", "show", stats["decision_id"]).out
+
+
 def test_an_answered_error_is_said_and_fails(up: Up) -> None:
     refused = up.program.run("ask", "hello", "--tenant", "somebody-else", "--json")
     assert refused.code == 1

@@ -12,6 +12,24 @@ from redis.asyncio import Redis
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
+CASCADE: dict[str, Any] = {
+    "primary_layer": "semantic",
+    "primary_confidence": 0.4,
+    "cascaded_to": [],
+    "cascade_confidences": [],
+    "final_confidence": 0.4,
+    "threshold": 0.5,
+    "depth": 0,
+    "max_depth": 0,
+    "ended": "depth",
+    "trigger": "the confidence 0.400 of semantic is under the threshold 0.5",
+    "reason": "next layers may be asked 0 times at most; 0.400 is the best there was",
+    "merge_strategy": None,
+    "combined": {"semantic": 2},
+    "path": [{"layer": "semantic", "depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.5, "late": []}],
+}
+
+
 def decision(**changes: Any) -> dict[str, Any]:
     """The payload of one decision; `changes` win."""
     return {

@@ -133,7 +133,7 @@ async def test_every_layer_of_a_cascade_is_a_row_in_the_order_of_its_path(pool: 
         {"layer": "graph", "depth": 1, "hits": 0, "confidence": None, "ms": 9.0, "late": ["rdf"]},
         {"layer": "episodic", "depth": 2, "hits": 0, "not_asked": "no time was left"},
     ]
-    cascade = {"ended": "deadline", "combined": {"semantic": 2}, "path": path}
+    cascade: dict[str, Any] = {"ended": "deadline", "combined": {"semantic": 2}, "path": path}
     await _insert(pool, decision(cascade=cascade, confidence=0.4), decision(), decision(cascade={"path": "none"}))
     rows = await pool.fetch("SELECT * FROM recall_layers ORDER BY place")
     told = [tuple(row)[3:] for row in rows]

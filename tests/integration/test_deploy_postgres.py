@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from decision_samples import decision, envelope
+from decision_samples import CASCADE, decision, envelope
 from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
@@ -183,7 +183,7 @@ async def test_the_worker_may_merge_names_and_undo_it(dsn: str) -> None:
 
 async def test_the_analyst_reads_the_decision_log(dsn: str) -> None:
     async with session(role_dsn(dsn, WORKER)) as worker:
-        await worker.execute(INSERT, [envelope(decision(corr_id="c-analyst"))])
+        await worker.execute(INSERT, [envelope(decision(corr_id="c-analyst", cascade=CASCADE))])
     pool = await open_pool(role_dsn(dsn, ANALYST), name="analyst", max_size=1)
     try:
         log = DecisionLog(pool)

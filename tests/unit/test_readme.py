@@ -7,6 +7,10 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+import yaml
+
+from orion_recall.profile import Profile
+from orion_recall.profile_cascade import LAYER_NAMES, Layers
 from orion_recall.profile_yaml import load_profile
 from orion_recall.settings_reference import cells, setting_rows
 from orion_recall.shipped import shipped_folder
@@ -42,6 +46,21 @@ def test_every_part_of_the_score_is_in_its_table_with_what_it_weighs() -> None:
     for names, weights in re.findall(r"^\| (`.+?) \| .+ \| (.+) \|$", table, re.MULTILINE):
         listed |= dict(zip(re.findall(r"`([a-z_]+)`", names), map(float, weights.split(", ")), strict=True))
     assert listed == load_profile(shipped_folder("profiles") / "reflect.v1.yaml").ranking.model_dump()
+
+
+def test_the_example_of_a_cascade_is_a_valid_profile() -> None:
+    (text,) = re.findall(r"```yaml\n(cascade:.*?)```", README, re.DOTALL)
+    needed = dict.fromkeys(("vector_top_k", "rdf_top_k", "max_per_source", "max_total_items"), 5)
+    profile = Profile.model_validate(
+        {"profile": "mine.v1", **needed, "render_budget_tokens": 256, **yaml.safe_load(text)}
+    )
+    assert profile.cascade.layers.graph.profile == "deep.graph.v1"
+
+
+def test_the_table_of_layers_is_what_profiles_begin_with() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| ([0-9.]+) \| ([a-z, ]+) \|$", README, re.MULTILINE)
+    told = {name: (float(weight), tuple(then.split(", "))) for name, weight, then in rows}
+    assert told == {name: (Layers().named(name).weight, Layers().named(name).then) for name in LAYER_NAMES}
 
 
 def test_every_python_example_parses() -> None:

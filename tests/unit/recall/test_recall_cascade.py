@@ -18,12 +18,11 @@ from recall_fakes import NOW, Shelf, profile, query, sources, view
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile_cascade import LAYER_NAMES, Cascade, Layers
-from orion_recall.recall.cascade import limits_of, profile_of_layer, scope_of_layer
-from orion_recall.recall.pipeline import recall, scope_of
+from orion_recall.profile_cascade import LAYER_NAMES
+from orion_recall.recall.pipeline import recall
 from orion_recall.sources.index import VectorSource
 from orion_recall.text import memory_key
-from orion_recall.values import QUERY_CLASSES, MemoryView, Scope
+from orion_recall.values import MemoryView, Scope
 
 # Confidences with the shipped half-life of 72 hours and memories a day old: 0.35 cosine + 0.25 quality + 0.119 + …
 FACT, FARTHER_FACT = of_kind("world", "fact", "farther")
@@ -57,11 +56,6 @@ async def test_the_class_of_the_question_decides_which_layer_is_first(
     assert path(recalled) == [(first, 0)]
     recalled, _ = await asked(tokens, LOW, cascading(max_depth=0, first="procedural"), fragment=fragment)
     assert path(recalled) == [("procedural", 0)]
-
-
-def test_every_class_has_a_layer_of_its_own():
-    assert {Cascade().first_for(name) for name in QUERY_CLASSES} == set(LAYER_NAMES)
-    assert {Cascade(first="meta").first_for(name) for name in QUERY_CLASSES} == {"meta"}
 
 
 async def test_high_confidence_in_the_first_layer_brings_in_no_other(tokens: TokenCounter):
@@ -158,6 +152,23 @@ async def test_a_weak_procedural_answer_gains_facts_and_an_episode(tokens: Token
     recalled, _ = await asked(tokens, found, cascading(first="procedural", threshold=0.55))
     assert path(recalled) == [("procedural", 0), ("episodic", 1), ("semantic", 1)]
     assert {item.scored.memory.kind for item in recalled.selection.items} == {"procedure", "world", "experience"}
+
+
+async def test_a_profile_may_count_the_score_that_all_items_get_as_one_pool(tokens: TokenCounter):
+    """Each layer's best has the whole of its layer's fusion; as one pool only the closest of all has."""
+    alone = {"confidence": 1e-9, "layer": 0.0, "recency": 0.0, "score": 1.0}
+    ranking = {"fusion": 1.0, "similarity": 0.0, "recency": 0.0}
+    by = cascading(threshold=1.0, max_depth=1, merge=alone).model_copy(
+        update={"ranking": profile(ranking=ranking).ranking}
+    )
+    fusion = by.fusion.model_copy(update={"method": "min_max"})
+    recalled, (arm,) = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}))
+    assert ids(recalled) == ["episode", "second", "procedure", "fact", "farther"]
+    assert [item.score for item in recalled.ranked] == pytest.approx([1.0, 0.625, 0.5, 0.125, 0.0], abs=1e-6)
+    assert len(arm.requests) == 3, "nothing is searched for again"
+    assert {item.score for item in descent_of(recalled).before.values()} == {1.0, 0.625, 0.5, 0.125, 0.0}
+    recalled, _ = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}), timeout_s=0.0)
+    assert recalled.outcome == "failed"
 
 
 async def test_each_layer_may_bring_so_many_times_what_the_bundle_holds(tokens: TokenCounter):
@@ -289,73 +300,12 @@ async def test_kinds_that_are_in_no_layer_are_searched_for_without_one(tokens: T
     assert (recalled.outcome, ids(recalled)) == ("ok", ["incident"])
 
 
-ALL = Scope(tenant="default")
-
-
-@pytest.mark.parametrize(
-    ("layer", "fields", "seen"),
-    [
-        ({"kinds": ["a", "b"]}, {}, {"kinds": ("a", "b")}),
-        ({"kinds": ["a", "b"]}, {"options": {"kinds": ["b", "c"]}}, {"kinds": ("b",)}),
-        ({"kinds": ["a"]}, {"options": {"kinds": ["c"]}}, "the query asks for other kinds"),
-        ({"tags": ["a", "b"]}, {"options": {"tags": ["b"]}}, {"tags": ("b",)}),
-        ({"tags": ["a"]}, {"options": {"tags": ["b"]}}, "the query asks for other tags"),
-        ({"scope": "session"}, {"session_id": "s"}, {"session_id": "s"}),
-        ({"scope": "session"}, {}, "the query has no session"),
-        ({"scope": "user"}, {}, "the query has no user"),
-        ({"scope": "user"}, {"options": {"user": "u"}}, {"user_id": "u"}),
-        (
-            {"scope": "user"},
-            {"session_id": "s", "options": {"user": "u", "scope": "session"}},
-            {"session_id": "s", "user_id": "u"},
-        ),
-        ({"scope": "global"}, {"session_id": "s", "options": {"scope": "session"}}, {"session_id": "s"}),
-        ({"scope": "global"}, {"session_id": "s"}, {}),
-        ({}, {"session_id": "s"}, {"session_id": "s"}),
-    ],
-)
-def test_what_a_layer_may_see(layer: dict[str, Any], fields: dict[str, Any], seen: dict[str, Any] | str):
-    by = profile(scope="session", cascade={"enabled": True, "layers": {"semantic": layer}})
-    asking = query(**{"session_id": "x", **fields} if "session_id" not in fields and layer == {} else fields)
-    wide = by if asking.session_id else by.model_copy(update={"scope": "global"})
-    assert asking.options is None or asking.options.scope is None or asking.session_id
-    options = asking.options or query(options={}).options
-    assert options is not None
-    limits = limits_of(wide, options, scope_of(asking, wide, "default"), asking.session_id)
-    assert limits is not None
-    found = scope_of_layer(wide.cascade.layers.semantic, limits)
-    assert found == (seen if isinstance(seen, str) else replace(ALL, **seen))
-
-
-def test_a_layer_has_its_own_sources_and_may_have_another_profile():
-    light, deep = profile(rdf_top_k=0, enable_sql_timeline=False), profile(profile="deep.v1", graph={"hops": 2})
-    layers = Layers.model_validate({"graph": {"sources": ["rdf"], "profile": "deep.v1"}})
-    made = profile_of_layer(layers.graph, light, 36, {"deep.v1": deep})
-    assert (made.sources_on, made.graph.hops, made.rdf_top_k) == (("rdf",), 2, 36)
-    made = profile_of_layer(Layers.model_validate({"meta": {}}).meta, light, 36, {})
-    assert made.sources_on == light.sources_on
-
-
 async def test_a_layer_is_searched_by_the_profile_that_it_names(tokens: TokenCounter):
     layers: dict[str, Any] = {"semantic": {"then": [], "profile": "deep.v1"}}
     deep = profile(profile="deep.v1", min_similarity=0.15)
     recalled, (arm,) = await asked(tokens, LOW, cascading(layers=layers), profiles={"deep.v1": deep})
     assert arm.requests[0].min_score == 0.15
     assert descent_of(recalled).ended == "confident"
-
-
-def test_the_shipped_precedence_is_the_founding_documents():
-    layers = profile().cascade.layers
-    assert {name: layers.named(name).then for name in LAYER_NAMES} == {
-        "semantic": ("episodic", "graph", "procedural"),
-        "episodic": ("semantic", "graph"),
-        "procedural": ("episodic", "semantic"),
-        "prospective": ("procedural", "semantic"),
-        "graph": ("semantic", "episodic"),
-        "meta": ("semantic", "graph"),
-        "planning": ("semantic", "procedural"),
-    }
-    assert (profile().cascade.threshold, profile().cascade.max_depth, profile().cascade.over_fetch) == (0.5, 2, 3)
 
 
 async def test_what_two_layers_say_alike_is_said_once(tokens: TokenCounter):

@@ -100,15 +100,20 @@ async def test_the_number_of_candidates_is_bounded_and_the_rest_counted(tokens: 
     assert trace["not_listed"] == 100 - MOST_RANKED - MOST_OTHERS
 
 
-async def test_merged_items_show_the_score_that_they_had_in_their_layer(tokens: TokenCounter):
+async def test_merged_items_show_the_score_that_they_had_before(tokens: TokenCounter):
     (fact,), (episode,) = of_kind("world", "fact"), of_kind("experience", "episode")
     recalled, _ = await asked(tokens, {fact: 0.2, episode: 0.9}, cascading(threshold=0.7))
     trace = explained(recalled)
     first = of(trace, "episode")
     assert first["layer"] == "episodic"
     assert {part["part"] for part in first["parts"]} == {"confidence", "layer", "recency"}
-    assert {part["part"] for part in first["in_layer"]["parts"]} == {"fusion", "similarity", "neighbour", "recency"}
-    assert first["in_layer"]["score"] > first["score"]
+    assert {part["part"] for part in first["before_merge"]["parts"]} == {
+        "fusion",
+        "similarity",
+        "neighbour",
+        "recency",
+    }
+    assert first["before_merge"]["score"] > first["score"]
     assert trace["cascade"]["primary_layer"] == "semantic"
 
 
@@ -184,7 +189,9 @@ async def test_the_shares_of_every_candidate_of_a_recall_add_up(
     candidates = explained(recalled)["candidates"]
     assert len(candidates) == len(memories)
     for one in candidates:
-        for part in (one, one.get("in_layer", one)):
+        for part in (one, one.get("before_merge", one)):
+            if part["score"] is None:  # it was not merged
+                continue
             assert round(sum(share["share"] for share in part["parts"]), 6) == part["score"]
     items = {one["id"]: one["score"] for one in candidates if one["kept"]}
     assert items == {kept.scored.memory.id: kept.scored.score for kept in recalled.selection.items}

@@ -43,12 +43,12 @@ def test_equal_scores_say_what_decides():
 
 
 def test_a_part_that_has_no_words_has_its_name():
-    weights = {"fusion": 0.5, "late": 0.5}
+    weights = {"fusion": 0.5, "hue": 0.5}
     items = [
         replace(item(name, {}), parts=parts, weights=weights, score=combine(parts, weights))
-        for name, parts in (("m1", {"fusion": 0.5, "late": 0.9}), ("m2", {"fusion": 0.5, "late": 0.1}))
+        for name, parts in (("m1", {"fusion": 0.5, "hue": 0.9}), ("m2", {"fusion": 0.5, "hue": 0.1}))
     ]
-    assert why(*items)[0].endswith("It leads the next by 0.400, most of all by the part late.")
+    assert why(*items)[0].endswith("It leads the next by 0.400, most of all by the part hue.")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,12 @@ def test_a_part_that_has_no_words_has_its_name():
 def test_what_speaks_for_an_item_is_said(parts: dict[str, float], fields: dict[str, Any], said: str):
     (told,) = why(item("m1", parts, **fields))
     assert f"; {said}" in told
+
+
+def test_what_no_source_ranked_was_reached_from_the_others():
+    made = item("m1", {"fusion": 1.0})
+    made.candidate.ranks.clear()
+    assert why(made)[0].endswith(": reached from what was found; 2 hours old.")
 
 
 def test_what_does_not_count_is_not_said():

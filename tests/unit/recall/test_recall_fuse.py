@@ -164,6 +164,36 @@ def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_mat
     assert [(one.key, one.best_source) for one in again] == [(one.key, one.best_source) for one in fused]
 
 
+@pytest.mark.parametrize("method", METHODS)
+@given(reports=REPORTS, within=REPORTS, weight=st.floats(0, 3))
+def test_further_lists_never_lift_a_memory_beyond_the_scale(
+    method: Literal["rrf", "min_max"], reports: list[SourceReport], within: list[SourceReport], weight: float
+):
+    fused = fuse(reports, method=method, k=60, weights=ONE, within=within, within_weight=weight)
+    assert {one.key for one in fused} == {each.key for one in (*reports, *within) for each in one.hits}
+    assert all(-1e-9 <= one.fused <= 1 + 1e-9 for one in fused)
+    first = fuse(reports, method=method, k=60, weights=ONE)
+    without = fuse(reports, method=method, k=60, weights=ONE, within=within, within_weight=0.0)
+    place = {one.key: one.fused for one in without}
+    assert all(place[one.key] == pytest.approx(one.fused) for one in first), "without a weight they count nothing"
+
+
+@given(reports=REPORTS, better=st.sampled_from(SOURCE_NAMES))
+def test_a_better_rank_in_one_list_never_lowers_a_memory(reports: list[SourceReport], better: SourceName):
+    """With a method of ranks: the best of one list comes out no lower than it did from the middle of it."""
+    plain = {one.key: one.fused for one in fuse(reports, method="rrf", k=60, weights=ONE)}
+    lifted = [
+        report(one.source, {"a": 99.0, **{name: each.score for each in one.hits for name in "bcdefghij"
+                                          if key(name) == each.key}})
+        if one.source == better and any(each.key == key("a") for each in one.hits)
+        else one
+        for one in reports
+    ]  # fmt: skip
+    if key("a") in plain:
+        again = {one.key: one.fused for one in fuse(lifted, method="rrf", k=60, weights=ONE)}
+        assert again[key("a")] >= plain[key("a")] - 1e-12
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30))
 def test_ranks_count_how_many_are_better(scores: list[float]):
     best_first = sorted(scores, reverse=True)

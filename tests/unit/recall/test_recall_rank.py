@@ -149,6 +149,7 @@ def test_of_near_duplicates_the_first_is_kept():
     ]  # fmt: skip
     assert kept(items) == ["a", "d"]
     assert kept(list(reversed(items))) == ["d", "c"]
+    assert near_duplicates(items, 0.9) == {1: 0, 2: 0}
 
 
 def test_texts_that_share_too_few_words_are_kept():
@@ -192,12 +193,12 @@ def test_jaccard_is_the_share_of_common_words():
 def test_what_is_dropped_repeats_something_kept_before_it(texts: list[str], similarity: float):
     items = [scored(str(place), text) for place, text in enumerate(texts)]
     repeated = near_duplicates(items, similarity)
-    for place in repeated:
-        assert any(
-            items[earlier].memory.text_hash == items[place].memory.text_hash
-            or jaccard(words(texts[earlier]), words(texts[place])) >= similarity
-            for earlier in range(place)
-            if earlier not in repeated
+    for place, kept_one in repeated.items():
+        assert kept_one < place
+        assert kept_one not in repeated, "the one that is named is itself kept"
+        assert (
+            items[kept_one].memory.text_hash == items[place].memory.text_hash
+            or jaccard(words(texts[kept_one]), words(texts[place])) >= similarity
         )
     hashes = [item.memory.text_hash for place, item in enumerate(items) if place not in repeated]
     assert len(set(hashes)) == len(hashes)

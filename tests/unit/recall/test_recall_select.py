@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -161,6 +162,27 @@ def test_the_budget_is_a_ceiling_and_everything_dropped_is_counted(
         re.match(HEAD, f"{item.line} ") and len(re.findall(HEAD, item.line)) <= 1 for item in selection.items
     )
     assert ids(selection) == [name for name in (item.memory.id for item in ranked) if name in ids(selection)]
+
+
+@given(texts=st.lists(NASTY, max_size=8), budget=st.integers(1, 200), top_k=st.integers(0, 4), stops=st.booleans())
+def test_every_ranked_item_is_kept_or_has_one_reason(
+    tokens: TokenCounter, texts: list[str], budget: int, top_k: int, stops: bool
+):
+    caps = replace(
+        WIDE,
+        budget_tokens=budget,
+        source_top_k=dict.fromkeys(SOURCE_NAMES, top_k),
+        over_budget="stop" if stops else "skip",
+    )
+    ranked = [scored(f"m{place}", text) for place, text in enumerate(texts)]
+    selection = select(ranked, frozenset(), caps, tokens)
+    kept = {item.scored.candidate.key for item in selection.items}
+    assert kept.isdisjoint(selection.left_out)
+    assert kept | selection.left_out.keys() == {item.candidate.key for item in ranked}
+    assert dict(Counter(selection.left_out.values())) == selection.dropped
+    if stops and "token_budget" in selection.dropped:
+        reasons = [selection.left_out.get(item.candidate.key) for item in ranked]
+        assert set(reasons[reasons.index("token_budget") :]) == {"token_budget"}
 
 
 def test_the_last_lines_missing_newline_cannot_break_the_ceiling(tokens: TokenCounter):
