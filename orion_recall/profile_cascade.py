@@ -111,7 +111,7 @@ class Cascade(BaseModel):
         default=2, ge=0, le=6, description="How many times the next layers may be asked after the first."
     )
     over_fetch: int = Field(
-        default=3, ge=1, le=10, description="How many times the bundle's items each layer may bring."
+        default=3, ge=1, le=10, description="How many times the bundle's items each layer may bring, 300 at most."
     )
     timeout_ms: int = Field(
         default=800,

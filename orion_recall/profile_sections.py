@@ -14,7 +14,7 @@ MIN_RELEVANCE_SHARE = 0.8
 """The share of the ranking weights that fusion and similarity keep (the README's decision 2)."""
 
 
-_FOUND_BY = ("fusion", "similarity", "words", "meaning")
+FOUND_BY = ("fusion", "similarity", "words", "meaning")
 """The parts that say how well a memory was found: without one of them there is no relevance."""
 
 
@@ -98,7 +98,7 @@ class RankingWeights(BaseModel):
     )
     session: Weight = Field(
         default=0.0,
-        description="Weight of the best fused score in the memory's session, a relevance part (no unit).",
+        description="Weight of how well the best of the memory's session was found, a relevance part (no unit).",
     )
     after_question: Weight = Field(
         default=0.0,
@@ -121,7 +121,7 @@ class RankingWeights(BaseModel):
         weights: dict[str, float] = {name: getattr(self, name) for name in type(self).model_fields}
         total = sum(weights.values())
         relevance = total - self.recency
-        if not any(weights[name] for name in _FOUND_BY):
+        if not any(weights[name] for name in FOUND_BY):
             raise PydanticCustomError(
                 "relevance",
                 "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -114,13 +114,26 @@ def _understood(out: Console, trace: Json) -> None:
         rows.append(("asks for", "a time"))
     if time.get("session"):
         rows.append(("session", f"the {time['session']} one"))
-    if trace.get("strategy") is not None:
-        rows.append(("strategy", f"the profile's for {trace['strategy']} questions"))
+    rows += _named(known, trace.get("strategy"))
     rows += [
         (name.replace("_", " "), _plain(value)) for name, value in known.items() if value not in (None, [], {}, "")
     ]
     _head(out, "What was understood")
     out.print(_pairs(rows))
+
+
+def _named(known: dict[str, Any], strategy: object) -> Iterator[tuple[str, str]]:
+    """The class with the words that decided it, whom and what the question names; taken out of what is known."""
+    told, why = known.pop("class", None), known.pop("class_words", None) or ()
+    people, entities = known.pop("people", None) or (), known.pop("entities", None) or ()
+    if told is not None:
+        words = ", ".join(f'"{word}"' for word in why)
+        by = " (by the profile's strategy for it)" if strategy is not None else ""
+        yield "class", f"{told}{f': {words}' if words else ''}{by}"
+    if people:
+        yield "people", ", ".join(map(str, people))
+    if entities:
+        yield "entities", _plain(entities)
 
 
 def _plain(value: object) -> str:

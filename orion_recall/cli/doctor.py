@@ -22,7 +22,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.mapped_qdrant import text_of, value_at
 from orion_recall.sources.mapped_sparql import MappedGraphSource
-from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex
+from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
 from orion_recall.stores import graph_of, index_of, mark_of
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -105,6 +105,7 @@ async def _own_graph(settings: Settings) -> Finding:
 
 async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, arms: Sequence[str]) -> Finding:
     """SourceError when it is another record's, or nobody can tell."""
+    without: str | None = None
     try:
         mark = await mark_of(settings)
         if isinstance(part, MarkedCopy):
@@ -114,11 +115,15 @@ async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, a
             await part.check()
         else:
             await part.open()
+        if isinstance(part, TokenIndex):
+            without = await part.without_tokens()
     finally:
         await part.close()
     whose = "of the record" if settings.dsn is not None else "whose it is was not asked, without Postgres"
-    remark = f"at position {part.position}, {whose}"
-    return Finding(store=f"its own {part.kind}", kind=kind, arms=arms, remarks=[remark])
+    remarks = [f"at position {part.position}, {whose}"]
+    if without is not None:
+        remarks.append(f"no late interaction (ranking.late): {without}")
+    return Finding(store=f"its own {part.kind}", kind=kind, arms=arms, remarks=remarks)
 
 
 async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:

@@ -97,6 +97,8 @@ def show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
         console().print(Text(visible(line)), soft_wrap=True)
     if summary.evidence_unknown:
         notes().print(f"{summary.evidence_unknown} pieces of evidence are no memories: they cannot be found")
+    if summary.late_off is not None:
+        notes().print(Text(visible(f"no late interaction: {summary.late_off}")), soft_wrap=True)
     for source, (times, error) in summary.silent.items():
         notes().print(Text(visible(f"{source} did not answer {times} times: {error}")), soft_wrap=True)
 

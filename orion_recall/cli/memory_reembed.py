@@ -1,4 +1,4 @@
-"""`orion-recall memory reembed`: the index by another model."""
+"""`orion-recall memory reembed`: the index by another model, or with the vectors of tokens that it lacks."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from orion_recall.stores import index_of
 def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None:
     """Embed every memory by the configured model, into a second index beside the live one.
 
+    Needed after a change of the model, and for an index made without the vectors of tokens that ORION_TOKEN_VECTORS
+    wants, or with those it does not want.
+
     A running worker goes on answering from the index it has. The new one takes its place when it is complete: at
     once when no worker runs on the data folder, else when the worker is started again with the new model's
     settings. With ORION_QDRANT_URL the second index is a collection: name a new one in ORION_QDRANT_COLLECTION, and
@@ -36,7 +39,7 @@ def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None
         print_json(asdict(done))
         return
     what = {
-        "already": "the index is that model's already",
+        "already": "the index is that model's already, with the vectors of tokens that it is to have",
         "swapped": "it is the index, for every worker that starts from now on",
         "built": f"start the workers with these settings (ORION_QDRANT_COLLECTION={settings.qdrant_collection})",
         "waiting": "a worker has the folder: start it again with this model's settings, and it is the index",

@@ -75,4 +75,4 @@ def _state_of(copy: Found) -> tuple[str, str, str | None]:
         return "broken" if copy["copy"] is None else "waits", "", copy["error"]
     if copy["behind"] is None:
         return "-", "", "another worker writes it, or it has not been looked at yet"
-    return f"{copy['behind']} behind" if copy["behind"] else "up to date", "", None
+    return f"{copy['behind']} behind" if copy["behind"] else "up to date", "", copy["note"]

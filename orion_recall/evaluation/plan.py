@@ -54,7 +54,7 @@ class RunSummary:
     """What a run was.
 
     `from_cache`: index and graph are those of an earlier run. `silent` are the sources that failed, how often, and
-    the first reason of each.
+    the first reason of each. `late_off` is why there was no late interaction, where the profile wants it.
     """
 
     profile: str
@@ -70,6 +70,7 @@ class RunSummary:
     vectors_from_cache: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter[Outcome])
     silent: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    late_off: str | None = None
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     query_ms: dict[str, float] = field(default_factory=dict[str, float])
     stage_ms: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])

@@ -95,10 +95,15 @@ def _line(query: JudgedQuery, recalled: Recalled, profile: Profile) -> dict[str,
 def _note(recalled: Recalled, summary: RunSummary) -> None:
     summary.queries += 1
     summary.outcomes[recalled.outcome] += 1
-    for report in recalled.reports:
-        if report.status in ("failed", "late"):
-            times, first = summary.silent.get(report.source, (0, report.error or report.status))
-            summary.silent[report.source] = (times + 1, first)
+    asked = {str(report.source): (report.status, report.error) for report in recalled.reports}
+    if (late := recalled.late) is not None:
+        asked["late interaction"] = (late.status, late.error)
+        if late.status == "off":
+            summary.late_off = late.error
+    for name, (status, error) in asked.items():
+        if status in ("failed", "late"):
+            times, first = summary.silent.get(name, (0, error or status))
+            summary.silent[name] = (times + 1, first)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from orion_recall.evaluation.learn import learned
 from orion_recall.evaluation.measures import judged
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
-from orion_recall.profile_sections import RankingWeights
+from orion_recall.profile_sections import FOUND_BY, RankingWeights
 
 Values = npt.NDArray[np.float64]
 
@@ -96,6 +96,8 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
     weights = dict.fromkeys(PARTS, 0.0)
     for name, weight in zip(learning.parts, (found / found.max()).tolist(), strict=True):
         weights[name] = _rounded(weight, learning.step)
+    if not any(weights[name] for name in FOUND_BY):
+        weights["fusion"] = learning.step  # no profile is without: what nothing else knows of has it
     given: dict[str, float] = profile.ranking.model_dump()
     share = given[NOT_LEARNED] / sum(given.values())
     weights[NOT_LEARNED] = _rounded(sum(weights.values()) * share / (1 - share), learning.step)

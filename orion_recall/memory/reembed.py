@@ -73,7 +73,7 @@ async def reembed(
         refuse_another(f"the index in {folder}", card.record or None, mark, advice=_ADVICE)
         if not again and misfit_of(folder, card, mine) is None and card.tokens == mine.tokens:
             return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
-    place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256)
+    place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
     position = await _built(record, EdgeIndex(place, embedder, sparse), mark, advanced)
     mark_complete(place)
     state = "swapped" if _swapped(folder, place) else "waiting"

@@ -29,6 +29,8 @@ _COMMON_WORDS = 4_000
 _SENTENCES, _SENTENCE_WORDS = 64, 12
 # Of other ways to project or to weigh: raised when vectors of the old way cannot be compared with those of the new.
 _WAY = 1
+# By these some vocabularies mark where a word begins.
+_BEGINS = "▁Ġ"
 # What comes before the words in a vocabulary - single characters, mostly - weighs this share of the rarest word.
 _CHARACTER_SHARE = 0.3
 # Rows times columns times depth up to which BLAS stays in its thread: waking others costs more than the work.
@@ -133,12 +135,12 @@ class TokenSpace:
 def _is_word(token: str) -> bool:
     """Whether a token is compared: it has a letter or a digit, and is no mark of the model's, as [CLS] and <s>."""
     is_mark = token[:1] + token[-1:] in ("[]", "<>") and len(token) > 1
-    return not is_mark and any(unicodedata.category(character)[0] in "LN" for character in token)
+    return not is_mark and any(unicodedata.category(character)[0] in "LN" for character in token.lstrip(_BEGINS))
 
 
 def _whole(token: str) -> str:
     """The word that a token is, without the sign that marks its beginning in some vocabularies; "" for a part."""
-    word = token.lstrip("▁Ġ")
+    word = token.lstrip(_BEGINS)
     return word if len(word) > 1 and word.isascii() and word.isalpha() else ""
 
 

@@ -34,13 +34,15 @@ class StoreState:
 class CopyState:
     """One copy that the worker keeps: index or graph, under the name it is registered by.
 
-    `behind` is None while the worker does not know it: another one writes the copy, or it cannot be used.
+    `behind` is None while the worker does not know it: another one writes the copy, or it cannot be used. `note`
+    says what profiles want of it and it does not offer.
     """
 
     kind: str
     copy: str | None
     behind: int | None
     error: str | None = None
+    note: str | None = None
 
 
 _STORES, _COPIES = TypeAdapter(tuple[StoreState, ...]), TypeAdapter(tuple[CopyState, ...])
@@ -52,7 +54,9 @@ def card_fields(stores: Sequence[StoreState], copies: Sequence[CopyState]) -> di
     shown = tuple(replace(one, why=_cut(one.why)) for one in stores if one in kept)
     fields = {
         "stores": _STORES.dump_json(shown).decode(),
-        "copies": _COPIES.dump_json(tuple(replace(one, error=_cut(one.error)) for one in copies)).decode(),
+        "copies": _COPIES.dump_json(
+            tuple(replace(one, error=_cut(one.error), note=_cut(one.note)) for one in copies)
+        ).decode(),
     }
     left_out = len(stores) - len(shown)
     return fields | ({"stores_left_out": str(left_out)} if left_out else {})

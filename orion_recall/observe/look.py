@@ -26,14 +26,15 @@ class StoreLook:
     def __init__(self, running: Running, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
         self._found: dict[_Place, str | None] = {}
+        self._index_note: str | None = None
 
     async def run(self) -> None:
         """Ask every so many seconds, as the settings say; never when they say 0."""
         every_s = self._running.settings.look_every_s
         while every_s > 0:
-            before = self._found
-            self._found = await self._look()
-            if self._found != before:
+            before = (self._found, self._index_note)
+            self._found, self._index_note = await self._look(), await self._without_late()
+            if (self._found, self._index_note) != before:
                 self._changed()
             await asyncio.sleep(every_s)
         await asyncio.Event().wait()
@@ -59,7 +60,13 @@ class StoreLook:
         """Index and graph: how far the one that this worker keeps has come, or why it cannot be used."""
         broken = self._running.opened.broken
         kept = [
-            CopyState(kind=one.kind, copy=one.copy, behind=one.behind, error=one.error)
+            CopyState(
+                kind=one.kind,
+                copy=one.copy,
+                behind=one.behind,
+                error=one.error,
+                note=self._index_note if one.kind == "index" else None,
+            )
             for one in self._running.projectors
         ]
         return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken.items()]
@@ -98,6 +105,20 @@ class StoreLook:
         # What nobody has foreseen must not end a worker that only looks.
         found = await asyncio.gather(*asked.values(), return_exceptions=True)
         return {place: _told(why) for place, why in zip(asked, found, strict=True)}
+
+    async def _without_late(self) -> str | None:
+        """Why there is no late interaction, where a profile wants it; None when there is, or nobody can tell."""
+        if not any(one.profile.ranking.late for one in self._running.profiles.values()):
+            return None
+        late = self._running.opened.sources.late
+        if late is None:
+            return None  # there is no index, which is told elsewhere
+        try:
+            async with asyncio.timeout(_LONGEST_S):
+                why = await late.why_off()
+        except (SourceError, ModelError, TimeoutError):
+            return None
+        return why and f"no late interaction: {why}"
 
 
 def _told(why: BaseException | str | None) -> str | None:

@@ -19,7 +19,7 @@ from orion_recall.profile import Profile
 from orion_recall.profile_cascade import Cascade, Layer, LayerName
 from orion_recall.recall.confidence import Confidence, confidences
 from orion_recall.recall.found import Found
-from orion_recall.recall.layers import Limits, profile_of_layer, scope_of_layer
+from orion_recall.recall.layers import Limits, check_profiles, profile_of_layer, scope_of_layer
 from orion_recall.recall.merge import Member, Merged, merged, one_pool
 from orion_recall.values import Question, Scope, ScoredCandidate, SourceName
 
@@ -102,8 +102,8 @@ async def descend(
     `timeout_s` is for all of it, and the profile's own deadline for what comes after the first layer. None when no
     layer may see what the query asks for, as memories of a kind that is no layer's.
     """
-    began = time.perf_counter()
-    until = began + timeout_s
+    check_profiles(limits.cascade, others)
+    until = time.perf_counter() + timeout_s
     path: list[Step] = []
     members: dict[LayerName, Member] = {}
     names: Sequence[LayerName] = (limits.first,)

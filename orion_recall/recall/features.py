@@ -59,7 +59,7 @@ def parts_of(
         if weights[name]:
             columns |= _stretched(name, [candidate.scores.get(source) for candidate, _ in candidates])
     if weights["session"]:
-        columns["session"] = _session(memories, fused)
+        columns["session"] = _session(memories, _well_found(candidates, fused, further.get("late", _NOTHING)))
     if weights["after_question"]:
         columns["after_question"] = [1.0 if memory.after_question else 0.0 for memory in memories]
     if weights["length"]:
@@ -144,19 +144,29 @@ def _stretched(name: str, scores: Column) -> dict[str, Column]:
     return {name: [0.0 if score is None else (score - low) / span for score in scores]}
 
 
-def _session(memories: Sequence[MemoryView], fused: Sequence[float]) -> list[float]:
-    """The best fused score of a memory's session: where one turn answers, those around it tell more.
+def _well_found(candidates: Sequence[Found], fused: Sequence[float], late: Mapping[int, float]) -> Sequence[float]:
+    """The fused score, or the mean of it and of late interaction for what that has compared."""
+    if not late:
+        return fused
+    return [
+        score if (near := late.get(candidate.key)) is None else (score + near) / 2
+        for (candidate, _), score in zip(candidates, fused, strict=True)
+    ]
+
+
+def _session(memories: Sequence[MemoryView], found: Sequence[float]) -> list[float]:
+    """How well the best of a memory's session was found: where one turn answers, those around it tell more.
 
     Over the candidates alone: with all hits recall was the same on judged questions, and their sessions would have
     to be looked up. A memory without a session is one of its own.
     """
     best: dict[str | None, float] = {}
-    for memory, score in zip(memories, fused, strict=True):
+    for memory, score in zip(memories, found, strict=True):
         if score > best.get(memory.session_id, 0.0):
             best[memory.session_id] = score
     return [
         score if memory.session_id is None else best.get(memory.session_id, 0.0)
-        for memory, score in zip(memories, fused, strict=True)
+        for memory, score in zip(memories, found, strict=True)
     ]
 
 

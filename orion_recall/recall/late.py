@@ -17,7 +17,7 @@ from orion_recall.sources.breaker import Breaker
 from orion_recall.values import LateReport, SourceStatus
 
 _NOTHING: Mapping[int, float] = {}
-_NO_INDEX = "there is no index"
+_NO_INDEX, _AWAY = "there is no index", "the index is away"
 
 
 class Closeness(Protocol):
@@ -29,9 +29,18 @@ class Closeness(Protocol):
 
 
 async def late_interaction(
-    text: str, keys: Sequence[int], compared_by: Closeness | None, breaker: Breaker, *, timeout_s: float
+    text: str,
+    keys: Sequence[int],
+    compared_by: Closeness | None,
+    breaker: Breaker,
+    *,
+    timeout_s: float,
+    is_away: bool = False,
 ) -> tuple[Mapping[int, float], LateReport]:
-    """The part of each candidate that could be compared, by key, and how it went. Raises nothing."""
+    """The part of each candidate that could be compared, by key, and how it went. Raises nothing.
+
+    `is_away`: the index has just not answered, and is not waited for once more.
+    """
     began = time.perf_counter()
 
     def without(status: SourceStatus, error: str | None) -> tuple[Mapping[int, float], LateReport]:
@@ -39,6 +48,8 @@ async def late_interaction(
 
     if compared_by is None:
         return without("off", _NO_INDEX)
+    if is_away:
+        return without("failed", _AWAY)
     if not keys:
         return without("empty", None)
     if timeout_s <= 0:

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orion_recall.contracts import RecallOptionsV1
+from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
-from orion_recall.profile_cascade import Cascade, Layer, LayerName
+from orion_recall.profile_cascade import LAYER_NAMES, Cascade, Layer, LayerName
 from orion_recall.values import Scope
 
+# All layers' items are compared with each other: without a limit a large k would cost gigabytes.
+MOST_OF_A_LAYER = 300
 # The first layer for a question of a class; for a fact, and where the class is not known, semantic.
 FIRST: Mapping[str, LayerName] = {
     "temporal": "episodic",
@@ -53,12 +56,20 @@ def limits_of(
         first=cascade.first or FIRST.get(question_class, "semantic"),
         threshold=cascade.threshold if threshold is None else threshold,
         max_depth=cascade.max_depth if depth is None else depth,
-        most=cascade.over_fetch * (options.k or profile.max_total_items),
+        most=min(cascade.over_fetch * (options.k or profile.max_total_items), MOST_OF_A_LAYER),
         scope=scope,
         asked_scope=options.scope is not None,
         session_id=session_id,
         user_id=options.user,
     )
+
+
+def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
+    """ProfileError when a layer names a profile that is not there; a folder of profiles is checked when read."""
+    for name in LAYER_NAMES:
+        wanted = cascade.layers.named(name).profile
+        if wanted is not None and wanted not in others:
+            raise ProfileError(f"the layer {name} is to be searched by the profile {wanted}: give it in `profiles`")
 
 
 def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
@@ -89,7 +100,7 @@ def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] 
 
 def profile_of_layer(layer: Layer, profile: Profile, most: int, others: Mapping[str, Profile]) -> Profile:
     """The profile by which a layer is searched: its own or the query's, with the layer's sources on."""
-    by = profile if layer.profile is None else others.get(layer.profile, profile)
+    by = profile if layer.profile is None else others[layer.profile]
     sources = layer.sources or by.sources_on
     return by.model_copy(
         update={

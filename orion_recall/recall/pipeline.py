@@ -37,7 +37,7 @@ from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
 from orion_recall.recall.select import Caps, select
 from orion_recall.recall.stages import Stages
-from orion_recall.recall.stand_in import SILENT
+from orion_recall.recall.stand_in import SILENT, index_is_away
 from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
 from orion_recall.recall.understand import Understanding, understand
 from orion_recall.recall.within import SearchWithin
@@ -234,6 +234,7 @@ async def _look(
             sources.late,
             sources.late_breaker,
             timeout_s=min(left_s, source_timeout_s),
+            is_away=index_is_away(reports),
         )
         memories, (closeness, late) = await asyncio.gather(fetching, comparing)
     else:

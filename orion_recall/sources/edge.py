@@ -291,7 +291,7 @@ class EdgeIndex:
         """The index by the same model that stands complete beside this one, not opened."""
         if (mine := card_if_known(self.embedder)) is None or self._card is None:
             return None
-        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256)
+        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
         return EdgeIndex(place, self.embedder, self.sparse) if is_complete(place) else None
 
     async def take(self, built: EdgeIndex) -> None:
@@ -396,7 +396,7 @@ class EdgeIndex:
 
     def _swapped(self, mine: IndexCard, misfit: str) -> IndexCard:
         """The card of the build by the right model, which is the index now; SourceError when there is none."""
-        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256)
+        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
         if not is_complete(place):
             raise SourceError(misfit)
         before = self._place

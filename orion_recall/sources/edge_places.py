@@ -36,9 +36,13 @@ def live_place(folder: Path) -> Path:
     return place
 
 
-def build_place(folder: Path, model: str, dimension: int, weights_sha256: str) -> Path:
-    """Where an index by that model is built: the same place every time, so that a run that was stopped goes on."""
-    return free_place(folder, hashlib.sha256(f"{model}\n{dimension}\n{weights_sha256}".encode()).hexdigest()[:16])
+def build_place(folder: Path, model: str, dimension: int, weights_sha256: str, tokens: str = "") -> Path:
+    """Where an index by that model is built: the same place every time, so that a run that was stopped goes on.
+
+    `tokens` names the space of its tokens' vectors, where it has such.
+    """
+    what = "\n".join((model, str(dimension), weights_sha256, *((tokens,) if tokens else ())))
+    return free_place(folder, hashlib.sha256(what.encode()).hexdigest()[:16])
 
 
 def free_place(folder: Path, name: str) -> Path:

@@ -166,6 +166,7 @@ class VectorIndex(Protocol):
     ) -> list[list[tuple[int, float]]]: ...
 
 
+@runtime_checkable
 class TokenIndex(Protocol):
     """What late interaction asks: the tokens of the question against those of each of some memories."""
 

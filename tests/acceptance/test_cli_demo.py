@@ -25,7 +25,7 @@ def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_t
     assert {recall["profile"] for recall in shown["recalls"]} == {"assist.light.v1", "reflect.v1", "deep.graph.v1"}
     for recall in shown["recalls"]:
         sources = recall["bundle"]["stats"]["sources"]
-        asked = {"vector", "lexical"} if recall["profile"] == "assist.light.v1" else SOURCES
+        asked = {"vector", "lexical"} if recall["profile"] == "assist.light.v1" else SOURCES | {"late"}
         assert {name for name, source in sources.items() if source["status"] == "ok"} == asked, recall["question"]
         assert recall["bundle"]["rendered"].startswith("- [")
     assert "FROM recall_decisions" in shown["sql"]

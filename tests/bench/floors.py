@@ -16,7 +16,7 @@ import qdrant_edge as qe
 
 from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
 from orion_recall.postgres import Connection, open_connection
-from orion_recall.sources.edge_points import scope_filter
+from orion_recall.sources.edge_points import max_sim_request, scope_filter
 from orion_recall.values import Scope
 from tests.bench.inputs import Asked, Inputs
 from tests.bench.measure import Cost, cost, cost_of_calls
@@ -29,6 +29,7 @@ DENSE, SPARSE, ENTITIES, FETCH = (
     "entity lookup",
     "fetch of the pool",
 )
+LATE = "late interaction with the pool"
 SPARQL, SQL = "SPARQL neighbourhood", "SQL timeline"
 
 _BATCH = 8
@@ -70,6 +71,7 @@ class EngineFloors:
             SPARSE: cost_of_calls([self._sparse(one) for one in asked], clock=clock),
             ENTITIES: cost_of_calls([self._entities(one) for one in asked], clock=clock),
             FETCH: cost_of_calls([self._fetch(one) for one in asked], clock=clock),
+            LATE: cost_of_calls([self._late(one) for one in asked], clock=clock),
             SPARQL: cost_of_calls([self._sparql(one.sparql) for one in asked if one.sparql], clock=clock),
         }
         return costs | {SQL: await self._sql()}
@@ -116,6 +118,10 @@ class EngineFloors:
     def _fetch(self, asked: Asked) -> Callable[[], object]:
         keys: list[qe.PointId] = list(asked.pool)
         return lambda: self._shard.retrieve(keys, True, False)
+
+    def _late(self, asked: Asked) -> Callable[[], object]:
+        request = max_sim_request(asked.tokens, asked.pool)
+        return lambda: self._shard.query(request)
 
     def _sparql(self, query: str) -> Callable[[], object]:
         def call() -> object:

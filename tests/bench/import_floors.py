@@ -25,6 +25,7 @@ from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.embedder import SLICE_CHARS
 from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, prepared
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
 from orion_recall.postgres import Connection, open_connection
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.edge_points import edge_point
@@ -51,9 +52,10 @@ class Floor:
 class _Made:
     """An embedder whose vectors are there already: those it was made with, whatever the texts."""
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: Vectors, tokens: Sequence[Tokens], space: TokenSpace) -> None:
         self.name, self.dimension, self.weights_sha256 = "bench", int(vectors.shape[1]), "0" * 64
-        self._vectors = vectors
+        self.token_space, self.token_width = space.name, space.width
+        self._vectors, self._tokens = vectors, tokens
 
     async def embed_query(self, text: str) -> Vector:
         """The first one."""
@@ -63,19 +65,30 @@ class _Made:
         """As many as there are texts."""
         return self._vectors[: len(texts)]
 
+    async def query_tokens(self, text: str) -> Tokens:
+        """Those of the first one."""
+        return self._tokens[0]
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        """As many as there are texts."""
+        return self._vectors[: len(texts)], list(self._tokens[: len(texts)])
+
 
 class ImportFloors:
     """An index and a table of its own, both beside the worker's and with the same shape; open for the whole run."""
 
-    def __init__(self, encoder: OnnxEncoder, shard: qe.EdgeShard, postgres: Connection) -> None:
-        self._encoder, self._shard, self._postgres = encoder, shard, postgres
+    def __init__(self, encoder: OnnxEncoder, space: TokenSpace, shard: qe.EdgeShard, postgres: Connection) -> None:
+        self._encoder, self._space, self._shard, self._postgres = encoder, space, shard, postgres
         self._sparse = SparseEncoder()
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, folder: Path, encoder: OnnxEncoder, dsn: str) -> AsyncGenerator[ImportFloors]:
         """The index in the folder, the table in the database."""
-        index = EdgeIndex(folder, _Made(encoder.encode(["a"])), SparseEncoder())
+        space = encoder.token_space()
+        vectors, states = encoder.encode_with_states(["a"])
+        made = _Made(vectors, [space.document(one) for one in states], space)
+        index = EdgeIndex(folder, made, SparseEncoder())
         await index.open()  # makes the shard as the worker's is made
         await index.close()
         shard = qe.EdgeShard.load(str(folder / "shard"))
@@ -84,7 +97,7 @@ class ImportFloors:
             await postgres.execute(
                 f"CREATE TABLE {_TABLE} (tenant text, id text, text text, content jsonb, PRIMARY KEY (tenant, id))"
             )
-            yield cls(encoder, shard, postgres)
+            yield cls(encoder, space, shard, postgres)
         finally:
             await postgres.close()
             shard.close()
@@ -94,9 +107,9 @@ class ImportFloors:
         memories = [compose(MemoryV1(**one), _TENANT) for one in portion]
         pages = [memories[start : start + PAGE] for start in range(0, len(memories), PAGE)]
         began = _Clock()
-        vectors = [self._embedded(page) for page in pages]
+        embedded = [self._embedded(page) for page in pages]
         embedding = began.floor(len(memories))
-        points = [await self._points(page, made) for page, made in zip(pages, vectors, strict=True)]
+        points = [await self._points(page, *made) for page, made in zip(pages, embedded, strict=True)]
         began = _Clock()
         for page in points:
             self._shard.update(qe.UpdateOperation.upsert_points(page))
@@ -108,15 +121,22 @@ class ImportFloors:
             await cast("Any", self._postgres).copy_to_table(_TABLE, source=io.BytesIO(page), format="csv")
         return {EMBEDDING: embedding, UPSERT: upsert, COPY: began.floor(len(memories))}
 
-    def _embedded(self, page: Sequence[Memory]) -> Vectors:
+    def _embedded(self, page: Sequence[Memory]) -> tuple[Vectors, list[TokenStates]]:
         texts = [prepared(dense_form(memory)) for memory in page]
         vectors = np.empty((len(texts), self._encoder.dimension), dtype=np.float32)
+        states: dict[int, TokenStates] = {}
         for places in batches_of_like_length([len(text) for text in texts], most_chars=SLICE_CHARS):
-            vectors[places] = self._encoder.encode([texts[place] for place in places])
-        return vectors
+            vectors[places], made = self._encoder.encode_with_states([texts[place] for place in places])
+            states.update(zip(places, made, strict=True))
+        return vectors, [states[place] for place in range(len(texts))]
 
-    async def _points(self, page: Sequence[Memory], vectors: Vectors) -> list[qe.Point]:
-        step = await index_step(_changes(page), {}, VectorsAhead(_Made(vectors)), self._sparse)
+    async def _points(
+        self, page: Sequence[Memory], vectors: Vectors, states: Sequence[TokenStates]
+    ) -> list[qe.Point]:
+        tokens = [self._space.document(one) for one in states]
+        ahead = VectorsAhead(_Made(vectors, tokens, self._space))
+        ahead.with_tokens = True
+        step = await index_step(_changes(page), {}, ahead, self._sparse, with_tokens=True)
         return [edge_point(point) for point in step.points]
 
 

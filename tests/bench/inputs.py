@@ -13,6 +13,7 @@ from typing import Any, cast
 from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import QUERY_KIND, RecallQueryV1
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.pipeline import scope_of
@@ -41,6 +42,7 @@ class Asked:
     scope: Scope
     limit: int
     vector: list[float]
+    tokens: Tokens
     terms: SparseTerms
     entity_terms: SparseTerms
     sparql: str | None
@@ -89,7 +91,7 @@ async def take_inputs(
 
 
 async def _asked(settings: Settings, opened: Opened, profile: Profile, query: RecallQueryV1, now: float) -> Asked:
-    assert opened.index is not None and opened.graph is not None
+    assert opened.index is not None and opened.graph is not None and isinstance(opened.embedder, TokenVectors)
     scope = scope_of(query, profile, settings.default_tenant)
     speakers = await opened.index.speakers(scope.tenant)
     understanding = understand(query, profile, now=now, speakers=speakers)
@@ -129,6 +131,7 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
         scope=scope,
         limit=request.limit,
         vector=(await opened.embedder.embed_query(question.dense_text)).tolist(),
+        tokens=await opened.embedder.query_tokens(question.dense_text),
         terms=sparse.encode_query(question.keyword_text),
         entity_terms=sparse.encode_query(question.text),
         sparql=listener.heard,

@@ -15,10 +15,11 @@ QUIET_BUSY_SHARE = 0.15
 WALL_SUM = (floors.BUS, floors.EMBEDDING, floors.DENSE, floors.SPARSE, floors.SPARQL, floors.SQL)
 CPU_SUM = (
     floors.BUS_TOGETHER, floors.EMBEDDING_BATCH, floors.DENSE, floors.SPARSE, floors.ENTITIES, floors.SPARQL,
-    floors.SQL, floors.FETCH, stages.DECODE, stages.UNDERSTAND, stages.RANK, stages.SELECT, stages.WRITE,
+    floors.SQL, floors.FETCH, floors.LATE, stages.DECODE, stages.UNDERSTAND, stages.RANK, stages.SELECT,
+    stages.WRITE,
 )  # fmt: skip
 # What the graph arm and the ranking read of the index beside the two searches.
-OWN_READS = (floors.ENTITIES, floors.FETCH)
+OWN_READS = (floors.ENTITIES, floors.FETCH, floors.LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ def ratios(rounds: Sequence[SizeRound]) -> list[Ratio]:
     return [
         _ratio("p50 one at a time / sum of the wall floors", rounds, _wall, target=P50_TARGET, wall=True),
         _ratio(f"worker CPU at {last} in flight / sum of the stages' CPU", rounds, _cpu, target=CPU_TARGET),
-        _ratio("the same without entity lookup and fetch in the sum", rounds, _cpu_without_own_reads),
+        _ratio("the same without entity lookup, fetch and late interaction", rounds, _cpu_without_own_reads),
         _ratio("the same with the engines and the bus alone in the sum", rounds, _cpu_engines),
         _ratio(f"the loop's share of the worker's CPU at {last} in flight", rounds, _loop_share),
     ]

@@ -62,7 +62,7 @@ async def test_a_broken_index_is_stood_in_for_by_the_record(
     assert reply.bundle.items[0].source_ref == "record"
     assert stats.sources is not None
     assert {name: one.status for name, one in stats.sources.items()} == {
-        "vector": "failed", "lexical": "failed", "rdf": "empty", "sql_timeline": "empty",
+        "vector": "failed", "lexical": "failed", "rdf": "empty", "sql_timeline": "empty", "late": "off",
     }  # fmt: skip
     assert stats.sources["lexical"].stood_in == "record"
     assert elsewhere.bundle.items == [], "what is outside of the scope is not shown, index or no index"

@@ -45,7 +45,7 @@ def test_p50_is_that_of_one_at_a_time_and_cpu_that_of_the_most_in_flight() -> No
     assert cpu.counted is not None and cpu.counted.median == pytest.approx(22 / len(CPU_SUM))
     assert without.counted is not None
     assert without.counted.median == pytest.approx(22 / (len(CPU_SUM) - len(OWN_READS)))
-    assert engines.counted is not None and engines.counted.median == pytest.approx(22 / 8)
+    assert engines.counted is not None and engines.counted.median == pytest.approx(22 / 9)
     assert loop.counted is not None and loop.counted.median == pytest.approx(0.25)
 
 

@@ -161,7 +161,7 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
     assert '"until today": any time up to 2026-11-22 (open)' in out
     for words in ("names                Ana", "the first one", "asks for             a time", "temporal"):
         assert words in out
-    assert "class words          when, last week" in out
+    assert 'class                temporal: "when", "last week"' in out
     assert "entities             Fjord Labs (thing), Ana" in out
     assert "nothing" not in out
 
@@ -194,9 +194,20 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     assert "What was ranked best" in out
 
 
-def test_the_strategy_that_was_used_is_told(show: Show):
-    assert "the profile's for planning questions" in show(reply(candidate("m1"), trace={"strategy": "planning"}))
-    assert "strategy" not in show(reply(candidate("m1")))
+def test_class_people_and_entities_are_told_in_words(show: Show):
+    understood: dict[str, Any] = {
+        "time": {"intervals": [], "asks_when": False, "session": None},
+        "class": "planning",
+        "class_words": ["how should"],
+        "language": "english",
+        "people": ["Bo"],
+        "entities": [{"name": "Fjord Labs", "kind": "capitalised"}, {"name": "Bo", "kind": "known"}],
+    }
+    out = show(reply(candidate("m1"), trace={"understood": understood, "strategy": "planning"}), 120)
+    assert 'planning: "how should" (by the profile\'s strategy for it)' in out
+    assert "Fjord Labs (capitalised), Bo (known)" in out
+    assert re.search(r"people +Bo *\n", out)
+    assert "strategy for it" not in show(reply(candidate("m1"), trace={"understood": understood}), 120)
 
 
 def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):

@@ -57,6 +57,17 @@ def test_marks_and_punctuation_are_left_out_and_every_token_is_a_unit_vector():
     np.testing.assert_allclose(np.linalg.norm(tokens, axis=1), 1.0, atol=1e-6)
 
 
+def test_the_signs_by_which_words_begin_are_no_letters():
+    vocabulary = Words("<s>", "Ġ,", "▁?", "Ġcrane", "▁shed")
+
+    def encode(texts: Sequence[str]) -> list[TokenStates]:
+        assert [sorted(text.split()) for text in texts] == [["crane", "shed"]]
+        return [states([3, 4])]
+
+    made = TokenSpace(vocabulary, encode, width=4)
+    assert len(made.document(states([0, 1, 2, 3, 4]))) == 2
+
+
 def test_a_text_without_words_is_near_to_nothing():
     made = space()
     assert made.document(states([0, 2, 1])).tolist() == [[0.0] * 4]

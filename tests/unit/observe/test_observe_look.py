@@ -130,3 +130,40 @@ def test_copies_are_those_that_are_kept_and_those_that_are_broken() -> None:
         CopyState(kind="graph", copy="node:/data", behind=4),
         CopyState(kind="index", copy=None, behind=None, error="no longer JSON"),
     ]
+
+
+class Late:
+    def __init__(self, why: str | None = None, error: SourceError | None = None) -> None:
+        self.why, self.error = why, error
+
+    async def why_off(self) -> str | None:
+        if self.error is not None:
+            raise self.error
+        return self.why
+
+
+@pytest.mark.parametrize(
+    ("late", "weight", "note"),
+    [
+        (Late("no tokens"), 1.0, "no late interaction: no tokens"),
+        (Late("no tokens"), 0.0, None),
+        (Late(), 1.0, None),
+        (Late(error=SourceError("away")), 1.0, None),
+        (None, 1.0, None),
+    ],
+)
+async def test_late_interaction_that_a_profile_wants_and_does_not_get_is_noted(
+    late: Late | None, weight: float, note: str | None
+) -> None:
+    service = running({"vector": Store()})
+    service.profiles = {"one": SimpleNamespace(profile=SimpleNamespace(ranking=SimpleNamespace(late=weight)))}
+    service.projectors = [SimpleNamespace(kind="index", copy="node:/data", behind=0, error=None)]
+    service.opened.sources.late = late
+    seen = asyncio.Event()
+    look = StoreLook(service, changed=seen.set)
+    task = asyncio.create_task(look.run())
+    async with asyncio.timeout(5):
+        await seen.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert look.copies[0].note == note

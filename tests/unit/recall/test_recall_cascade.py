@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from layered import DAY, asked, cascading, descent_of, ids, of_kind, path, steps
 from recall_fakes import NOW, Shelf, profile, query, sources, view
 
+from orion_recall.errors import ProfileError
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
@@ -306,6 +307,8 @@ async def test_a_layer_is_searched_by_the_profile_that_it_names(tokens: TokenCou
     recalled, (arm,) = await asked(tokens, LOW, cascading(layers=layers), profiles={"deep.v1": deep})
     assert arm.requests[0].min_score == 0.15
     assert descent_of(recalled).ended == "confident"
+    with pytest.raises(ProfileError, match=r"the layer semantic is to be searched by the profile deep\.v1"):
+        await asked(tokens, LOW, cascading(layers=layers))
 
 
 async def test_what_two_layers_say_alike_is_said_once(tokens: TokenCounter):

@@ -67,6 +67,13 @@ def test_session_is_the_best_fused_score_among_the_candidates_of_the_session():
     )
 
 
+def test_session_counts_late_interaction_as_much_as_the_fused_score():
+    turns = [found("a", 0.8, session_id="one"), found("b", 0.4, session_id="one"), found("c", 0.4)]
+    late = {key("a"): 0.0, key("b"): 1.0}
+    columns = parts_of(turns, weighing("session", "late"), now=NOW, further={"late": late})
+    assert columns["session"] == pytest.approx([0.75, 0.75, 0.5])
+
+
 def test_passages_each_of_which_is_a_session_of_its_own_keep_the_order_of_the_fused_score():
     passages = [found(str(place), place / 10, session_id=str(place)) for place in range(1, 9)]
     columns = parts_of(passages, weighing("session"), now=NOW)

@@ -85,6 +85,20 @@ async def test_what_is_not_offered_is_off_and_says_why():
     assert (await asked(None))[1].status == "off"
 
 
+async def test_an_index_that_has_just_not_answered_is_not_waited_for_again(tokens: TokenCounter):
+    compared = Compared(a=1.0)
+    assert (await asked(compared, is_away=True))[1].status == "failed"
+    broken = FakeSource("vector", errors=[TransientSourceError("no server")])
+    graph = FakeSource("rdf", [hit("a", 1.0)])
+    made = await recall(
+        query(), late_profile(), sources(tokens, [broken, graph], view("a"), late=compared), now=NOW
+    )
+    assert made.late is not None
+    assert (made.late.status, made.late.error) == ("failed", "the index is away")
+    assert [item.parts.get("late") for item in made.ranked] == [None]
+    assert compared.asked == []
+
+
 def late_profile(weight: float = 1.0, **fields: Any) -> Any:
     return profile(ranking={"fusion": 0.1, "similarity": 0.0, "recency": 0.0, "late": weight}, **fields)
 

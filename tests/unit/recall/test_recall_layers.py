@@ -59,6 +59,15 @@ def test_a_layer_has_its_own_sources_and_may_have_another_profile():
     assert made.sources_on == light.sources_on
 
 
+@pytest.mark.parametrize(("options", "most"), [({}, 300), ({"k": 5}, 15), ({"k": 1000}, 300)])
+def test_what_a_layer_may_bring_has_a_limit(options: dict[str, Any], most: int):
+    given = query(options=options).options
+    assert given is not None
+    limits = limits_of(cascading(), given, ALL, None)
+    assert limits is not None
+    assert limits.most == most
+
+
 def test_the_shipped_precedence_is_the_founding_documents():
     layers = profile().cascade.layers
     assert {name: layers.named(name).then for name in LAYER_NAMES} == {
