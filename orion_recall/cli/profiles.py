@@ -44,6 +44,8 @@ def list_profiles(as_json: JsonFlag = False) -> None:
                 "sources": profile.sources_on,
                 "max_total_items": profile.max_total_items,
                 "render_budget_tokens": profile.render_budget_tokens,
+                "strategies": list(profile.strategies.model_dump()),
+                "shadow": profile.shadow.profile,
                 "hash": profile.content_hash,
                 "description": profile.description,
             }
@@ -89,27 +91,27 @@ def check_profiles(
 
     Example: `orion-recall profiles check mine.v1.yaml`
     """
-    good: list[str] = []
+    good: list[Profile] = []
     problems: list[ProfileProblem] = []
     if files:
         for file in files:
             try:
-                good.append(load_profile(file).profile)
+                good.append(load_profile(file))
             except ProfileError as error:
                 problems += error.problems
     else:
         try:
-            good += load_profiles(_folder(Settings.read()))
+            good += load_profiles(_folder(Settings.read())).values()
         except ProfileError as error:
             problems += error.problems
     if as_json:
         names = ("file", "line", "column", "key", "message", "hint")
         listed = [{name: getattr(problem, name) for name in names} for problem in problems]
-        print_json({"ok": not problems, "profiles": good, "problems": listed})
+        print_json({"ok": not problems, "profiles": [one.profile for one in good], "problems": listed})
     else:
         for problem in problems:
             console().print(Text(visible(problem)), soft_wrap=True)
-        notes().print(f"{len(problems)} problems" if problems else f"ok: {', '.join(good)}")
+        notes().print(f"{len(problems)} problems" if problems else f"ok: {', '.join(map(_checked, good))}")
     return 1 if problems else 0
 
 
@@ -134,6 +136,14 @@ def compare_profiles(
         )
     else:
         notes().print("no difference")
+
+
+def _checked(profile: Profile) -> str:
+    """The name, and what else is recalled by it than the name says."""
+    strategies, shadow = profile.strategies.model_dump(), profile.shadow
+    told = [f"strategies for {' and '.join(strategies)}"] if strategies else []
+    told += [f"{shadow.profile} in the shadow of {shadow.share:.0%}"] if shadow.profile else []
+    return f"{profile.profile} ({'; '.join(told)})" if told else profile.profile
 
 
 def _word(value: object) -> str:

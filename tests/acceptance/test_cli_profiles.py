@@ -37,6 +37,24 @@ def test_what_show_prints_can_be_checked_and_compared(program: Program) -> None:
     assert compared.json["differences"] == [{"key": "vector_top_k", "left": 12, "right": 9}]
 
 
+def test_strategies_and_shadows_are_told_and_checked(program: Program) -> None:
+    file = program.folder / "mine.v1.yaml"
+    text = program.run("profiles", "show", "reflect.v1").out.replace("profile: reflect.v1", "profile: mine.v1")
+    file.write_text(
+        text.replace("strategies: {}", "strategies: {temporal: {rank_pool: 96}}").replace(
+            "shadow:\n  profile: null", "shadow:\n  profile: deep.graph.v1"
+        )
+    )
+    checked = program.run("profiles", "check", str(file))
+    assert "mine.v1 (strategies for temporal; deep.graph.v1 in the shadow of 10%)" in checked.err
+    shown = program.run("profiles", "show", str(file), "--json").json
+    assert shown["strategies"] == {"temporal": {"rank_pool": 96}}
+    file.write_text(file.read_text().replace("rank_pool: 96", "rank_pool: 9600"))
+    wrong = program.run("profiles", "check", str(file), "--json")
+    (problem,) = wrong.json["problems"]
+    assert (problem["key"], wrong.code) == ("strategies.temporal.rank_pool", 1)
+
+
 def test_a_broken_profile_is_named_with_its_line(program: Program) -> None:
     file = program.folder / "mine.v1.yaml"
     file.write_text("profile: mine.v1\nvektor_top_k: 3\n")

@@ -36,15 +36,15 @@ CLASSES = frozenset("factual temporal relational procedural planning prospective
 # Recall@5 and @10 of reflect.v1: of no class may one question more go unanswered than did, nor of all of them
 # three.
 LEAST = {
-    "factual": (0.83, 0.89),
-    "meta": (0.55, 0.65),
-    "planning": (0.57, 0.64),
-    "procedural": (0.79, 0.79),
+    "factual": (0.86, 0.86),
+    "meta": (0.54, 0.60),
+    "planning": (0.64, 0.78),
+    "procedural": (0.80, 0.90),
     "prospective": (0.81, 0.81),
-    "relational": (0.84, 0.84),
-    "temporal": (0.92, 0.93),
+    "relational": (0.84, 0.87),
+    "temporal": (0.93, 0.95),
 }
-LEAST_OF_ALL = (0.87, 0.90)
+LEAST_OF_ALL = (0.88, 0.91)
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ async def test_plain_reciprocal_rank_fusion_does_worse(opened: Opened, reflected
         | {"ranking": {"fusion": 1.0, "similarity": 0.0, "recency": 0.0}}
     )
     fused = await asked(opened, plain)
-    assert fused.recall(5) <= reflected.recall(5) - 0.04
-    assert fused.recall(10) <= reflected.recall(10) - 0.01
-    assert fused.recall(5, "temporal") <= reflected.recall(5, "temporal") - 0.08
+    assert fused.recall(5) <= reflected.recall(5) - 0.08
+    assert fused.recall(10) <= reflected.recall(10) - 0.02
+    assert fused.recall(5, "temporal") <= reflected.recall(5, "temporal") - 0.12
 
 
 async def test_times_are_answered_from_the_right_interval(reflected: Answers):
@@ -167,7 +167,7 @@ async def test_times_are_answered_from_the_right_interval(reflected: Answers):
         if not any(of_then):
             elsewhere.append(question.text)
     assert len(elsewhere) <= 0.05 * len(judged), elsewhere
-    assert first >= 0.5 * len(judged)
+    assert first >= 0.6 * len(judged)
 
 
 async def test_times_are_understood_as_they_were_meant(reflected: Answers):

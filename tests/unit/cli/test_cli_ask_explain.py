@@ -161,7 +161,7 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
     assert '"until today": any time up to 2026-11-22 (open)' in out
     for words in ("names                Ana", "the first one", "asks for             a time", "temporal"):
         assert words in out
-    assert "class words          when, last week" in out
+    assert 'class                temporal: "when", "last week"' in out
     assert "entities             Fjord Labs (thing), Ana" in out
     assert "nothing" not in out
 

@@ -42,6 +42,23 @@ async def test_low_confidence_in_the_first_layer_brings_in_the_layers_that_it_na
     assert "episode" in ids(recalled)
 
 
+@pytest.mark.parametrize(
+    ("fragment", "first"),
+    [
+        ("Which colour is the boat?", "semantic"),
+        ("What happened to the crane last week?", "episodic"),
+        ("How do we start the pump?", "procedural"),
+    ],
+)
+async def test_the_class_of_the_question_decides_which_layer_is_first(
+    tokens: TokenCounter, fragment: str, first: str
+):
+    recalled, _ = await asked(tokens, LOW, cascading(max_depth=0), fragment=fragment)
+    assert path(recalled) == [(first, 0)]
+    recalled, _ = await asked(tokens, LOW, cascading(max_depth=0, first="procedural"), fragment=fragment)
+    assert path(recalled) == [("procedural", 0)]
+
+
 async def test_high_confidence_in_the_first_layer_brings_in_no_other(tokens: TokenCounter):
     recalled, (arm,) = await asked(tokens, HIGH, cascading(threshold=BETWEEN))
     assert path(recalled) == [("semantic", 0)]
