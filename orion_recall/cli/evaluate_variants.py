@@ -25,7 +25,7 @@ from orion_recall.cli.evaluate_files import (
     plan_of,
 )
 from orion_recall.cli.evaluate_output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, print_json, visible
+from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.plots import check_can_plot, plot_ablation
@@ -134,6 +134,8 @@ def worst_queries(
         return
     for one in found:
         _show_query(one, by)
+    if not found:
+        notes().print(f"no query is below 1 in {by}")
 
 
 def _plan(

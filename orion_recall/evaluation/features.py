@@ -43,11 +43,11 @@ class Candidates:
     repeated: tuple[ScoredCandidate, ...]
 
 
-async def candidates_of(trials: Trials, profile: Profile, *, what: str) -> list[Candidates]:
-    """The candidates of the queries that count, with every part that can be made."""
+async def candidates_of(trials: Trials, profile: Profile, *, what: str, late: bool = True) -> list[Candidates]:
+    """The candidates of the queries that count, with every part that can be made; without `late` all but that."""
     return [
         table_of(query, recalled.found.scored if recalled.found else (), profile.near_duplicate_similarity)
-        async for query, recalled in trials.recalls(with_all_parts(profile), what=what)
+        async for query, recalled in trials.recalls(with_all_parts(profile, late=late), what=what)
         if query.evidence and query.scored
     ]
 
@@ -68,9 +68,14 @@ def table_of(query: JudgedQuery, scored: Sequence[ScoredCandidate], similarity: 
     )
 
 
-def with_all_parts(profile: Profile) -> Profile:
-    """The profile with every part made. Which candidates there are does not depend on the weights."""
+def with_all_parts(profile: Profile, *, late: bool = True) -> Profile:
+    """The profile with every part made, late interaction on request.
+
+    Which candidates there are does not depend on the weights.
+    """
     weights = {name: getattr(profile.ranking, name) or 1.0 for name in PARTS}
+    if not late:
+        weights["late"] = 0.0
     return profile.model_copy(update={"ranking": RankingWeights.model_construct(None, **weights), "min_score": 0.0})
 
 

@@ -11,6 +11,7 @@ from orion_recall.evaluation.figures import Figures, figures_of
 from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.keywords import KeywordIndex
 from orion_recall.evaluation.measures import judged
+from orion_recall.evaluation.reweigh import Reweighed
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.evaluation.variants import KEYWORD_KEYS, Point, ablations, at, name_of
 from orion_recall.models.sparse import K1, B, SparseEncoder
@@ -26,17 +27,18 @@ async def sweep(
     """The profile as it is, then every point of the grid, best first by the measure `by`."""
     current = trials.plan.profile
     profiles = [at(current, point) for point in points]  # all of them are looked at before the first is run
-    found: dict[str, Run] = {current.profile: await trials.run(current, what=current.profile)}
-    others: dict[_KeywordPoint, Trials] = {}
+    own = Reweighed(trials)
+    found: dict[str, Run] = {current.profile: await own.run(current, what=current.profile)}
+    others: dict[_KeywordPoint, Reweighed] = {}
     told: Sequence[Change] = ()
     for point, profile in zip(points, profiles, strict=True):
         constants = {key: value for key, value in point.items() if key in KEYWORD_KEYS}
-        searching = trials
+        searching = own
         if constants:
             told = told or changes(await asyncio.to_thread(read_memories, trials.plan.memories))
             key = tuple(sorted(constants.items()))
             if key not in others:
-                others[key] = await _with_keywords(trials, told, constants)
+                others[key] = Reweighed(await _with_keywords(trials, told, constants))
             searching = others[key]
         found[name_of(point)] = await searching.run(profile, what=name_of(point))
     first, *rest = figures_of(found, judged(trials.plan.queries), against=current.profile, depths=depths)
@@ -46,10 +48,11 @@ async def sweep(
 async def ablate(trials: Trials, *, depths: tuple[int, ...] = (5, 10)) -> list[Figures]:
     """The profile as it is, then without each source and each part, then with little else, then the baselines."""
     current = trials.plan.profile
-    found: dict[str, Run] = {current.profile: await trials.run(current, what=current.profile)}
+    own = Reweighed(trials)
+    found: dict[str, Run] = {current.profile: await own.run(current, what=current.profile)}
     there: list[SourceName] = list(trials.arms)
     for name, profile in ablations(current, there).items():
-        found[name] = await trials.run(profile, what=name)
+        found[name] = await own.run(profile, what=name)
     for one in BASELINES:
         baseline = Baseline(name=one)
         other = trials.with_arms(await baseline.arms(trials.opened, trials.contents))

@@ -35,11 +35,13 @@ def parts_of(
     time: QuestionTime = NO_TIME,
     session_id: str | None = None,
     further: Mapping[str, Mapping[int, float]] = _NO_PARTS,
+    followed: Mapping[str, Mapping[int, float]] = _NO_PARTS,
 ) -> dict[str, Column]:
     """A column for every part that any candidate has.
 
     `similarities` are the cosines, by key, of all that the dense search found, candidate or not. `further` are
     parts that are made elsewhere: their values by key, by the part's name; a key that is not among them has none.
+    `followed` are such parts, too, 0 for whoever is not in them.
     """
     if not candidates:
         return {}
@@ -66,8 +68,12 @@ def parts_of(
         columns["length"] = [min(1.0, len(memory.text) / WHOLE_LENGTH) for memory in memories]
     if weights["first_person"]:
         columns["first_person"] = [1.0 if memory.first_person else 0.0 for memory in memories]
+    if any(candidate.path for candidate, _ in candidates):
+        columns["path"] = [candidate.path for candidate, _ in candidates]
     for name, values in further.items():
         columns[name] = [values.get(candidate.key) for candidate, _ in candidates]
+    for name, values in followed.items():
+        columns[name] = [values.get(candidate.key, 0.0) for candidate, _ in candidates]
     return columns
 
 

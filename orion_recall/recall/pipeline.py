@@ -28,7 +28,7 @@ from orion_recall.recall.cascade import Descent, descend
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
-from orion_recall.recall.follow import NOTHING, Followed, follow
+from orion_recall.recall.follow import NOTHING, follow
 from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.late import Closeness, late_interaction
@@ -49,7 +49,6 @@ from orion_recall.values import (
     Candidate,
     Interval,
     LateReport,
-    MemoryView,
     Outcome,
     QueryClass,
     Question,
@@ -278,7 +277,8 @@ async def _look(
         similarities=similarities,
         time=understood.question.time,
         session_id=query.session_id,
-        further=_further(kept, closeness, followed),
+        further={"late": closeness} if closeness else {},
+        followed=followed.parts,
     )
     reranking: RerankReport | None = None
     if profile.rerank.enabled:
@@ -309,19 +309,6 @@ async def _look(
     )
     dropped["rank_pool"] += len(found.keys) - len(pool)
     return found
-
-
-def _further(
-    kept: Sequence[tuple[Candidate, MemoryView]], closeness: Mapping[int, float], followed: Followed
-) -> dict[str, Mapping[int, float]]:
-    """Parts of the score that are not made of the candidates alone: to what nothing leads, they are 0."""
-    parts: dict[str, Mapping[int, float]] = {"late": closeness} if closeness else {}
-    nothing = {candidate.key: 0.0 for candidate, _ in kept}
-    for name, shares in followed.parts.items():
-        parts[name] = {**nothing, **shares}
-    if any(candidate.path for candidate, _ in kept):
-        parts["path"] = {candidate.key: candidate.path for candidate, _ in kept}
-    return parts
 
 
 async def _search(

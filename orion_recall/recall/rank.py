@@ -33,6 +33,7 @@ def score_candidates(
     time: QuestionTime = NO_TIME,
     session_id: str | None = None,
     further: Mapping[str, Mapping[int, float]] = _NO_PARTS,
+    followed: Mapping[str, Mapping[int, float]] = _NO_PARTS,
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id.
 
@@ -48,6 +49,7 @@ def score_candidates(
         time=time,
         session_id=session_id,
         further=further,
+        followed=followed,
     )
     scores = _combined(columns, weights, len(candidates))
     scored = [

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from orion_recall.evaluation.baselines import BASELINES, Baseline
 from orion_recall.evaluation.dataset import read_memories, read_queries
-from orion_recall.evaluation.features import PARTS, candidates_of, run_under
+from orion_recall.evaluation.features import PARTS
 from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.keywords import KeywordIndex
 from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.reweigh import Reweighed
 from orion_recall.evaluation.sweep import ablate, sweep
 from orion_recall.evaluation.trials import Asking, Trials, line_of, trials
 from orion_recall.evaluation.tune import NOT_LEARNED, Learning, tune
@@ -61,16 +61,22 @@ async def test_a_trial_is_what_the_recall_itself_gives(tried: Trials) -> None:
     assert await tried.run(profile, what="again, of what was kept") == direct
 
 
-@pytest.mark.parametrize("point", ["ranking.time=0.25", "ranking.session=0", "ranking.neighbour=2"])
-async def test_the_table_ranks_as_the_recall_does_under_other_weights(tried: Trials, point: str) -> None:
+@pytest.mark.parametrize(
+    "point", ["ranking.time=0.25", "ranking.session=0", "ranking.late=0", "ranking.late=3", "ranking.length=2"]
+)
+async def test_what_is_worked_out_ranks_as_the_recall_does_under_other_weights(tried: Trials, point: str) -> None:
     other = at(tried.plan.profile, grid_of([point])[0])
-    table = await candidates_of(tried, tried.plan.profile, what="table")
-    weights = np.array([getattr(other.ranking, name) for name in PARTS])
-    offline = run_under(table, weights, other.near_duplicate_similarity)
+    worked_out = await Reweighed(tried).run(other, what="worked out")
     real = await tried.run(other, what="real")
-    assert {name: line.ranked for name, line in offline.items()} == {
+    assert {name: line.ranked for name, line in worked_out.items()} == {
         name: line.ranked for name, line in real.items()
     }
+
+
+@pytest.mark.parametrize("point", ["rank_pool=10", "fusion.method=rrf", "min_score=0.5"])
+async def test_where_more_than_weights_differs_the_recall_itself_is_asked(tried: Trials, point: str) -> None:
+    other = at(tried.plan.profile, grid_of([point])[0])
+    assert await Reweighed(tried).run(other, what="either") == await tried.run(other, what="real")
 
 
 async def test_keywords_in_memory_are_those_of_the_index(tried: Trials) -> None:

@@ -246,8 +246,8 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
     "payload",
     [
         {},
-        {"format": 3},
-        {"format": 3, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": "x"},
+        {"format": 4},
+        {"format": 4, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": "x"},
         {"format": 99, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 1},
     ],
     ids=["empty", "half", "position", "format"],
@@ -255,7 +255,7 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
 async def test_a_card_that_cannot_be_read_or_is_of_another_format_is_refused(
     stand_in: QdrantStandIn, name: str, payload: dict[str, Any]
 ):
-    card = {"format": 3, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
+    card = {"format": 4, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
     async with index_at(stand_in.url, name) as index:
         await index.open()
         made = await index._server.client.retrieve(name, [CARD])  # pyright: ignore[reportPrivateUsage]
