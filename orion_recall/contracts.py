@@ -362,15 +362,15 @@ class RecallDecisionV1(_Message):
     understood: dict[str, JsonValue] | None = Field(
         default=None, description="what was understood of the query: its times, class, language, people, entities"
     )
+    confidence: float | None = Field(default=None, description="how sure the answer is; null when there is no item")
+    cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
+    no_answer: NoAnswerV1 | None = None
     strategy: str | None = Field(
         default=None, description="the class of question whose strategy of the profile was used; null: none"
     )
     shadow_of: str | None = Field(
         default=None, description="the decision that answered, where this one was taken in its shadow"
     )
-    confidence: float | None = Field(default=None, description="how sure the answer is; null when there is no item")
-    cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
-    no_answer: NoAnswerV1 | None = None
 
 
 class MemoryV1(_Message):

@@ -105,7 +105,9 @@ def held(index: EdgeIndex) -> Held:
     for one in records:
         vectors: dict[str, Any] = {}
         for name, vector in cast("dict[str, Any]", one.vector).items():
-            if name == "dense":
+            if name == "tokens":
+                vectors[name] = len(vector)
+            elif name == "dense":
                 vectors[name] = [round(value, 5) for value in vector]
             else:
                 vectors[name] = sorted(zip(vector.indices, vector.values, strict=True))
@@ -212,16 +214,15 @@ async def test_a_crash_anywhere_between_merge_and_copy_is_made_good(
 ) -> None:
     async with opened(folder, embedder) as index:
         await catch_up(record, index)
+        await index.save()
         await into(merges, "Robert Miles", "Bob")
-        with monkeypatch.context() as broken:
 
-            def fail(*_: object) -> None:
-                raise SourceError("the power is cut")
+        def fail(*_: object) -> None:
+            raise SourceError("the power is cut")
 
-            # After the points, before the position.
-            broken.setattr(index, "_write_card", fail)
-            with pytest.raises(SourceError, match="power"):
-                await catch_up(record, index)
+        # After the points, before the position.
+        monkeypatch.setattr(index, "_write_card", fail)
+        await catch_up(record, index)
     async with opened(folder, embedder) as index:
         assert index.position < await record.head()
         await catch_up(record, index)

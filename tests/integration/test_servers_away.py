@@ -456,7 +456,7 @@ async def test_a_timeline_and_a_pool_are_closed_while_postgres_says_nothing(own:
 
 async def test_a_client_may_have_more_calls_in_flight_than_its_pool_has_connections(own: EmbeddedEngines) -> None:
     async with RecallClient.connect(own.redis_url, prefix="nobody:") as client:
-        calls = [client.recall("who?", timeout_s=1.5) for _ in range(300)]
+        calls = [client.recall("who?", timeout_s=5) for _ in range(300)]
         ended = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(one) for one in ended} == {ReplyTimeout}, "sent, every one of them, and answered by nobody"
     async with connect(own.redis_url) as redis:

@@ -46,8 +46,8 @@ async def test_a_query_with_options_gets_the_further_fields_and_each_part_only_w
     executor: Executor,
 ) -> None:
     plain = (await executor.answer(SEVEN | NO_OPTIONS))["bundle"]
-    assert set(plain["stats"]) == STATS | {"outcome", "decision_id", "tokens", "dropped", "sources"}
-    further = ITEM | {"kind", "speaker", "session_id", "score_parts", "ranks"}
+    assert set(plain["stats"]) == STATS | {"outcome", "decision_id", "tokens", "dropped", "sources", "confidence"}
+    further = ITEM | {"kind", "speaker", "session_id", "score_parts", "ranks", "confidence"}
     assert all(set(item) == further for item in plain["items"])
 
     include = {"trace": True, "entities": True, "chunks": True}
