@@ -115,7 +115,7 @@ async def the_bus_is_left_clean(request: pytest.FixtureRequest) -> AsyncGenerato
                 return not await leftovers(redis)
 
             try:
-                await until(is_clean, "a clean bus", timeout_s=5)
+                await until(is_clean, "a clean bus", timeout_s=20)
             except AssertionError:
                 found = await leftovers(redis)
                 await redis.unlink(*found)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from orion_recall.errors import GraphQueryError, SourceError, TransientSourceError
@@ -189,6 +189,7 @@ async def test_no_text_leaves_its_place_in_the_query(text: str, operator: str):
 
 @given(HOSTILE)
 async def test_no_name_of_a_relation_or_label_gets_into_the_query(name: str):
+    assume(not name.replace("_", "").isalpha())  # a plain word may be one that there is: REFERS_TO
     graph = sample_graph(PEOPLE[:1])
     for query in (f"MATCH (a)-[:`{name}`]->(b) RETURN a", f"MATCH (a:`{name}`) RETURN a"):
         before = len(graph.queries)

@@ -319,6 +319,7 @@ async def test_what_two_layers_say_alike_is_said_once(tokens: TokenCounter):
     assert recalled.selection.dropped == {"near_duplicate": 1}
 
 
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 @pytest.mark.parametrize("cancelled_after", [0, 3])
 async def test_a_recall_that_is_given_up_leaves_no_task_behind(tokens: TokenCounter, cancelled_after: int):
     before = asyncio.all_tasks()
