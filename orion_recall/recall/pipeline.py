@@ -307,7 +307,7 @@ async def _look(
         reranking=reranking,
         late=late,
     )
-    dropped["rank_pool"] += len(found.keys) - len(pool)
+    dropped["rank_pool"] += len(found.keys.difference(candidate.key for candidate in pool))
     return found
 
 

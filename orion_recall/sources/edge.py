@@ -12,10 +12,10 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import qdrant_edge as qe
 
@@ -50,6 +50,7 @@ from orion_recall.text import memory_key
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
+T = TypeVar("T")
 
 # Search is exact, and right, before it is optimised: only slower. Every time it costs a copy of the whole.
 _OPTIMISE_AFTER, _OPTIMISE_AFTER_SHARE = 5000, 0.5
@@ -270,7 +271,7 @@ class EdgeIndex:
         await self._written(step, changes[-1].position)
         self._note_speakers(changes)
         self._since_optimised += len(step.points) + len(step.gone)
-        if self._since_optimised >= max(_OPTIMISE_AFTER, _OPTIMISE_AFTER_SHARE * self.count):
+        if self._since_optimised >= _OPTIMISE_AFTER and self._since_optimised >= _OPTIMISE_AFTER_SHARE * self.count:
             self._renew_beside()
 
     async def prepare(self, changes: Sequence[Change]) -> None:
@@ -366,6 +367,7 @@ class EdgeIndex:
 
     def _renew_beside(self) -> None:
         if self._renewing is None or self._renewing.done():
+            self._since_optimised = 0  # what fails is tried again after as many
             self._renewing = asyncio.create_task(self._renew())
             self._renewing.add_done_callback(_log_failure)
 
@@ -374,15 +376,25 @@ class EdgeIndex:
         place = free_place(self.folder, "optimised")
         lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
         try:
-            await optimise_apart(await self._writer.run(lambda: self._copy_to(place)))
-            before = await self._writer.run(lambda: self._go_over_to(place))
+            await optimise_apart(await _to_the_end(self._writer.run(lambda: self._copy_to(place))))
         except BaseException:
-            lock.release()
-            shutil.rmtree(place, ignore_errors=True)
+            self._give_up_copy(place, lock)
             raise
-        finally:
-            self._since_copied = None
+        await _to_the_end(self._go_over(place, lock))
+
+    async def _go_over(self, place: Path, lock: FolderLock) -> None:
+        try:
+            before = await self._writer.run(lambda: self._go_over_to(place))
+        except SourceError:
+            self._give_up_copy(place, lock)
+            raise
+        self._since_copied = None
         await self._leave(before, place, lock)
+
+    def _give_up_copy(self, place: Path, lock: FolderLock) -> None:
+        self._since_copied = None
+        lock.release()
+        shutil.rmtree(place, ignore_errors=True)
 
     def _load(self) -> None:
         mine = card_if_known(self.embedder)
@@ -489,7 +501,7 @@ class EdgeIndex:
     def _copy_to(self, place: Path) -> Path:
         self._save()
         copy = copy_shard(self._place / _SHARD, place)
-        self._since_copied, self._since_optimised = set(), 0
+        self._since_copied = set()
         return copy
 
     def _go_over_to(self, place: Path) -> qe.EdgeShard:
@@ -522,6 +534,16 @@ class EdgeIndex:
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("the index could not be optimised, and is searched as it is: %s", error)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """What it gives; waited for when cancelled, too: what runs in a thread cannot be stopped half-way."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 async def _ended(*tasks: asyncio.Task[None] | None) -> None:

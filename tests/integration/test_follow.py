@@ -47,7 +47,12 @@ def profile(**ranking: float) -> Profile:
 
 
 async def ask(opened: Opened, used: Profile, text: str = QUESTION) -> Recalled:
-    return await recall(RecallQueryV1(fragment=text), used, opened.sources, tenant=TENANT, timeout_s=60)
+    recalled = await recall(RecallQueryV1(fragment=text), used, opened.sources, tenant=TENANT, timeout_s=60)
+    assert recalled.found is not None
+    seen = recalled.found.keys | {candidate.key for candidate in recalled.found.pool}
+    # What was followed to is counted like all else: handed over, or dropped for a reason.
+    assert len(recalled.selection.items) + sum(recalled.selection.dropped.values()) == len(seen)
+    return recalled
 
 
 def place(recalled: Recalled, title: str) -> int:

@@ -222,3 +222,16 @@ async def test_what_was_written_is_saved_in_time_and_at_the_end(
         monkeypatch.setattr(edge, "_SAVE_AFTER_S", 60)
         await one.apply([Change(position=len(ALL) + 1, memory=ALL[0])])
     assert position() == len(ALL) + 1
+
+
+async def test_an_index_that_is_closed_while_it_is_optimised_goes_on_from_where_it_was(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(edge, "_OPTIMISE_AFTER", 1)
+    for pause_s in (0.0, 0.005, 0.05, 0.5, 1.0):
+        async with opened(made(folder, sparse)) as one:
+            await one.apply(changes(*ALL))
+            await asyncio.sleep(pause_s)
+        async with opened(made(folder, sparse)) as again:
+            assert again.position == len(ALL)
+            assert set(await again.held()) >= {key(each.id) for each in OURS}
