@@ -17,15 +17,17 @@ log = logging.getLogger("orion_recall.decisions")
 BATCH_ROWS = 1000
 EVERY_S = 600.0
 _PAUSE_S = 0.2
-# Any fixed number: it is the name of the lock that one worker at a time holds while it deletes a batch.
-_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(7402116891)"
+# Any fixed number: it is the name of the lock that one purge at a time holds while it deletes a batch. Rows are not
+# locked one by one: that asks for the right to update them, which a worker has not.
+_TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(7402116891)"
+_LOCK: LiteralString = "SELECT pg_advisory_xact_lock(7402116891)"
 
-# Oldest first by the index on created_at; rows that another purge has in hand are left to it.
+# Oldest first by the index on created_at.
 _DELETE: LiteralString = """
 WITH gone AS (
     DELETE FROM recall_decisions WHERE id IN (
         SELECT id FROM recall_decisions WHERE created_at < $1
-        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+        ORDER BY created_at LIMIT $2
     ) RETURNING profile, outcome, created_at
 )
 SELECT profile, outcome, count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
@@ -61,7 +63,8 @@ async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_R
     """
     total: list[Gone] = []
     while True:
-        async with borrow(pool, "deleting old decisions") as connection:
+        async with borrow(pool, "deleting old decisions") as connection, connection.transaction():
+            await connection.execute(_LOCK)
             batch = _gone(await connection.fetch(_DELETE, before, batch_rows))
         total = merged([*total, *batch])
         if sum(part.count for part in batch) < batch_rows:
@@ -136,7 +139,7 @@ class Retention:
 
 async def _delete_alone(connection: Connection, before: datetime, rows: int) -> list[Gone] | None:
     # Held to the end of the transaction, which also works behind a transaction pooler.
-    if not await connection.fetchval(_LOCK):
+    if not await connection.fetchval(_TRY_LOCK):
         return None
     return _gone(await connection.fetch(_DELETE, before, rows))
 

@@ -14,12 +14,15 @@ log = logging.getLogger("orion_recall.memory")
 KEPT_DAYS = 7
 _EVERY_S = 600.0
 _BATCH_ROWS, _PAUSE_S = 1000, 0.2
-# By the clock of the database, which wrote the times; rows that another worker has in hand are left to it.
+# Any fixed number: it is the name of the lock that one worker at a time holds while it deletes a batch. Rows are
+# not locked one by one: that asks for the right to update them, which a worker has not.
+_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(7402116892)"
+# By the clock of the database, which wrote the times.
 _DELETE: LiteralString = """
 WITH gone AS (
     DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
         SELECT tenant, idempotency_key FROM memory_requests WHERE at < now() - make_interval(days => $1)
-        ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED
+        ORDER BY at LIMIT $2
     ) RETURNING 1
 )
 SELECT count(*) FROM gone
@@ -49,5 +52,8 @@ class RequestRetention:
             await asyncio.sleep(_PAUSE_S)
 
     async def _batch(self) -> int:
-        async with borrow(self._pool, "deleting answers to old requests") as connection:
+        """How many went; 0 when another worker is at it."""
+        async with borrow(self._pool, "deleting answers to old requests") as connection, connection.transaction():
+            if not await connection.fetchval(_LOCK):
+                return 0
             return int(await connection.fetchval(_DELETE, KEPT_DAYS, self._batch_rows))

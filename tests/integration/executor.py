@@ -17,7 +17,7 @@ Fields = Mapping[Any, str | bytes]
 Row = tuple[str, dict[bytes, bytes]]
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 15) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 60) -> None:
     """Returns as soon as the condition holds; fails with `what` when it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not await condition():

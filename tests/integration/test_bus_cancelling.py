@@ -32,7 +32,7 @@ async def test_a_command_that_is_cancelled_while_it_is_sent_ends(engines: Embedd
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
-        _, still_running = await asyncio.wait([task], timeout=5)
+        _, still_running = await asyncio.wait([task], timeout=30)
         assert not still_running
         assert task.cancelled()
         assert await redis.get("cancelling") == b"before"
@@ -56,7 +56,7 @@ async def test_a_client_that_is_closed_right_after_a_reply_closes(engines: Embed
     redis = connect(engines.redis_url)
     stream = "closing:recall.query.v1"
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             for _ in range(3):
                 async with RecallClient.connect(engines.redis_url, prefix="closing:") as client:
                     asking = asyncio.create_task(client.recall("hello"))

@@ -39,7 +39,7 @@ async def left(pool: Pool) -> int:
 
 
 async def gone(pool: Pool, expected: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await left(pool) != expected:
             await asyncio.sleep(0.02)
 

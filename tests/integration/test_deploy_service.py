@@ -29,6 +29,9 @@ from serving import caught_up
 
 from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.decisions.retention import Retention
+from orion_recall.memory.request_retention import RequestRetention
+from orion_recall.postgres import open_pool
 from orion_recall.service import Service
 from orion_recall.settings import Settings
 
@@ -67,6 +70,7 @@ async def deployed() -> AsyncGenerator[Deployed]:
                 prefix=PREFIX,
                 refresh_ms=100,
                 claim_idle_ms=500,
+                acknowledge_ms=30_000,  # a busy machine is not a copy that is behind
                 instance="deployed",
                 decisions_keep_s=0,
             )
@@ -141,6 +145,35 @@ async def test_memories_are_changed_and_deleted_and_feedback_is_kept(
     assert [record.getMessage() for record in caplog.records] == []
 
 
+async def test_a_worker_may_delete_what_was_kept_long_enough(deployed: Deployed) -> None:
+    async with session(deployed.superuser_dsn) as superuser:
+        await superuser.execute(
+            "INSERT INTO recall_decisions (id, corr_id, profile, query, latency_ms, created_at, outcome) "
+            "VALUES (gen_random_uuid(), 'c-old', 'p.v1', 'q', 1, now() - interval '40 days', 'ok')"
+        )
+        await superuser.execute(
+            "INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt, at) "
+            "VALUES ('default', 'k-old', 'hash', '{}', now() - interval '40 days')"
+        )
+        pool = await open_pool(role_dsn(deployed.superuser_dsn, "orion_worker"), name="test", max_size=2)
+        loops = (Retention(pool, 30), RequestRetention(pool))
+        running = [asyncio.create_task(loop.run()) for loop in loops]
+
+        async def gone() -> bool:
+            return not await superuser.fetchval(
+                "SELECT (SELECT count(*) FROM recall_decisions WHERE corr_id = 'c-old') "
+                "+ (SELECT count(*) FROM memory_requests WHERE idempotency_key = 'k-old')"
+            )
+
+        try:
+            await until(gone, "old decisions and answers, deleted by the role orion_worker", timeout_s=20)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+            await pool.close()
+
+
 async def test_what_cannot_be_read_is_answered_and_kept_and_put_back_by_the_operator(deployed: Deployed) -> None:
     async with connect(deployed.bus.url("client")) as redis:
         await redis.xadd(f"{PREFIX}recall.query.v1", {"envelope": "not JSON"})
@@ -204,7 +237,7 @@ async def test_a_reply_by_pub_sub(deployed: Deployed) -> None:
         await listener.subscribe(channel)
         message = {"correlation_id": "c-channel", "reply_to": channel, "payload": {"fragment": "anything?"}}
         await redis.xadd(f"{PREFIX}recall.query.v1", {"envelope": json.dumps(message)})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while (heard := await listener.get_message(ignore_subscribe_messages=True, timeout=1)) is None:
                 pass
         assert json.loads(heard["data"])["correlation_id"] == "c-channel"

@@ -48,7 +48,7 @@ def data_dir() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 10) -> None:
+async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not predicate():
         assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"

@@ -80,7 +80,7 @@ async def at_work(pool: Pool, *extractors: Extractor) -> AsyncGenerator[list[Bac
 
 async def settled(pool: Pool) -> None:
     """Nothing is due any more."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while await pool.fetchval("SELECT count(*) FROM memory_extractions"):
             await asyncio.sleep(0.02)
 
@@ -363,7 +363,7 @@ async def test_while_the_record_is_away_extraction_waits(caplog: pytest.LogCaptu
     away = await open_pool("postgresql://nobody@127.0.0.1:1/none", name="test")
     try:
         async with at_work(away, LightExtractor()) as (part,):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while part.error is None:
                     await asyncio.sleep(0.01)
             await asyncio.sleep(0.3)

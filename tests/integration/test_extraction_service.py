@@ -49,7 +49,7 @@ async def worker(settings: Settings) -> AsyncGenerator[Service]:
             yield service
         finally:
             service.stop()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await serving
 
 

@@ -50,7 +50,7 @@ async def test_a_broken_index_is_stood_in_for_by_the_record(
                     assert receipt.stored == 1, receipt
                 reply = await client.recall("What does the harbour crane need?", options={})
                 elsewhere = await client.recall("Which gearbox?", session_id="s-bo", options={"scope": "session"})
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(30):
                 while await service_database.fetchval(_PERSISTED, settings.default_tenant) < 2:
                     await asyncio.sleep(0.05)
         finally:

@@ -202,7 +202,7 @@ async def test_a_reader_never_misses_a_position_that_commits_late(database: str,
                     "RETURNING position"
                 )
                 storing = asyncio.create_task(Record(quick).store([memory("quick")]))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(30):
                     while not await waiting_for_a_lock(connection, quick_pid):
                         await asyncio.sleep(0.005)
                 assert await record.head() == 0

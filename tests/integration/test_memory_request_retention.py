@@ -24,7 +24,7 @@ async def pool(database: str) -> AsyncGenerator[Pool]:
 
 
 async def left(pool: Pool, expected: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await pool.fetchval("SELECT count(*) FROM memory_requests") != expected:
             await asyncio.sleep(0.02)
 

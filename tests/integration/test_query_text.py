@@ -44,7 +44,7 @@ async def test_no_text_stays_anywhere(
         async with serving(settings, opened_with(OneMemory(), tokens)):
             ended = [await executor.ended(await executor.ask(**message)) for message in (*MESSAGES, MESSAGES[0])]
             broken = await executor.ended(await executor.add({"envelope": f'{{"payload": "{SECRET}'}))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while await connection.fetchval("SELECT count(*) FROM recall_decisions") != len(ended) + 1:
                     await asyncio.sleep(0.05)
         held = await connection.fetchval("SELECT string_agg(d::text, ' ') FROM recall_decisions AS d")

@@ -92,7 +92,7 @@ async def test_a_worker_stops_while_a_shadow_hangs(
 
         await until(at_the_door, "the shadow is searching")
         service.stop()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await task
     assert len(await rows(bus, executor.decisions)) == 1
     await executor.close()

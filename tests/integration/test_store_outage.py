@@ -110,7 +110,7 @@ async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_
                 stored = await executor.add({"envelope": json.dumps(message)}, stream=stream)
                 await until(in_hand, "the store message is in hand")
                 first.stop()
-                await asyncio.wait_for(task, 15)
+                await asyncio.wait_for(task, 30)
                 assert await in_hand()
             finally:
                 await service_engines.postgres.start()

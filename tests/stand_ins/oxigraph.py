@@ -39,7 +39,7 @@ class Oxigraph:
             _BINARY, "serve", "--location", self.folder, "--bind", f"127.0.0.1:{self.port}", "--timeout-s", "5",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not await self._answers():
                 assert self.process.returncode is None, "oxigraph ended at once"
                 await asyncio.sleep(0.02)

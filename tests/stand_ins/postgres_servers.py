@@ -140,7 +140,7 @@ async def _run(program: Path, *arguments: object) -> Process:
 
 
 async def _listening(port: int, process: Process) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while True:
             assert process.returncode is None, "it has ended"
             try:
@@ -157,7 +157,7 @@ async def _end(process: Process, gently: signal.Signals) -> None:
         process.send_signal(signal.SIGCONT)
         process.send_signal(gently)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await process.wait()
         except TimeoutError:
             process.kill()

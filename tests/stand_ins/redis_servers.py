@@ -52,7 +52,7 @@ class RedisServer:
         self.process = await asyncio.create_subprocess_exec(
             str(self.binary), *arguments, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
         )
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not await self._listens():
                 assert self.process.returncode is None, f"{self.binary} {arguments} has ended"
                 await asyncio.sleep(0.02)
@@ -119,7 +119,7 @@ async def sentinel_setup(folder: Path, *, down_after_ms: int = 500) -> AsyncGene
         await second.start()
         for one in sentinels:
             await one.start_as_sentinel(lines)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not await _in_step(second, sentinels):
                 await asyncio.sleep(0.05)
         yield SentinelSetup(first, second, sentinels)

@@ -56,7 +56,7 @@ class Edited:
         self.told += 1
 
     async def until(self, condition: Callable[[ProfilesInUse], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not condition(self.in_use):
                 await asyncio.sleep(0.01)
 
@@ -143,7 +143,7 @@ async def test_a_mounted_folder_whose_link_is_swapped_is_an_edit(tmp_path: Path)
     await asyncio.sleep(0.2)
     (mounted / "..new").symlink_to("..2")
     (mounted / "..new").rename(mounted / "..data")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while items(in_use) != 4:
             await asyncio.sleep(0.01)
     task.cancel()
@@ -170,7 +170,7 @@ async def test_who_asks_is_told_also_that_nothing_is_new(tmp_path: Path, caplog:
     caplog.set_level(logging.INFO, "orion_recall.profiles")
     async with watching(tmp_path) as edited:
         edited.watch.ask()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while "the files say the same" not in caplog.text:
                 await asyncio.sleep(0.01)
         assert edited.told == 0
@@ -184,7 +184,7 @@ async def test_the_shipped_profiles_are_read_again_when_asked_and_not_watched() 
     await asyncio.sleep(0.2)
     assert in_use.state.names == ("reflect.v1",)
     watch.ask()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while in_use.state.names != tuple(sorted(shipped)):
             await asyncio.sleep(0.01)
     task.cancel()
@@ -193,7 +193,7 @@ async def test_the_shipped_profiles_are_read_again_when_asked_and_not_watched() 
 
 async def test_a_watch_that_ends_leaves_no_thread_waiting_and_no_file_open(tmp_path: Path) -> None:
     before = open_watches()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async with watching(tmp_path):
             while open_watches() <= before:
                 await asyncio.sleep(0.05)

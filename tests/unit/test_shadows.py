@@ -110,7 +110,7 @@ class Stage:
             assert not [one for one in left if "Shadows." in one or "orion_recall/recall/" in one]
 
     async def until_ended(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while self.shadows.done + self.shadows.failed < count:
                 await asyncio.sleep(0.002)
 

@@ -72,7 +72,7 @@ def entry(name: str) -> Entry:
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.001)
     assert condition(), what

@@ -148,7 +148,7 @@ async def test_a_graph_that_hangs_ends_at_the_deadline():
             await asyncio.sleep(60)
             raise AssertionError
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         found = await find_path(Hanging(), TENANT, "urn:a", "urn:b", now=NOW, bounds=PathBounds(deadline_s=0.05))
     assert (found.ended, found.paths) == ("deadline", ())
 

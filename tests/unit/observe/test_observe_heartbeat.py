@@ -15,7 +15,7 @@ async def test_a_loop_that_is_held_is_silent_and_heard_again_after(monkeypatch: 
         await asyncio.sleep(0.05)
         time.sleep(0.3)
         assert heart.silent_s >= 0.3
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while heart.silent_s > 0.1:
                 await asyncio.sleep(0.01)
     stopped = heart.silent_s

@@ -65,7 +65,7 @@ async def looked(service: Any) -> dict[tuple[str, str], tuple[str, bool, str | N
     seen = asyncio.Event()
     look = StoreLook(service, changed=seen.set)
     task = asyncio.create_task(look.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await seen.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -162,7 +162,7 @@ async def test_late_interaction_that_a_profile_wants_and_does_not_get_is_noted(
     seen = asyncio.Event()
     look = StoreLook(service, changed=seen.set)
     task = asyncio.create_task(look.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await seen.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -54,7 +54,7 @@ def told(**answer: Any) -> Callable[[Asked], Answer]:
 
 async def gone(stand_in: StandIn) -> None:
     """Returns once no client is connected."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while stand_in.connections:
             await asyncio.sleep(0.01)
 
