@@ -1,12 +1,13 @@
-"""A whole service that searches stores of others, which accept, never answer, and answer again."""
+"""A whole service over a collection, a graph and a view of others, which hang, and answer again."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from executor import until
 from qdrant_client import AsyncQdrantClient, models
 from serving import caught_up
@@ -14,6 +15,7 @@ from serving import caught_up
 from orion_recall.bus.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.postgres import open_pool
 from orion_recall.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph
@@ -29,6 +31,17 @@ sparql:
     graph: "urn:wiki"
     tenant: default
     text: "http://www.w3.org/2000/01/rdf-schema#comment"
+tables:
+  - name: tickets
+    dsn_env: TICKETS_DSN
+    table: open_tickets
+    tenant: default
+    columns: {{id: number, ts: opened, text: summary}}
+"""
+TICKETS = """
+CREATE TABLE tickets (number int, opened timestamptz, summary text, done bool);
+INSERT INTO tickets VALUES (4, now(), 'The crane needs grease.', false), (5, now(), 'The crane is too high.', true);
+CREATE VIEW open_tickets AS SELECT number, opened, summary FROM tickets WHERE NOT done;
 """
 WIKI = """
 PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
@@ -37,6 +50,7 @@ INSERT DATA { GRAPH <urn:wiki> { <urn:crane> rdfs:label "crane" ; rdfs:comment "
 NOTE = "The crane lost a wheel."
 OWN = {"id": "m-crane", "text": "The crane was painted red.", "speaker": "Bo", "entities": ["crane"]}
 DEADLINE_S = 2.0
+STORES = {"notes": "vector", "wiki": "rdf", "tickets": "sql_timeline"}
 
 
 async def noted(server: QdrantStandIn) -> None:
@@ -61,24 +75,38 @@ async def asked(client: RecallClient) -> Asked:
     reply = await client.recall("What happened to the crane?", options={})
     assert time.monotonic() - began < DEADLINE_S + 1.0
     sources = reply.bundle.stats.sources or {}
-    arms = {name: (sources[name].status, sources[name].error or "") for name in ("vector", "rdf")}
+    arms = {name: (sources[name].status, sources[name].error or "") for name in STORES.values()}
     return str(reply.bundle.stats.outcome), arms, {item.id for item in reply.bundle.items}
 
 
 async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a_restart(
     engines: EmbeddedEngines,
     database: str,
+    empty_database: str,
     sparql_server: Oxigraph,
     tmp_path: Path,
     prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
     the_bus_is_left_clean: list[str],
 ) -> None:
     the_bus_is_left_clean.append(engines.redis_url)
     await sparql_server.update(WIKI)
+    theirs = urlsplit(empty_database)
+    pool = await open_pool(empty_database, name="test", max_size=1)
+    await pool.execute(TICKETS)
+    await pool.close()
+    socket = f"{parse_qs(theirs.query)['host'][0]}/.s.PGSQL.5432"
     with qdrant_stand_in() as qdrant:
         await noted(qdrant)
         port = urlsplit(qdrant.url).port or 0
-        async with Proxy.before("127.0.0.1", port) as notes, Proxy.before("127.0.0.1", sparql_server.port) as wiki:
+        async with (
+            Proxy.before("127.0.0.1", port) as notes,
+            Proxy.before("127.0.0.1", sparql_server.port) as wiki,
+            Proxy.before_socket(socket) as tickets,
+        ):
+            monkeypatch.setenv(
+                "TICKETS_DSN", f"postgresql://orion@{tickets.host_and_port}{theirs.path}?sslmode=disable"
+            )
             mappings = tmp_path / "mappings.yaml"
             mappings.write_text(MAPPINGS.format(notes=notes.host_and_port, wiki=wiki.host_and_port))
             settings = Settings.read(
@@ -97,35 +125,40 @@ async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a
                 async with RecallClient.connect(engines.redis_url, prefix=prefix) as client:
                     receipt = await client.store([OWN])
                     await caught_up(service, receipt.position or 0)
-                    await goes_through(client, notes, wiki)
+                    await goes_through(client, notes, wiki, tickets)
                 service.stop()
                 await serving
 
 
-async def goes_through(client: RecallClient, notes: Proxy, wiki: Proxy) -> None:
+def running_tasks() -> int:
+    """Without those of the proxies, which hear of nothing while they hang."""
+    return sum("Proxy." not in repr(task.get_coro()) for task in asyncio.all_tasks())
+
+
+async def goes_through(client: RecallClient, *ways: Proxy) -> None:
     """Well, hung, left alone, and well again."""
-    everything = {"m-crane", "notes:7", "wiki:urn:crane"}
+    everything = {"m-crane", "notes:7", "wiki:urn:crane", "tickets:4"}
 
     async def whole() -> bool:
         outcome, arms, ids = await asked(client)
         return (outcome, ids) == ("ok", everything) and {status for status, _ in arms.values()} == {"ok"}
 
-    await until(whole, "both stores of others are searched")
-    tasks = len(asyncio.all_tasks())
-    notes.hang()
-    wiki.hang()
+    await until(whole, "all stores of others are searched")
+    tasks = running_tasks()
+    for way in ways:
+        way.hang()
     for attempt in range(4):
         outcome, arms, ids = await asked(client)
         assert (outcome, ids) == ("degraded", {"m-crane"})
         why = "left alone after" if attempt == 3 else "no answer within"
-        for arm, store in (("vector", "notes"), ("rdf", "wiki")):
+        for store, arm in STORES.items():
             assert arms[arm][0] == "failed", "its own store answered, and the other one did not"
             assert arms[arm][1].startswith(f"{store}: {why}")
 
     async def let_go() -> bool:
-        return len(asyncio.all_tasks()) <= tasks
+        return running_tasks() <= tasks
 
     await until(let_go, "no task left behind")
-    notes.resume()
-    wiki.resume()
-    await until(whole, "both are searched again")
+    for way in ways:
+        way.resume()
+    await until(whole, "all are searched again")
