@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import os
 import shlex
+import shutil
+import sys
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +21,7 @@ from rich.text import Text
 from orion_recall.bus.client import RecallClient
 from orion_recall.cli.addresses import DataFolder, bus_of, find_started, open_postgres
 from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
-from orion_recall.errors import RecordError
+from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.import_file import ImportPosition, ImportSummary
 from orion_recall.memory.import_mapping import ImportMapping, read_mapping
 from orion_recall.memory.import_progress import ImportProgress
@@ -42,7 +45,9 @@ class _Outcome:
 
 @app.command("import")
 def import_memories(
-    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line; - is standard input.")
+    ],
     timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
     mapped: Annotated[
@@ -65,8 +70,9 @@ def import_memories(
     """
     settings = find_started(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
-    progress = _progress(settings, file, mapping, restart=restart)
-    outcome = asyncio.run(_import(settings, file, mapping, progress, wait=wait))
+    with lines_of(file) as path:
+        progress = _progress(settings, path, mapping, restart=restart)
+        outcome = asyncio.run(_import(settings, path, mapping, progress, wait=wait))
     if as_json:
         print_json(_as_json(outcome))
     else:
@@ -77,6 +83,21 @@ def import_memories(
     if summary.rejected or summary.conflict:
         return 1
     return _COPIES_BEHIND if outcome.copies == "behind" else 0
+
+
+@contextlib.contextmanager
+def lines_of(file: Path) -> Generator[Path]:
+    """The file; for - a copy of standard input, because a batch that failed is read again."""
+    if str(file) != "-":
+        yield file
+        return
+    if sys.stdin.isatty():
+        raise ImportFileError("standard input is a terminal: pipe lines into it, or name a file")
+    with tempfile.TemporaryDirectory(prefix="orion-import-") as folder:
+        path = Path(folder) / "standard-input"
+        with path.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield path
 
 
 def _progress(settings: Settings, file: Path, mapping: ImportMapping, *, restart: bool) -> ImportProgress:
