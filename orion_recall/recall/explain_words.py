@@ -9,6 +9,7 @@ from orion_recall.text import one_line
 from orion_recall.values import ScoredCandidate, Selection
 
 MOST_TOLD = 3
+_CLOSER = 0.01  # cosines that differ by less are the same to people
 _BY: dict[str, str] = {
     "vector": "by meaning",
     "lexical": "by words",
@@ -98,7 +99,8 @@ def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
         told.append("it tells a time, and the question asks when")
     if (rerank := values.get("rerank")) is not None:
         told.append(f"the reranker gives it {rerank:.2f}")
-    if values.get("neighbour", 0.0) > item.candidate.scores.get("vector", 0.0):
+    # Without turns beside it the part is the memory's own closeness, or that of the last one that was reached.
+    if values.get("neighbour", 0.0) > item.candidate.scores.get("vector", 1.0) + _CLOSER:
         told.append("the turn beside it is closer still")
     if (sure := values.get("confidence")) is not None:
         told.append(f"its confidence is {sure:.2f}")

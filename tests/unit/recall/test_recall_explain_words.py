@@ -17,7 +17,9 @@ WEIGHTS = {"fusion": 0.5, "neighbour": 0.3, "speaker": 0.2, "time": 0.4, "tells_
 def item(
     name: str, parts: dict[str, float], ranks: dict[SourceName, int] | None = None, **fields: Any
 ) -> ScoredCandidate:
+    closeness = fields.pop("closeness", None)
     made = scored(name, ts=fields.pop("ts", NOW - 7200.0), **fields)
+    made.candidate.scores.update({} if closeness is None else {"vector": closeness})
     made.candidate.ranks.clear()
     made.candidate.ranks.update(ranks or {"vector": 1})
     return replace(made, parts=parts, weights=WEIGHTS, score=combine(parts, WEIGHTS))
@@ -58,7 +60,7 @@ def test_a_part_that_has_no_words_has_its_name():
         ({"fusion": 1.0, "time": 1.0}, {}, "of the time asked about"),
         ({"fusion": 1.0, "time": 0.9}, {}, "close to the time asked about"),
         ({"fusion": 1.0, "tells_time": 1.0}, {}, "it tells a time, and the question asks when"),
-        ({"fusion": 1.0, "neighbour": 0.7}, {}, "the turn beside it is closer still"),
+        ({"fusion": 1.0, "neighbour": 0.7}, {"closeness": 0.6}, "the turn beside it is closer still"),
         ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "the graph says Mira sister of (Ana)"),
         ({"fusion": 1.0}, {"ts": None}, "undated"),
         ({"fusion": 1.0}, {"ts": NOW + 60}, "of a time still to come"),
@@ -70,6 +72,12 @@ def test_a_part_that_has_no_words_has_its_name():
 def test_what_speaks_for_an_item_is_said(parts: dict[str, float], fields: dict[str, Any], said: str):
     (told,) = why(item("m1", parts, **fields))
     assert f"; {said}" in told
+
+
+@pytest.mark.parametrize("closeness", [None, 0.7, 0.695])
+def test_a_memory_alone_has_no_turn_that_is_closer(closeness: float | None):
+    (told,) = why(item("m1", {"fusion": 1.0, "neighbour": 0.7}, closeness=closeness))
+    assert "the turn beside it" not in told
 
 
 def test_what_no_source_ranked_was_reached_from_the_others():
