@@ -16,8 +16,17 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from orion_recall.contracts import DECISION_KIND, MEMORY_KINDS, QUERY_KIND, REPLY_KIND, STORE_KIND, describe
-from orion_recall.contracts_memory import DELETE_KIND, FEEDBACK_KIND, UPDATE_KIND
+from orion_recall.contracts import (
+    DECISION_KIND,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    MEMORY_KINDS,
+    QUERY_KIND,
+    REPLY_KIND,
+    STORE_KIND,
+    UPDATE_KIND,
+    describe,
+)
 from orion_recall.errors import InvalidMessage, SettingsError
 from orion_recall.values import SourceName
 

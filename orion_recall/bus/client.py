@@ -22,22 +22,20 @@ from redis.exceptions import RedisError
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import (
+    DELETE_KIND,
+    FEEDBACK_KIND,
     QUERY_KIND,
     REPLY_KIND,
     STORE_KIND,
-    MemoryReceiptV1,
-    RecallQueryV1,
-    RecallReplyV1,
-    read_message,
-)
-from orion_recall.contracts_memory import (
-    DELETE_KIND,
-    FEEDBACK_KIND,
     UPDATE_KIND,
     MemoryDeleteV1,
+    MemoryReceiptV1,
     MemoryUpdateV1,
     RecallFeedbackV1,
+    RecallQueryV1,
     RecallReceiptV1,
+    RecallReplyV1,
+    read_message,
 )
 from orion_recall.errors import BusUnavailable, InvalidMessage, ReplyTimeout
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orion_recall.cli.output import JsonFlag, notes, print_json
-from orion_recall.contract_files import write_contracts
+from orion_recall.schemas.files import write_contracts
 
 app = typer.Typer(
     add_completion=False,

@@ -14,14 +14,17 @@ from rich.text import Text
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.cli.addresses import DataFolder, find, open_bus
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
-from orion_recall.contracts import QUERY_KIND, STORE_KIND, MemoryStoreV1, RecallQueryV1
-from orion_recall.contracts_memory import (
+from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
+    QUERY_KIND,
+    STORE_KIND,
     UPDATE_KIND,
     MemoryDeleteV1,
+    MemoryStoreV1,
     MemoryUpdateV1,
     RecallFeedbackV1,
+    RecallQueryV1,
 )
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings

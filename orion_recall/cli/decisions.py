@@ -13,8 +13,7 @@ from rich.text import Text
 from orion_recall.cli.addresses import DataFolder, analyst_of, find, open_postgres
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
-from orion_recall.contracts import RecallDecisionV1
-from orion_recall.contracts_confidence import CascadeV1
+from orion_recall.contracts import CascadeV1, RecallDecisionV1
 from orion_recall.decisions.comparison import Comparison, compare_shadows
 from orion_recall.decisions.log import DecisionLog, SqlResult
 from orion_recall.decisions.retention import Gone, count_older, purge_older

@@ -34,7 +34,7 @@ _CODE = (
     "memory",
     "models",
     "sources",
-    "contracts.py",
+    "contracts",
     "text.py",
 )
 _MODEL_SETTINGS = ("model", "embedder", "token_vectors", "tei")

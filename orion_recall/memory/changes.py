@@ -11,13 +11,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from orion_recall.bus.envelope import Received
-from orion_recall.contracts import RECEIPT_KIND, ErrorInfo, MemoryReceiptV1, MemoryVerdictV1, read_message
-from orion_recall.contracts_memory import (
+from orion_recall.contracts import (
     DELETE_KIND,
+    RECEIPT_KIND,
     UPDATE_KIND,
+    ErrorInfo,
     MemoryDeleteV1,
+    MemoryReceiptV1,
     MemoryUpdateV1,
+    MemoryVerdictV1,
     MemoryWhereV1,
+    read_message,
 )
 from orion_recall.errors import ExpiredMessage, RefusedMessage
 from orion_recall.memory.acknowledge import Acknowledger, waiting_s

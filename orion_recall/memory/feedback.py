@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import LiteralString
 
 from orion_recall.bus.envelope import Received
-from orion_recall.contracts import ErrorInfo, read_message
-from orion_recall.contracts_memory import FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND, RecallFeedbackV1, RecallReceiptV1
+from orion_recall.contracts import (
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
+    ErrorInfo,
+    RecallFeedbackV1,
+    RecallReceiptV1,
+    read_message,
+)
 from orion_recall.errors import RefusedMessage
 from orion_recall.memory.requests import key_of
 from orion_recall.memory.serving import NO_RECORD, served_tenant

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
-from orion_recall.contracts import MemoryVerdictV1
-from orion_recall.contracts_memory import CHANGEABLE, UNCHANGEABLE
+from orion_recall.contracts import CHANGEABLE, UNCHANGEABLE, MemoryVerdictV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.journey import Patch
 from orion_recall.settings import Settings

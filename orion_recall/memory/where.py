@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orion_recall.contracts_memory import MemoryWhereV1
+from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.postgres import Connection
 from orion_recall.text import storable

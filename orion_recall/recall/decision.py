@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, SelectedV1
-from orion_recall.contracts_confidence import ConfidenceV1
+from orion_recall.contracts import ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
 from orion_recall.recall.descended import descended, how_sure, not_answered
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled

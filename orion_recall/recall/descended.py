@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from orion_recall.contracts_confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
+from orion_recall.contracts import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.recall.cascade import STRATEGY, Descent, Step
 from orion_recall.recall.confidence import Confidence
 from orion_recall.recall.sureness import Sureness, Withheld

@@ -15,9 +15,8 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors values telemetry text titles zones",
-        "contracts contracts_confidence contracts_memory contract_files contract_asyncapi contract_examples "
-        "profile profile_messages profile_cascade profile_reference profile_sections profile_strategies "
-        "profile_yaml profile_watch settings settings_reference mappings shipped yaml_nodes "
+        "contracts schemas profile profile_messages profile_cascade profile_reference profile_sections "
+        "profile_strategies profile_yaml profile_watch settings settings_reference mappings shipped yaml_nodes "
         "postgres postgres_rights postgres_types",
         "bus models graph engines",
         "sources memory decisions",

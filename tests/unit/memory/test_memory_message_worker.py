@@ -8,8 +8,7 @@ import pytest
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received
-from orion_recall.contracts import ErrorInfo
-from orion_recall.contracts_memory import RecallReceiptV1
+from orion_recall.contracts import ErrorInfo, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.message_worker import MessageWorker
 from orion_recall.settings import Settings

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from orion_recall.contracts_memory import MemoryWhereV1
+from orion_recall.contracts import MemoryWhereV1
 from orion_recall.memory.where import conditions
 
 AT = "2026-11-21T10:00:00Z"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from layered import asked, cascading, of_kind
 
-from orion_recall.contracts_confidence import CascadeV1
+from orion_recall.contracts import CascadeV1
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.descended import descended

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
-from orion_recall.contracts import RecallQueryV1, RecallReplyV1
-from orion_recall.contracts_confidence import CascadeV1
+from orion_recall.contracts import CascadeV1, RecallQueryV1, RecallReplyV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile

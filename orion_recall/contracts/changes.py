@@ -1,6 +1,6 @@
 """What crosses the bus to change and delete memories, and to say what a recall was worth.
 
-Read as in `contracts`: unknown fields of a message are ignored, a wrong type in a known field is an error by
+Read as in `reading`: unknown fields of a message are ignored, a wrong type in a known field is an error by
 its name. Only what is to change of a memory, and the conditions of `where`, must all be known.
 """
 
@@ -8,17 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from orion_recall.contracts import (
-    MAX_MEMORIES_PER_STORE,
-    ErrorInfo,
-    Identifier,
-    MemoryKind,
-    MemoryV1,
-    Moment,
-    Strings,
-)
+from orion_recall.contracts.envelope import ErrorInfo
+from orion_recall.contracts.fields import Identifier, MemoryKind, Message, Moment, Strings
+from orion_recall.contracts.memory import MAX_MEMORIES_PER_STORE, MemoryV1
 
 UPDATE_KIND = "memory.update.v1"
 DELETE_KIND = "memory.delete.v1"
@@ -42,11 +36,7 @@ _Count = Annotated[int, Field(ge=0, description="of `where`: how many it must ma
 _Ids = Annotated[tuple[Identifier, ...], Field(strict=False, max_length=MAX_MEMORIES_PER_STORE)]
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)
-
-
-class MemoryWhereV1(_Message):
+class MemoryWhereV1(Message):
     """Which memories: those that meet every condition given; of a list, one of its values is enough.
 
     Deleted and replaced memories are never among them. A condition that is not known is an error: without it more
@@ -77,7 +67,7 @@ class MemoryWhereV1(_Message):
         return self
 
 
-class MemoryUpdateV1(_Message):
+class MemoryUpdateV1(Message):
     """Memories to change: each by its id, or all that `where` matches by `set`. Each is judged alone.
 
     A field that is null is cleared; one that is left out stays as it is.
@@ -108,7 +98,7 @@ class MemoryUpdateV1(_Message):
         return self
 
 
-class MemoryDeleteV1(_Message):
+class MemoryDeleteV1(Message):
     """Memories to delete: by id, or all that `where` matches. A deleted memory never comes back.
 
     With `erase` the record and its history keep no word of it either.
@@ -133,7 +123,7 @@ class MemoryDeleteV1(_Message):
         return self
 
 
-class RecallFeedbackV1(_Message):
+class RecallFeedbackV1(Message):
     """What a recall was worth: which of its memories were used, which were wrong."""
 
     decision_id: Identifier | None = Field(default=None, description="of the recall: `stats.decision_id`")
@@ -154,7 +144,7 @@ class RecallFeedbackV1(_Message):
         return self
 
 
-class RecallReceiptV1(_Message):
+class RecallReceiptV1(Message):
     """The answer to `recall.feedback.v1`."""
 
     recorded: bool

@@ -12,37 +12,35 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator, ValidationError
 
-from orion_recall.contract_files import contract_files, schemas, write_contracts
 from orion_recall.contracts import (
     DECISION_KIND,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
     QUERY_KIND,
     RECEIPT_KIND,
     REPLY_KIND,
     STORE_KIND,
+    UPDATE_KIND,
     Envelope,
+    MemoryDeleteV1,
     MemoryReceiptV1,
     MemoryStoreV1,
+    MemoryUpdateV1,
     MemoryV1,
     RecallDecisionV1,
+    RecallFeedbackV1,
     RecallQueryV1,
+    RecallReceiptV1,
     RecallReplyV1,
     count_unknown,
     read_message,
-)
-from orion_recall.contracts_memory import (
-    DELETE_KIND,
-    FEEDBACK_KIND,
-    FEEDBACK_RECEIPT_KIND,
-    UPDATE_KIND,
-    MemoryDeleteV1,
-    MemoryUpdateV1,
-    RecallFeedbackV1,
-    RecallReceiptV1,
 )
 from orion_recall.mappings import Mappings
 from orion_recall.memory.journey import Patch
 from orion_recall.memory.patch import read_patch
 from orion_recall.recall.reply import reply_json
+from orion_recall.schemas.files import contract_files, schemas, write_contracts
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 

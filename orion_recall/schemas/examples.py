@@ -10,13 +10,16 @@ from typing import Any
 
 from orion_recall.contracts import (
     DECISION_KIND,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
     QUERY_KIND,
     RECEIPT_KIND,
     REPLY_KIND,
     STORE_KIND,
+    UPDATE_KIND,
     RecallDecisionV1,
 )
-from orion_recall.contracts_memory import DELETE_KIND, FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND, UPDATE_KIND
 
 Json = dict[str, Any]
 

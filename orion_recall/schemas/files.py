@@ -15,42 +15,40 @@ from pydantic import AliasChoices, BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core.core_schema import CoreSchema
 
-from orion_recall.contract_asyncapi import asyncapi_document
-from orion_recall.contract_examples import examples
 from orion_recall.contracts import (
     DECISION_KIND,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
     QUERY_KIND,
     RECEIPT_KIND,
     REPLY_KIND,
     STORE_KIND,
-    Envelope,
-    MemoryReceiptV1,
-    MemoryStoreV1,
-    MemoryV1,
-    RecallDecisionV1,
-    RecallQueryV1,
-    RecallReplyV1,
-)
-from orion_recall.contracts_memory import (
-    DELETE_KIND,
-    FEEDBACK_KIND,
-    FEEDBACK_RECEIPT_KIND,
     UNCHANGEABLE,
     UPDATE_KIND,
+    Envelope,
     MemoryDeleteV1,
+    MemoryReceiptV1,
+    MemoryStoreV1,
     MemoryUpdateV1,
+    MemoryV1,
+    RecallDecisionV1,
     RecallFeedbackV1,
+    RecallQueryV1,
     RecallReceiptV1,
+    RecallReplyV1,
 )
 from orion_recall.mappings import Mappings
 from orion_recall.profile import profile_json_schema
 from orion_recall.profile_reference import profile_markdown
+from orion_recall.schemas.asyncapi import asyncapi_document
+from orion_recall.schemas.examples import examples
 
 Json = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DEFINITIONS = "$defs"
-_GENERATED = "# Generated from the code by `make contracts`: edit orion_recall/contract_asyncapi.py instead.\n"
+_GENERATED = "# Generated from the code by `make contracts`: edit orion_recall/schemas/asyncapi.py instead.\n"
 
 
 class _WithoutTitles(GenerateJsonSchema):

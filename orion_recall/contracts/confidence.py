@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from orion_recall.contracts.fields import Message
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)
-
-
-class ConfidenceV1(_Message):
+class ConfidenceV1(Message):
     """How sure one item is: 0.35 relevance + 0.25 quality + 0.15 recency + 0.15 consistency + 0.1 completeness."""
 
     overall: Share
@@ -25,7 +23,7 @@ class ConfidenceV1(_Message):
     completeness: Share = Field(description="how much is known of it: time, speaker or title, place, names, tags")
 
 
-class CascadeStepV1(_Message):
+class CascadeStepV1(Message):
     """One layer of a cascade, in the order in which they were asked; those of one depth were asked together."""
 
     layer: str
@@ -37,7 +35,7 @@ class CascadeStepV1(_Message):
     not_asked: str | None = Field(default=None, description="why it was not searched")
 
 
-class CascadeV1(_Message):
+class CascadeV1(Message):
     """The way of a cascade through the layers of memory, and why it went on and stopped."""
 
     primary_layer: str
@@ -56,7 +54,7 @@ class CascadeV1(_Message):
     path: list[CascadeStepV1]
 
 
-class NoAnswerV1(_Message):
+class NoAnswerV1(Message):
     """Why nothing was handed over although something was found."""
 
     reason: str

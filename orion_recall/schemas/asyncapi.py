@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from orion_recall.contracts import DECISION_KIND, QUERY_KIND, RECEIPT_KIND, REPLY_KIND, STORE_KIND
-from orion_recall.contracts_memory import DELETE_KIND, FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND, UPDATE_KIND
+from orion_recall.contracts import (
+    DECISION_KIND,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
+    QUERY_KIND,
+    RECEIPT_KIND,
+    REPLY_KIND,
+    STORE_KIND,
+    UPDATE_KIND,
+)
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP
 
 Json = dict[str, Any]

@@ -1,0 +1,91 @@
+"""What crosses the bus. These models are the source of the JSON Schemas in contracts/.
+
+Input is read leniently where names go (short and long ones, unknown fields are ignored and counted) and
+strictly where types go: a wrong type in a known field is an error that names the field. Output always
+uses the long names. A reply to a query without `options` carries the founding document's fields only.
+"""
+
+from orion_recall.contracts.changes import (
+    CHANGEABLE,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
+    UNCHANGEABLE,
+    UPDATE_KIND,
+    MemoryDeleteV1,
+    MemoryUpdateV1,
+    MemoryWhereV1,
+    RecallFeedbackV1,
+    RecallReceiptV1,
+)
+from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
+from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1
+from orion_recall.contracts.envelope import Envelope, ErrorInfo
+from orion_recall.contracts.fields import MEMORY_KINDS, envelope_moment, zoned_moment
+from orion_recall.contracts.memory import (
+    RECEIPT_KIND,
+    STORE_KIND,
+    MemoryReceiptV1,
+    MemoryStoreV1,
+    MemoryV1,
+    MemoryVerdictV1,
+)
+from orion_recall.contracts.reading import count_unknown, describe, read_message
+from orion_recall.contracts.recall import (
+    QUERY_KIND,
+    REPLY_KIND,
+    BundleStats,
+    Include,
+    MemoryBundleV1,
+    MemoryItemV1,
+    RecallOptionsV1,
+    RecallQueryV1,
+    RecallReplyV1,
+    SourceStats,
+)
+
+__all__ = [
+    "CHANGEABLE",
+    "DECISION_KIND",
+    "DELETE_KIND",
+    "FEEDBACK_KIND",
+    "FEEDBACK_RECEIPT_KIND",
+    "MEMORY_KINDS",
+    "QUERY_KIND",
+    "RECEIPT_KIND",
+    "REPLY_KIND",
+    "STORE_KIND",
+    "UNCHANGEABLE",
+    "UPDATE_KIND",
+    "BundleStats",
+    "CascadeStepV1",
+    "CascadeV1",
+    "ConfidenceV1",
+    "Envelope",
+    "ErrorInfo",
+    "Include",
+    "MemoryBundleV1",
+    "MemoryDeleteV1",
+    "MemoryItemV1",
+    "MemoryReceiptV1",
+    "MemoryStoreV1",
+    "MemoryUpdateV1",
+    "MemoryV1",
+    "MemoryVerdictV1",
+    "MemoryWhereV1",
+    "NoAnswerV1",
+    "RecallDecisionV1",
+    "RecallFeedbackV1",
+    "RecallOptionsV1",
+    "RecallQueryV1",
+    "RecallReceiptV1",
+    "RecallReplyV1",
+    "SelectedV1",
+    "Share",
+    "SourceStats",
+    "count_unknown",
+    "describe",
+    "envelope_moment",
+    "read_message",
+    "zoned_moment",
+]

@@ -1,0 +1,75 @@
+"""What the decision log keeps of every query."""
+
+from __future__ import annotations
+
+from pydantic import Field, JsonValue
+
+from orion_recall.contracts.confidence import CascadeV1, ConfidenceV1, NoAnswerV1
+from orion_recall.contracts.fields import EnvelopeMoment, Message
+from orion_recall.contracts.recall import SourceStats
+from orion_recall.values import Outcome, SourceName
+
+DECISION_KIND = "recall.decision.v1"
+
+
+class SelectedV1(Message):
+    """One selected item as the decision log keeps it."""
+
+    id: str
+    source: SourceName
+    score: float
+    parts: dict[str, float]
+    ranks: dict[str, int]
+    confidence: ConfidenceV1 | None = None
+    layer: str | None = None
+
+
+class RecallDecisionV1(Message):
+    """What was found, kept and dropped, why, by which source, in how many ms, under which profile."""
+
+    id: str
+    corr_id: str
+    session_id: str | None = None
+    node_id: str | None = None
+    verb: str | None = None
+    profile: str
+    query: str = Field(
+        description="the fragment's first 4,000 characters; blake2b:… or empty where query text is not kept"
+    )
+    selected_ids: list[str]
+    backend_counts: dict[str, int]
+    latency_ms: float
+    dropped: dict[str, int]
+    created_at: EnvelopeMoment
+    outcome: Outcome
+    error: str | None = None
+    tenant: str | None = None
+    scope: str | None = None
+    user_id: str | None = None
+    intent: str | None = None
+    profile_requested: str | None = None
+    profile_hash: str | None = None
+    profile_fallback: bool = False
+    sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
+    selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
+    stage_ms: dict[str, float] = Field(default_factory=dict[str, float])
+    tokens: int = 0
+    query_chars: int = 0
+    unknown_fields: int = 0
+    deliveries: int = 1
+    entry_id: str | None = None
+    reply_to: str | None = None
+    trace_id: str | None = None
+    worker: str | None = None
+    understood: dict[str, JsonValue] | None = Field(
+        default=None, description="what was understood of the query: its times, class, language, people, entities"
+    )
+    confidence: float | None = Field(default=None, description="how sure the answer is; null when there is no item")
+    cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
+    no_answer: NoAnswerV1 | None = None
+    strategy: str | None = Field(
+        default=None, description="the class of question whose strategy of the profile was used; null: none"
+    )
+    shadow_of: str | None = Field(
+        default=None, description="the decision that answered, where this one was taken in its shadow"
+    )

@@ -1,0 +1,57 @@
+"""What every message comes in, and what an answer says when there is none."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue
+
+from orion_recall.contracts.fields import EnvelopeMoment, Message
+
+
+def _source_object(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class EnvelopeSource(Message):
+    """Who sent a message."""
+
+    name: str
+    node: str | None = None
+    version: str | None = None
+    instance: str | None = None
+
+
+class Envelope(Message):
+    """The Titanium envelope. Short names (`corr_id`, `event`, `service`, `ts`) are accepted on input."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", strict=True, populate_by_name=True, serialize_by_alias=True
+    )
+
+    schema_name: str = Field(default="orion.envelope", alias="schema")
+    schema_version: str = "2.0.0"
+    id: str | None = None
+    correlation_id: str | None = Field(
+        default=None, min_length=1, validation_alias=AliasChoices("correlation_id", "corr_id")
+    )
+    kind: str | None = Field(default=None, validation_alias=AliasChoices("kind", "event"))
+    source: (
+        Annotated[EnvelopeSource, BeforeValidator(_source_object, json_schema_input_type=EnvelopeSource | str)]
+        | None
+    ) = Field(default=None, validation_alias=AliasChoices("source", "service"))
+    created_at: EnvelopeMoment | None = Field(default=None, validation_alias=AliasChoices("created_at", "ts"))
+    ttl_ms: int | None = Field(
+        default=None, ge=0, le=2**53, description="milliseconds from the stream entry's own id"
+    )
+    reply_to: str | None = None
+    trace: dict[str, JsonValue] | None = Field(default=None, description="W3C traceparent and tracestate")
+    causality_chain: Annotated[tuple[JsonValue, ...], Field(strict=False)] = ()
+    payload: dict[str, JsonValue]
+
+
+class ErrorInfo(Message):
+    """Why there is no answer; `type` is the decision's outcome."""
+
+    type: Literal["invalid", "expired", "refused", "failed"]
+    message: str

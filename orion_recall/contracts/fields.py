@@ -1,0 +1,111 @@
+"""The fields that messages are made of: times, names, kinds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timezone
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from orion_recall.text import storable
+from orion_recall.zones import time_zone
+
+
+def _moment(value: object, *, naive_is_utc: bool) -> datetime:
+    if isinstance(value, bool) or value is None:
+        raise ValueError("expected a time: ISO 8601 or epoch seconds")
+    if isinstance(value, int | float):
+        try:
+            return datetime.fromtimestamp(value / 1000 if abs(value) >= 1e11 else value, UTC)
+        except (OverflowError, ValueError, OSError) as error:
+            raise ValueError("the epoch time is out of range") from error
+    moment = value
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise ValueError("not an ISO 8601 time, such as 2026-03-01T09:30:00Z") from error
+    if not isinstance(moment, datetime):
+        raise ValueError("expected a time: ISO 8601 or epoch seconds")  # noqa: TRY004 (pydantic wants ValueError)
+    if moment.tzinfo is None:
+        if not naive_is_utc:
+            raise ValueError("the time has no zone: append Z or an offset such as +02:00")
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("the time is out of range") from error
+
+
+def zoned_moment(value: object) -> datetime:
+    """A time with a zone, as UTC. Epoch numbers from 1e11 on are read as milliseconds."""
+    return _moment(value, naive_is_utc=False)
+
+
+def moment_as_told(value: object) -> datetime:
+    """A time with a zone, at the offset that it was told with: words like "yesterday" are relative to that."""
+    moment = zoned_moment(value)
+    try:
+        told = datetime.fromisoformat(value) if isinstance(value, str) else value
+        offset = told.utcoffset() if isinstance(told, datetime) else None
+        return moment.astimezone(timezone(offset)) if offset else moment
+    except (OverflowError, ValueError):
+        return moment
+
+
+def _zone_name(value: object) -> object:
+    if isinstance(value, str):
+        time_zone(value)
+    return value
+
+
+def envelope_moment(value: object) -> datetime:
+    """A time of an envelope: a naive one is read as UTC."""
+    return _moment(value, naive_is_utc=True)
+
+
+def _identifier(value: object) -> object:
+    """Two names that differ only in what cannot be stored would be one name: one tenant's memories, another's."""
+    if isinstance(value, str) and ("\ufffd" in value or storable(value) != value):
+        raise ValueError(
+            "a name may hold neither NUL, nor half of a surrogate pair, nor U+FFFD, which stands for them"
+        )
+    return value
+
+
+_ZonedTime = Annotated[
+    str | float,
+    Field(description="ISO 8601 with a zone (2026-03-01T09:30:00Z), or epoch seconds (from 1e11 on: milliseconds)"),
+]
+_EnvelopeTime = Annotated[
+    str | float,
+    Field(description="ISO 8601 (without a zone: UTC), or epoch seconds (from 1e11 on: milliseconds)"),
+]
+MomentAsTold = Annotated[datetime, BeforeValidator(moment_as_told, json_schema_input_type=_ZonedTime)]
+ZoneName = Annotated[str, Field(min_length=1, max_length=64), BeforeValidator(_zone_name)]
+Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
+EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]
+Identifier = Annotated[
+    str,
+    Field(min_length=1, max_length=512, json_schema_extra={"pattern": "^[^\\u0000\\uFFFD]*$"}),
+    BeforeValidator(_identifier),
+]
+Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
+MEMORY_KINDS = ("world", "experience", "opinion", "observation", "procedure", "plan", "task")
+# Which further ones there are is the settings' word: they are checked where a message is served.
+MemoryKind = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        description=f"{', '.join(MEMORY_KINDS)}, or one of those that the worker adds (ORION_MEMORY_KINDS)",
+    ),
+]
+ScopeName = Literal["session", "user", "global"]
+BudgetName = Literal["low", "mid", "high"]
+
+
+class Message(BaseModel):
+    """What all messages share: frozen, strict in types, and unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)

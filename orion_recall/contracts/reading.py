@@ -1,0 +1,78 @@
+"""Reading a message: lenient where names go, strict where types go, and an error says what is wrong where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar, cast, get_args, get_origin
+
+from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from orion_recall.errors import InvalidMessage
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_message(model: type[M], data: object, where: str) -> M:
+    """The validated message; else InvalidMessage that names every offending field under `where`."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InvalidMessage(
+            describe(error, where), without_values=describe(error, where, with_values=False)
+        ) from error
+
+
+def describe(error: ValidationError, where: str = "", *, with_values: bool = True) -> str:
+    """A validation error as one line: `payload.verb: Input should be a valid string (got 7)`."""
+    parts: list[str] = []
+    for problem in error.errors(include_url=False)[:8]:
+        path = ".".join(str(step) for step in (where, *problem["loc"]) if step != "")
+        given = "" if problem["type"] == "missing" or not with_values else f" (got {_short(problem['input'])})"
+        parts.append(f"{path}: {problem['msg'].removeprefix('Value error, ')}{given}")
+    return "; ".join(parts)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
+    """How many fields of `data`, nested models included, the contract does not know."""
+    known = _known_fields(model)
+    unknown = 0
+    for key, value in data.items():
+        if key not in known:
+            unknown += 1
+        elif isinstance(value, dict) and (nested := known[key]) is not None:
+            unknown += count_unknown(nested, cast("dict[str, object]", value))
+    return unknown
+
+
+@cache
+def _known_fields(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
+    """Every name that a field may come under, with the model inside it."""
+    return {
+        alias: _nested_model(info)
+        for name, info in model.model_fields.items()
+        for alias in _input_names(name, info)
+    }
+
+
+def _input_names(name: str, info: FieldInfo) -> list[str]:
+    if isinstance(info.validation_alias, AliasChoices):
+        return [str(choice) for choice in info.validation_alias.choices]
+    return [info.alias or name]
+
+
+def _nested_model(info: FieldInfo) -> type[BaseModel] | None:
+    stack: list[Any] = [info.annotation]
+    while stack:
+        annotation = stack.pop()
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return annotation
+        if get_origin(annotation) is not dict:  # a mapping's keys are data, not fields
+            stack.extend(get_args(annotation))
+    return None

@@ -1,0 +1,151 @@
+"""A question to memory, and its answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from orion_recall.contracts.confidence import ConfidenceV1, NoAnswerV1
+from orion_recall.contracts.envelope import ErrorInfo
+from orion_recall.contracts.fields import (
+    BudgetName,
+    Identifier,
+    MemoryKind,
+    Message,
+    Moment,
+    MomentAsTold,
+    ScopeName,
+    Strings,
+    ZoneName,
+)
+from orion_recall.values import Outcome, SourceName, SourceStatus
+
+QUERY_KIND = "recall.query.v1"
+REPLY_KIND = "recall.reply.v1"
+
+
+class Include(Message):
+    """Further parts of a reply, each on request."""
+
+    trace: bool = False
+    entities: bool = False
+    chunks: bool = False
+
+
+class RecallOptionsV1(Message):
+    """What a caller may change for one query. Anything absent is the profile's."""
+
+    tenant: Identifier | None = None
+    scope: ScopeName | None = None
+    user: Identifier | None = None
+    k: int | None = Field(default=None, ge=1, le=1000, description="items at most")
+    budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    min_score: float | None = Field(default=None, ge=0, le=1)
+    kinds: Annotated[tuple[MemoryKind, ...], Field(strict=False)] = ()
+    tags: Strings = ()
+    since: Moment | None = None
+    until: Moment | None = None
+    as_of: MomentAsTold | None = Field(default=None, description='"now" for this query')
+    timezone: ZoneName | None = Field(
+        default=None,
+        description="IANA zone or offset in which the query's days begin (Europe/Berlin, +02:00); "
+        "else the offset of as_of, else UTC",
+    )
+    exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
+    cascade: bool | None = Field(
+        default=None,
+        description="whether further layers of memory are searched while the answer is not sure enough",
+    )
+    confidence_threshold: float | None = Field(
+        default=None, ge=0, le=1, description="of a cascade: the confidence under which it goes on"
+    )
+    max_cascade_depth: int | None = Field(
+        default=None,
+        ge=0,
+        le=6,
+        description="of a cascade: how many times next layers may be asked; 0: only the first",
+    )
+    include: Include | None = None
+
+
+class RecallQueryV1(Message):
+    """One question to memory. Only `fragment` is required."""
+
+    fragment: str = Field(min_length=1)
+    verb: str | None = Field(default=None, max_length=512, description="metadata; never searched for")
+    intent: str | None = Field(default=None, max_length=4096, description="its words join the search")
+    session_id: Identifier | None = None
+    node_id: Identifier | None = None
+    profile: str | None = Field(default=None, max_length=128)
+    reply_to: str | None = None
+    options: RecallOptionsV1 | None = None
+
+
+class MemoryItemV1(Message):
+    """One recalled memory. The fields after `tags` are there only when the query carried `options`."""
+
+    id: str = Field(description="the memory's id; of a mapped store its name, a colon and the id there: notes:0")
+    source: SourceName
+    source_ref: str | None = Field(
+        description="where it is from: a mapped store's name; else the memory's `source`, or what it was found in"
+    )
+    uri: str | None
+    score: float
+    ts: float | None = Field(description="epoch seconds, or null when undated")
+    title: str | None
+    snippet: str
+    tags: list[str]
+    kind: str | None = None
+    speaker: str | None = None
+    session_id: str | None = None
+    score_parts: dict[str, float] | None = None
+    ranks: dict[str, int] | None = None
+    entities: list[str] | None = None
+    chunk: str | None = Field(default=None, description="the whole text of the memory")
+    confidence: ConfidenceV1 | None = None
+    layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
+
+
+class SourceStats(Message):
+    """How one source did in one recall; under `rerank` how the reranker did (`count`: memories it judged)."""
+
+    status: SourceStatus
+    count: int
+    ms: float
+    error: str | None = None
+    stood_in: str | None = Field(
+        default=None, description="what the hits come from when the source itself failed or was late: record"
+    )
+
+
+class BundleStats(Message):
+    """What the recall cost and where its hits came from; all after `profile` only when the query had `options`."""
+
+    backend_counts: dict[str, int]
+    latency_ms: float
+    profile: str
+    outcome: Outcome | None = None
+    decision_id: str | None = None
+    tokens: int | None = None
+    dropped: dict[str, int] | None = None
+    sources: dict[str, SourceStats] | None = None
+    trace: dict[str, JsonValue] | None = None
+    confidence: float | None = Field(default=None, description="how sure the answer is; null when it is empty")
+    no_answer: NoAnswerV1 | None = None
+
+
+class MemoryBundleV1(Message):
+    """Prompt-ready memory: `rendered` is a list of one-line bullets, "" when nothing was found."""
+
+    rendered: str
+    items: list[MemoryItemV1]
+    stats: BundleStats
+
+
+class RecallReplyV1(Message):
+    """The answer to one query; `error` is there only when there is no answer to give."""
+
+    bundle: MemoryBundleV1
+    error: ErrorInfo | None = None
