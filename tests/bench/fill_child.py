@@ -10,6 +10,7 @@ vectors are the model's own, or made of those of their words.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ NOW = 1_767_225_600.0
 """When the last memory was told, epoch seconds: the first moment of 2026."""
 MODEL, WORDS = "model", "words"
 """Where the vectors of memories come from."""
+SESSIONS = "sessions.json"
+"""The file beside the stores that names the sessions that are going on: to make memories again takes a while."""
 _PAGE = 200
 # The index is closed so often that it does not begin to optimise a copy of itself: that is done once, in the end.
 _PAGES_OPEN = 10
@@ -100,8 +103,10 @@ def main() -> None:
     """Make the memories and fill what is asked for."""
     what, size, vectors, folder, dsn = sys.argv[1:]
     settings = settings_of(Path(folder), dsn)
-    told = corpus(int(size), now=NOW).memories
-    steps = changes([compose(MemoryV1(**one), settings.default_tenant) for one in told])
+    told = corpus(int(size), now=NOW)
+    (settings.data_dir / f"{SESSIONS}.{what}").write_text(json.dumps(told.recent_sessions), "utf-8")
+    (settings.data_dir / f"{SESSIONS}.{what}").replace(settings.data_dir / SESSIONS)
+    steps = changes([compose(MemoryV1(**one), settings.default_tenant) for one in told.memories])
     asyncio.run(fill_index(settings, steps, vectors) if what == "index" else fill_graph(settings, steps))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -24,8 +25,7 @@ import orion_recall
 from orion_recall.cli.output import notes
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.settings import Settings
-from tests.bench.corpus import corpus
-from tests.bench.fill_child import NOW, settings_of
+from tests.bench.fill_child import SESSIONS, settings_of
 
 _DONE = "filled"
 # What decides what is written for a memory.
@@ -66,7 +66,7 @@ async def open_filled(size: int, vectors: str, *, fresh: bool) -> AsyncGenerator
             size=size,
             settings=settings_of(data, engines.postgres_dsn),
             postgres_pid=engines.pids["postgres"],
-            recent_sessions=corpus(size, now=NOW).recent_sessions,
+            recent_sessions=json.loads((data / SESSIONS).read_text("utf-8")),
             vectors=vectors,
             seconds=None if was_kept else time.perf_counter() - began,
         )
