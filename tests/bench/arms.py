@@ -86,6 +86,7 @@ async def _measured(
         size=filled.size,
         vectors=filled.vectors,
         filled_s=filled.seconds,
+        filled_cpu_s=filled.cpu_s,
         embedding=Figure.of("of a question", units, units),
         profiles=[
             ProfileFigures(

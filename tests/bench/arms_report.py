@@ -12,11 +12,13 @@ from rich.text import Text
 
 from tests.bench.added import ADDED_SECTIONS, RANK_POOL_BEFORE
 from tests.bench.costs import Figure, Ratio
+from tests.bench.fill_child import MODEL, WORDS
 from tests.bench.ratios import QUIET_BUSY_SHARE
 
+_VECTORS = {MODEL: "by the model", WORDS: "made of those of their words"}
 _NOTES = (
     "A stage is measured inside the recall, alone: what else would run beside it waits. Stages within it count for "
-    "themselves. Together, with what lies between them, they are the recall.",
+    "themselves. What lies between them holds the clock's own cost and what running one after another adds.",
     "CPU is of this process, engine threads included; Postgres's own is told apart. No question finds its vector "
     "or its graph rows kept from before; each is asked once before it counts.",
     f"Without what was added: {', '.join(ADDED_SECTIONS)} and graph.paths as by default, "
@@ -35,11 +37,12 @@ class ProfileFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeFigures:
-    """One size. `filled_s` is None where the stores were kept by an earlier run."""
+    """One size. `filled_s` and `filled_cpu_s` are None where the stores were kept by an earlier run."""
 
     size: int
     vectors: str
     filled_s: float | None
+    filled_cpu_s: float | None
     embedding: Figure
     profiles: Sequence[ProfileFigures]
     graph: Sequence[Figure]
@@ -83,9 +86,7 @@ def print_report(result: ArmsResult, out: Console) -> None:
     for size in result.sizes:
         out.print()
         out.print(Text(f"{size.size:,} memories", style="bold"))
-        filled = "kept by an earlier run" if size.filled_s is None else f"filled in {size.filled_s:.0f} s"
-        source = "by the model" if size.vectors == "model" else "made of the vectors of their words"
-        out.print(Text(f"{filled}, vectors {source}"))
+        out.print(Text(f"stores {_filled(size)}, vectors {_VECTORS[size.vectors]}"))
         out.print()
         out.print(_figures("one embedding", [size.embedding]))
         for one in size.profiles:
@@ -104,6 +105,12 @@ def print_report(result: ArmsResult, out: Console) -> None:
     for line in _NOTES:
         out.print(Text(line, style="dim"))
     out.print(Text(f"\n{result.seconds:.0f} s in all"))
+
+
+def _filled(size: SizeFigures) -> str:
+    if size.filled_s is None or size.filled_cpu_s is None:
+        return "kept by an earlier run"
+    return f"filled in {size.filled_s:.0f} s ({size.filled_cpu_s:.0f} s of CPU)"
 
 
 def _figures(first: str, figures: Sequence[Figure]) -> Table:

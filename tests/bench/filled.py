@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import shutil
 import sys
 import time
@@ -35,7 +36,10 @@ _BENCH = ("corpus.py", "corpus_words.py", "fill_child.py", "made_vectors.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """A running Postgres and the settings of the stores; `seconds` is None where an earlier run has kept them."""
+    """A running Postgres and the settings of the stores.
+
+    To fill them took `seconds`, and `cpu_s` without Postgres's own; None where an earlier run has kept them.
+    """
 
     size: int
     settings: Settings
@@ -43,6 +47,7 @@ class Filled:
     recent_sessions: Sequence[str]
     vectors: str
     seconds: float | None
+    cpu_s: float | None
 
 
 @contextlib.asynccontextmanager
@@ -56,7 +61,7 @@ async def open_filled(size: int, vectors: str, *, fresh: bool) -> AsyncGenerator
     if fresh or not (data / _DONE).exists():
         for old in kept.glob(f"{size}-{vectors}-*"):  # of other code, or never finished
             await asyncio.to_thread(shutil.rmtree, old)
-    began = time.perf_counter()
+    began, cpu_before = time.perf_counter(), _children_cpu_s()
     async with EmbeddedEngines.start(data, valkey=False) as engines:
         was_kept = (data / _DONE).exists()
         if not was_kept:
@@ -69,6 +74,7 @@ async def open_filled(size: int, vectors: str, *, fresh: bool) -> AsyncGenerator
             recent_sessions=json.loads((data / SESSIONS).read_text("utf-8")),
             vectors=vectors,
             seconds=None if was_kept else time.perf_counter() - began,
+            cpu_s=None if was_kept else _children_cpu_s() - cpu_before,
         )
 
 
@@ -100,6 +106,12 @@ async def _child(arguments: Sequence[str], done: Callable[[int], None]) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+def _children_cpu_s() -> float:
+    """CPU seconds of the processes that have ended, with those that they have waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _kept_folder() -> Path:
