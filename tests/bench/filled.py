@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import orion_recall
 from orion_recall.cli.output import notes
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.engines.lock import FolderLock
 from orion_recall.settings import Settings
 from tests.bench.fill_child import SESSIONS, settings_of
 
@@ -60,7 +61,9 @@ async def open_filled(size: int, vectors: str, *, fresh: bool) -> AsyncGenerator
     data = kept / f"{size}-{vectors}-{_key()}"
     if fresh or not (data / _DONE).exists():
         for old in kept.glob(f"{size}-{vectors}-*"):  # of other code, or never finished
-            await asyncio.to_thread(shutil.rmtree, old)
+            if (lock := FolderLock.try_acquire(old)) is not None:  # else another run is using it
+                lock.release()
+                await asyncio.to_thread(shutil.rmtree, old)
     began, cpu_before = time.perf_counter(), _children_cpu_s()
     async with EmbeddedEngines.start(data, valkey=False) as engines:
         was_kept = (data / _DONE).exists()
