@@ -52,9 +52,10 @@ check: $(VENV)/.installed-dev ## format, lint, types
 	$(BIN)/ruff check orion_recall tests
 	$(BIN)/pyright
 
-bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; then floors and imports
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; floors and imports; parts of a recall
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
+	$(BIN)/python -m tests.bench.arms
 
 contracts: $(VENV)/.installed ## write the generated files in contracts/
 	$(BIN)/orion-recall contracts write contracts

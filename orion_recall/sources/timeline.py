@@ -180,7 +180,8 @@ def timeline_query(table: TimelineTable, request: SearchRequest) -> tuple[str, l
         values.append(value)
         conditions.append(f"{_column(columns, role)} {comparison.format(f'${len(values)}')}")
     values.append(" or ".join(sorted(question.terms)[:32]))
-    words = f"websearch_to_tsquery('english', ${len(values)})"
+    # In a SELECT of its own it is read once; a plan for any values would read it anew for every row, twice.
+    words = f"(SELECT websearch_to_tsquery('english', ${len(values)}))"
     searched = quote_identifier(columns["search"]) if "search" in columns else _vector(columns)
     values.extend((question.session_id, question.node_id, request.limit))
     session, node, limit = (f"${len(values) - back}" for back in (2, 1, 0))
@@ -209,8 +210,9 @@ def _score(words: str, own: str) -> str:
         "/ nullif(extract(epoch FROM $2::timestamptz - $1::timestamptz), 0), 0)"
     )
     matched = f"coalesce((searched @@ {words})::int, 0)"
-    rank = f"coalesce(ts_rank_cd(searched, {words}, 32), 0)"
-    return f"0.5 * {matched} + 0.2 * {rank} + 0.2 * {recency} + 0.1 * {own}"
+    # What shares no word has no rank: it is not worked out.
+    rank = f"CASE WHEN searched @@ {words} THEN ts_rank_cd(searched, {words}, 32) ELSE 0 END"
+    return f"0.5 * {matched} + 0.2 * ({rank}) + 0.2 * {recency} + 0.1 * {own}"
 
 
 def _either(columns: Mapping[str, str], session: str, node: str) -> str:

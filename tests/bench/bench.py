@@ -17,24 +17,17 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import json
 import os
 import platform
-import shutil
-import signal
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from orion_recall.cli.output import console
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import find_weights
 from orion_recall.postgres import open_connection
 from orion_recall.settings import Settings
 from tests.bench.bus_floor import bus_floor
+from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far, sizes
 from tests.bench.floors import BUS, BUS_TOGETHER
 from tests.bench.measure import RestOfMachine, peak_memory_mib, tree_memory_mib
 from tests.bench.ratios import SizeRound
@@ -45,18 +38,6 @@ from tests.bench.scene import Scene, open_scene
 
 IN_FLIGHT = (1, 8, 32)
 _BUS_REQUESTS = 1000
-_began = time.perf_counter()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line says; `sizes` from the smallest."""
-
-    sizes: Sequence[int]
-    rounds: int
-    seconds_per_cell: float
-    profile: str
-    json: Path | None
 
 
 async def measure_round(scene: Scene, seconds: float) -> tuple[SizeRound, float]:
@@ -78,11 +59,8 @@ async def measure_round(scene: Scene, seconds: float) -> tuple[SizeRound, float]
     return measured, tree_memory_mib(scene.engines.pids["postgres"])
 
 
-async def run(options: Options, folder: Path) -> Result:
+async def run(options: argparse.Namespace, folder: Path) -> Result:
     """All sizes side by side, so that a round sees all of them in the same weather."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     encoder = await asyncio.to_thread(lambda: OnnxEncoder(find_weights(path=Settings.read().model_path)))
     async with contextlib.AsyncExitStack() as stack:
         scenes: list[Scene] = []
@@ -101,7 +79,9 @@ async def run(options: Options, folder: Path) -> Result:
                 measured, memory = await measure_round(scene, options.seconds_per_cell)
                 rounds[scene.size].append(measured)
                 postgres_mib[scene.size] = max(postgres_mib[scene.size], memory)
-        sizes = [await _size_result(scene, rounds[scene.size], postgres_mib[scene.size]) for scene in scenes]
+        measured_sizes = [
+            await _size_result(scene, rounds[scene.size], postgres_mib[scene.size]) for scene in scenes
+        ]
     return Result(
         machine={
             "cores": os.cpu_count(),
@@ -114,8 +94,8 @@ async def run(options: Options, folder: Path) -> Result:
             "seconds per cell": options.seconds_per_cell,
             "worker concurrency": Settings.read().concurrency,
         },
-        seconds=time.perf_counter() - _began,
-        sizes=sizes,
+        seconds=seconds_so_far(),
+        sizes=measured_sizes,
     )
 
 
@@ -146,45 +126,24 @@ async def _size_result(scene: Scene, rounds: Sequence[SizeRound], postgres_mib: 
     )
 
 
-def say(text: str) -> None:
-    """Progress, on standard error."""
-    print(f"[{time.perf_counter() - _began:6.1f} s] {text}", file=sys.stderr, flush=True)
-
-
-def read_options(arguments: Sequence[str] | None = None) -> Options:
+def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="1000,10000", help="memories, separated by commas")
+    parser = parser_of(__doc__)
+    parser.add_argument("--sizes", type=sizes, default="1000,10000", help="memories, separated by commas")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds-per-cell", type=float, default=3.0)
     parser.add_argument("--profile", default="reflect.v1")
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="write everything there, too")
     read = parser.parse_args(arguments)
-    sizes = sorted({int(size) for size in read.sizes.split(",")})
-    if sizes[0] < 100 or read.rounds < 1 or read.seconds_per_cell <= 0:
-        parser.error("sizes from 100, at least one round, and seconds above 0")
-    return Options(
-        sizes=sizes,
-        rounds=read.rounds,
-        seconds_per_cell=read.seconds_per_cell,
-        profile=read.profile,
-        json=read.json,
-    )
+    if read.rounds < 1 or read.seconds_per_cell <= 0:
+        parser.error("at least one round, and seconds above 0")
+    return read
 
 
 def main() -> None:
     """Read the arguments, run, report."""
     options = read_options()
-    # Not in a private temporary folder: as root, the database runs as another user who must reach its data.
-    folder = Path(tempfile.mkdtemp(prefix="orion-bench-", dir="/tmp"))
-    folder.chmod(0o711)
-    try:
-        result = asyncio.run(run(options, folder))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print_report(result, console())
-    if options.json is not None:
-        options.json.write_text(json.dumps(as_json(result), indent=2) + "\n", "utf-8")
+    with engines_folder() as folder:
+        finish(run(options, folder), show=print_report, as_json=as_json, file=options.json)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -48,8 +48,10 @@ def corpus(size: int, *, now: float, seed: int = 7) -> Corpus:
     return Corpus(memories=memories, recent_sessions=list(dict.fromkeys(sessions)))
 
 
-def questions(*, seed: int = 11) -> Iterator[str]:
-    """Questions without end, half of them with people's names; no two are equal, not even without the names.
+def questions(
+    *, seed: int = 11, forms: Sequence[Sequence[str]] = (lists.QUESTIONS_WITH_NAMES, lists.QUESTIONS_WITHOUT_NAMES)
+) -> Iterator[str]:
+    """Questions without end, as many of each kind of form; no two are equal, not even without the names.
 
     Names are left out of what is embedded, so two questions that differ in nothing else would meet in the cache.
     """
@@ -57,7 +59,7 @@ def questions(*, seed: int = 11) -> Iterator[str]:
     people = _people(random.Random(7))
     asked: set[str] = set()
     while True:
-        form = rng.choice(rng.choice((lists.QUESTIONS_WITH_NAMES, lists.QUESTIONS_WITHOUT_NAMES)))
+        form = rng.choice(rng.choice(forms))
         question = form.format(**_choices(rng, people))
         nameless = without_names(question)
         if nameless not in asked:

@@ -21,9 +21,7 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -31,14 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from orion_recall.bus.client import RecallClient
-from orion_recall.cli.output import console
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ClientError
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import find_weights
 from orion_recall.settings import Settings
-from tests.bench.bench import say
+from tests.bench.command import engines_folder, finish, parser_of, say
 from tests.bench.corpus import corpus
 from tests.bench.import_floors import ImportFloors
 from tests.bench.import_report import Asked, Import, ImportResult, ImportRound, Peak, as_json, print_report
@@ -209,7 +206,7 @@ async def _peak(memories: Sequence[Mapping[str, Any]], folder: Path) -> Peak:
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--memories", type=int, default=20_000, help="over all rounds")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--recalls-per-second", type=float, default=10.0)
@@ -218,7 +215,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--small-file", type=int, default=1000, help="memories of the smaller file for peak memory; 0 for no peaks"
     )
     parser.add_argument("--profile", default="reflect.v1")
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="write everything there, too")
     read = parser.parse_args(arguments)
     if read.rounds < 1 or read.memories < 200 * read.rounds or read.memories < read.small_file * _TIMES_LARGER:
         parser.error("at least one round, 200 memories a round, and ten times those of the small file")
@@ -230,16 +226,8 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Read the arguments, run, report."""
     options = read_options()
-    # Not in a private temporary folder: as root, the database runs as another user who must reach its data.
-    folder = Path(tempfile.mkdtemp(prefix="orion-bench-", dir="/tmp"))
-    folder.chmod(0o711)
-    try:
-        result = asyncio.run(measure_rounds(options, folder))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print_report(result, console())
-    if options.json is not None:
-        options.json.write_text(json.dumps(as_json(result), indent=2) + "\n", "utf-8")
+    with engines_folder() as folder:
+        finish(measure_rounds(options, folder), show=print_report, as_json=as_json, file=options.json)
 
 
 if __name__ == "__main__":

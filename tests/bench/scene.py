@@ -179,9 +179,11 @@ async def _import(engines: EmbeddedEngines, told: Corpus, worker_pid: int, say: 
     )
 
 
-def queries_from(sessions: Sequence[str], profile: str) -> Iterator[RecallQueryV1]:
+def queries_from(
+    sessions: Sequence[str], profile: str, asked: Iterator[str] | None = None
+) -> Iterator[RecallQueryV1]:
     """Queries as an executor would send them, each from one of the sessions that are going on."""
     rng = random.Random(5)
-    for question in questions():
+    for question in asked or questions():
         fields: dict[str, Any] = {"fragment": question, "verb": "reflect", "session_id": rng.choice(sessions)}
         yield RecallQueryV1(**fields, profile=profile)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import pytest
+
+from tests.bench import arms, bench, imports
+from tests.bench.command import engines_folder, finish, sizes
+
+
+def test_sizes_are_given_from_the_smallest_without_repetitions() -> None:
+    assert sizes("10000,100,10000") == [100, 10_000]
+
+
+@pytest.mark.parametrize("text", ["99", "1000,5", "", "many"])
+def test_sizes_that_cannot_be_measured_are_refused(text: str) -> None:
+    with pytest.raises((ArgumentTypeError, ValueError)):
+        sizes(text)
+
+
+def test_every_command_has_its_defaults_and_takes_a_file_for_json() -> None:
+    assert bench.read_options(["--json", "x.json"]).sizes == [1000, 10_000]
+    assert imports.read_options([]).json is None
+    read = arms.read_options(["--questions", "7", "--json", "x.json"])
+    assert (read.sizes, read.questions, read.json) == ([10_000, 100_000], 7, Path("x.json"))
+
+
+@pytest.mark.parametrize("arguments", [["--sizes", "5"], ["--questions", "1"], ["--questions", "some"]])
+def test_what_cannot_be_measured_is_an_error_of_the_command_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arms.read_options(arguments)
+
+    assert ended.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_the_folder_of_engines_is_gone_after_the_block_whatever_happens() -> None:
+    seen: list[Path] = []
+
+    with pytest.raises(KeyError), engines_folder() as folder:
+        seen.append(folder)
+        (folder / "data").mkdir()
+        raise KeyError("something")
+
+    assert not seen[0].exists()
+
+
+def test_what_was_measured_is_shown_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def measuring() -> int:
+        return 7
+
+    file = tmp_path / "found.json"
+
+    finish(measuring(), show=lambda found, out: out.print(found), as_json=lambda found: {"found": found}, file=file)
+
+    assert capsys.readouterr().out.strip() == "7"
+    assert json.loads(file.read_text("utf-8")) == {"found": 7}
+
+
+def test_a_command_that_is_terminated_closes_what_it_has_opened() -> None:
+    closed: list[bool] = []
+
+    async def measuring() -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(30)
+        finally:
+            closed.append(True)
+        return 7
+
+    with pytest.raises(asyncio.CancelledError):
+        finish(measuring(), show=lambda found, out: out.print(found), as_json=lambda found: {}, file=None)
+
+    assert closed == [True]
