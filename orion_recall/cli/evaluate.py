@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from orion_recall.cli.evaluate_feedback import judged_by_feedback
 from orion_recall.cli.evaluate_files import (
     CacheFolder,
     Depths,
@@ -61,6 +62,7 @@ AllCategories = Annotated[
 Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Resamples of an interval.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the resampling: the same seed, the same intervals.")]
 
+app.command("feedback")(judged_by_feedback)
 app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
 app.command("ablate")(ablate_parts)
