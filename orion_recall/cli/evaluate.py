@@ -37,7 +37,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import Baseline, BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import Wanted, judged, measure
-from orion_recall.evaluation.plots import check_can_plot, plot_latency, plot_scores
+from orion_recall.evaluation.plots import Scored, check_can_plot, plot_latency, plot_scores
 from orion_recall.evaluation.run import run as run_plan
 from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
 from orion_recall.settings import Settings
@@ -135,24 +135,37 @@ def score_run(
     resamples: Resamples = 2000,
     seed: Seed = 0,
     plot: PlotFile = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="OTHER.jsonl", help="A run to draw beside it in --plot; again for more."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Recall, precision, hit, nDCG, MRR and recall in the bundle, over all queries and by category.
 
     Means over queries, with 95 percent bootstrap intervals. A judged query without a line in the run counts as 0.
 
-    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10`
+    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10 --beside RRF.jsonl --plot recall.png`
     """
     check_can_plot(plot)
+    if beside and plot is None:
+        raise SettingsError("--beside and --plot go together: other runs are only drawn")
     found, given = read_run(run), read_queries(queries)
     check_known(run, found, queries, given)
     counting = judged(given, all_categories=all_categories)
     if only_answered:
         counting = [query for query in counting if query.id in found]
-    measured = measure(found, counting, _wanted(depths, budgets, memories), source=queries)
+    wanted = _wanted(depths, budgets, memories)
+    measured = measure(found, counting, wanted, source=queries)
     overall, by_category = score(measured, resamples=resamples, seed=seed)
     if plot is not None:
-        plot_scores(plot, overall, by_category, str(run))
+        drawn = [Scored(name=run.stem, overall=overall, by_category=by_category)]
+        for file in beside or ():
+            other = read_run(file)
+            check_known(file, other, queries, given)
+            theirs = score(measure(other, counting, wanted, source=queries), resamples=resamples, seed=seed)
+            drawn.append(Scored(name=file.stem, overall=theirs[0], by_category=theirs[1]))
+        plot_scores(plot, drawn, f"{run.stem}, {overall.queries} judged queries")
     if as_json:
         print_json(
             {

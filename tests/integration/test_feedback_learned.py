@@ -165,7 +165,9 @@ async def test_weights_are_learned_from_what_callers_used(
     for place, (_, reply, correlation_id) in enumerate(await _answered(client, service_database, tenant)):
         shown = {item.id for item in reply.bundle.items}
         assert {f"Ana-{place}", f"Bo-{place}"} <= shown
-        about = {"correlation_id": correlation_id} if place % 2 else {"decision_id": reply.bundle.stats.decision_id}
+        about: dict[str, Any] = (
+            {"correlation_id": correlation_id} if place % 2 else {"decision_id": reply.bundle.stats.decision_id}
+        )
         said = await client.feedback(tenant=tenant, used=[f"Ana-{place}"], wrong=[f"Bo-{place}"], **about)
         assert said.recorded
     memories, queries, tuned = (
