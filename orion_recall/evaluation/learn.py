@@ -19,12 +19,11 @@ from orion_recall.errors import EvaluationError
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+_Problem = tuple[Values, Values, Values, float, Values]  # features, outside, wanted, l2, near
 
 _STEPS = 200
 _CLOSE = 1e-6
 _OUT = -1e9
-_ALONG = 0.01
-"""How strongly weights are held near 0 on the line of those that they are held near, against all other ways."""
 
 
 def learned(
@@ -41,9 +40,8 @@ def learned(
     evidence. An absent part is as good as the query's mean of it: it says nothing. Queries without evidence among
     their candidates, or with nothing else, teach nothing. EvaluationError when no query is left.
 
-    `counted` says how much each candidate counts, 0 to 1; evidence counts whole. L2 holds weights near 0; with
-    `near`, of the same shape as the weights, near whatever multiple of that fits best, so that what the lists say
-    nothing of keeps its share.
+    `counted` says how much each candidate counts, 0 to 1; evidence counts whole. L2 holds weights near 0, else at
+    `near`, of the same shape as the weights: what the lists say nothing of stays there.
     """
     if counted is not None:
         # What counts for nothing is no part of its list, nor of what an absent part is as good as.
@@ -62,15 +60,7 @@ def learned(
         features[row, : len(one)] = one
         outside[row, : len(one)] = 0.0 if counted is None else np.log(counted[place])
         wanted[row, : len(one)] = relevant[place] / relevant[place].sum()
-    return _minimum(features, outside, wanted, l2 * _held(features.shape[2], near))
-
-
-def _held(parts: int, near: Values | None) -> Values:
-    """What the weights are held by, of shape (parts, parts): in all directions alike, or hardly along `near`."""
-    if near is None or not near.any():
-        return np.eye(parts)
-    line = near / np.linalg.norm(near)
-    return np.eye(parts) - (1 - _ALONG) * np.outer(line, line)
+    return _minimum(features, outside, wanted, l2, np.zeros(features.shape[2]) if near is None else near)
 
 
 def _centred(values: Values) -> Values:
@@ -81,44 +71,42 @@ def _centred(values: Values) -> Values:
     return np.where(there, filled - means, 0.0)
 
 
-def _minimum(features: Values, outside: Values, wanted: Values, held: Values) -> Values:
+def _minimum(features: Values, outside: Values, wanted: Values, l2: float, near: Values) -> Values:
     weights = np.ones(features.shape[2])
     for _ in range(_STEPS):
         shares = _softmax(features @ weights + outside)
-        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + held @ weights
+        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * (weights - near)
         means = np.einsum("qn,qnp->qp", shares, features)
         flat = (features * np.sqrt(shares)[:, :, None]).reshape(-1, len(weights))
-        curvature = flat.T @ flat - means.T @ means + held
+        curvature = flat.T @ flat - means.T @ means + l2 * np.eye(len(weights))
         free = (weights > 0) | (gradient < 0)
         if not free.any() or np.abs(gradient[free]).max() < _CLOSE:
             break
         step = np.zeros_like(weights)
         step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
-        weights, moved = _along(features, outside, wanted, held, weights, step)
+        weights, moved = _along((features, outside, wanted, l2, near), weights, step)
         if moved < _CLOSE:
             break
     return weights
 
 
-def _along(
-    features: Values, outside: Values, wanted: Values, held: Values, weights: Values, step: Values
-) -> tuple[Values, float]:
+def _along(problem: _Problem, weights: Values, step: Values) -> tuple[Values, float]:
     """The first point on the way, halved again and again, at which the loss is lower, and how far it is."""
-    before, share = _loss(features, outside, wanted, held, weights), 1.0
+    before, share = _loss(*problem, weights), 1.0
     while share > _CLOSE:
         other = np.maximum(weights + share * step, 0.0)
-        if _loss(features, outside, wanted, held, other) < before:
+        if _loss(*problem, other) < before:
             return other, float(np.abs(other - weights).max())
         share /= 2
     return weights, 0.0
 
 
-def _loss(features: Values, outside: Values, wanted: Values, held: Values, weights: Values) -> float:
-    scores = features @ weights
+def _loss(features: Values, outside: Values, wanted: Values, l2: float, near: Values, weights: Values) -> float:
+    scores, moved = features @ weights, weights - near
     inside = scores + outside
     top = inside.max(axis=1)
     total = top + np.log(np.exp(inside - top[:, None]).sum(axis=1))
-    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * weights @ held @ weights)
+    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * moved @ moved)
 
 
 def _softmax(scores: Values) -> Values:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.baselines import Baseline
-from orion_recall.evaluation.features import PARTS, Candidates, candidates_of, run_under
+from orion_recall.evaluation.features import CHANGING, PARTS, Candidates, candidates_of, run_under
 from orion_recall.evaluation.figures import Figures, figures_of
 from orion_recall.evaluation.learn import learned
 from orion_recall.evaluation.measures import judged
@@ -31,6 +31,9 @@ Values = npt.NDArray[np.float64]
 NOT_LEARNED = "recency"
 """Its share stays what it is in the profile: judged queries look back at all of time, callers mostly do not."""
 FOLDS = 5
+NEAR = 20.0
+"""What the weights sum to that fed-back queries hold weights near, in the proportions of the profile's: how much a
+score counts in the softmax. Over the judged queries of the golden set 19 fits the scores of reflect.v1 best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,8 @@ async def tune(trials: Trials, learning: Learning, *, depths: tuple[int, ...] = 
     """The weights learned and measured. EvaluationError when the queries cannot teach anything."""
     current = trials.plan.profile
     counting = judged(trials.plan.queries)
-    table = await candidates_of(trials, current, what="candidates")
+    off = [name for name in CHANGING if name not in learning.parts]
+    table = await candidates_of(trials, current, what="candidates", off=off)
     if not counting or not any(one.relevant.any() for one in table):
         raise EvaluationError(f"{trials.plan.queries_file}: no judged query has its evidence among the candidates")
     similar = current.near_duplicate_similarity
@@ -108,7 +112,7 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
         [one.relevant for one in table],
         l2=learning.l2,
         counted=[counts_of(one, learning.passed_over) for one in table],
-        near=np.array([given[name] for name in learning.parts]) if fed_back else None,
+        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts]) if fed_back else None,
     )
     if found.max() <= 0:
         raise EvaluationError("none of the parts tells evidence from the rest: nothing was learned")

@@ -40,11 +40,12 @@ def table(
     )
 
 
+# The profile's own weights put b before a.
 ROWS: Mapping[str, Mapping[str, float]] = {
-    "a": {"speaker": 1.0, "late": 0.4},
-    "b": {"speaker": 0.0, "late": 0.6},
-    "c": {"speaker": 0.0, "late": 0.5},
-    "x": {"speaker": 1.0, "late": 0.9},
+    "a": {"speaker": 1.0, "late": 0.1},
+    "b": {"speaker": 0.0, "late": 0.9},
+    "c": {"speaker": 0.0, "late": 0.6},
+    "x": {"speaker": 1.0, "late": 1.0},
 }
 
 
@@ -62,6 +63,13 @@ def test_what_tells_used_from_wrong_gains_against_what_it_was(profile: Profile) 
     assert found["late"] / found["session"] < given.late / given.session
 
 
+def test_what_is_confirmed_grows(profile: Profile) -> None:
+    given = profile.ranking
+    found = weights_of([table(ROWS, "b", shown="abc", wrong="a")] * 30, profile, LEARNING)
+    assert found["late"] / found["session"] > given.late / given.session
+    assert found["speaker"] / found["session"] < given.speaker / given.session
+
+
 def test_what_was_not_shown_changes_nothing(profile: Profile) -> None:
     seen = {name: parts for name, parts in ROWS.items() if name != "x"}
     with_more = weights_of([table(ROWS, "a", shown="abc", wrong="b")] * 10, profile, LEARNING)
@@ -69,6 +77,12 @@ def test_what_was_not_shown_changes_nothing(profile: Profile) -> None:
     # Were it not wanted, it would be an example of late interaction that misleads.
     shown_too = weights_of([table(ROWS, "a", shown="abcx", wrong="bx")] * 10, profile, LEARNING)
     assert shown_too["late"] < with_more["late"]
+
+
+def test_one_recall_changes_little_and_many_change_more(profile: Profile) -> None:
+    given = profile.ranking.late / profile.ranking.session
+    once, often = (weights_of([table(ROWS, "a", shown="abc", wrong="b")] * n, profile, LEARNING) for n in (1, 20))
+    assert given > once["late"] / once["session"] > 0.8 * given > often["late"] / often["session"]
 
 
 def test_parts_that_feedback_says_nothing_of_keep_their_share_of_each_other(profile: Profile) -> None:
