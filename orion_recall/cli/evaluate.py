@@ -48,8 +48,8 @@ app = typer.Typer(
     help="""Measure recall on judged queries, compare runs, learn weights, find what to change.
 
     Memories are JSON lines with memory_id, conversation_id, text, and what is known of session_id, turn_datetime,
-    session_datetime, speaker and title; queries with query_id, conversation_id, query, evidence (memory ids), and
-    what is known of query_date, category and scored. Times without a zone are UTC.
+    session_datetime, speaker and title, or those of `memory export`; queries with query_id, conversation_id, query,
+    evidence (memory ids), and what is known of query_date, category and scored. Times without a zone are UTC.
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --out RUN.jsonl`, then
     `orion-recall eval score RUN.jsonl --queries Q.jsonl`
