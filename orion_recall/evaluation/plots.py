@@ -108,7 +108,7 @@ def plot_ablation(out: Path, figures: Sequence[Figures], measure: str, title: st
         left.set_title(f"{measure} lost without", loc="left")
         left.grid(axis="x", color=_LINES)
         bars = [(one.name, one.scores.means[measure], _colour(one, whole)) for one in others]
-        _bars(right, bars, f"{measure} of", digits=".3f")
+        _bars(right, bars, f"{measure} of", [f"{mean.mean:.3f}" for _, mean, _ in bars])
 
     _drawn(out, draw, columns=2, height=1.4 + _INCHES_A_ROW * max(len(without), len(others)), title=title)
 
@@ -121,7 +121,8 @@ def plot_latency(out: Path, stage_ms: Mapping[str, Mapping[str, float]], title: 
             (stage, Mean(mean=of["p50"], low=of["p50"], high=of["p95"]), _SECOND)
             for stage, of in reversed(list(stage_ms.items()))
         ]
-        _bars(axes[0], rows, "ms (median, up to p95)")
+        told = [f"{mean.mean:.3g}, {mean.high:.3g}" for _, mean, _ in rows]
+        _bars(axes[0], rows, "ms: median, p95", told)
 
     _drawn(out, draw, columns=1, height=1.4 + _INCHES_A_ROW * len(stage_ms), title=title)
 
@@ -138,16 +139,16 @@ def _intervals(axes: Axes, means: Sequence[Mean], colour: str) -> None:
     axes.hlines(range(len(means)), [one.low for one in means], [one.high for one in means], color=colour, lw=2)
 
 
-def _bars(axes: Axes, rows: Sequence[tuple[str, Mean, str]], title: str, *, digits: str = ".3g") -> None:
-    """Bars from left to right, each named, with its value and what lies between low and high."""
-    for place, (_, value, colour) in enumerate(rows):
+def _bars(axes: Axes, rows: Sequence[tuple[str, Mean, str]], title: str, told: Sequence[str]) -> None:
+    """Bars from left to right, each named, with what lies between low and high, and with what is told of it."""
+    for place, ((_, value, colour), text) in enumerate(zip(rows, told, strict=True)):
         axes.barh(place, value.mean, color=colour, height=0.75)
         axes.hlines(place, value.low, value.high, color="black", lw=1)
-        axes.text(value.high, place, f" {value.mean:{digits}}", va="center", fontsize="small")
+        axes.text(value.high, place, f" {text}", va="center", fontsize="small")
     axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_title(title, loc="left")
-    axes.margins(x=0.14)
+    axes.margins(x=0.08 + 0.012 * max(map(len, told), default=0))  # room for what is told
 
 
 def _named_at_the_end(axes: Axes, x: float, ends: Sequence[tuple[str, float]], shades: Sequence[str]) -> None:
