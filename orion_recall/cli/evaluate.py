@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from orion_recall.cli.evaluate_feedback import judged_by_feedback
 from orion_recall.cli.evaluate_files import (
     CacheFolder,
     Depths,
@@ -36,7 +37,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import Baseline, BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import Wanted, judged, measure
-from orion_recall.evaluation.plots import check_can_plot, plot_latency, plot_scores
+from orion_recall.evaluation.plots import Scored, check_can_plot, plot_latency, plot_scores
 from orion_recall.evaluation.run import run as run_plan
 from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
 from orion_recall.settings import Settings
@@ -47,8 +48,8 @@ app = typer.Typer(
     help="""Measure recall on judged queries, compare runs, learn weights, find what to change.
 
     Memories are JSON lines with memory_id, conversation_id, text, and what is known of session_id, turn_datetime,
-    session_datetime, speaker and title; queries with query_id, conversation_id, query, evidence (memory ids), and
-    what is known of query_date, category and scored. Times without a zone are UTC.
+    session_datetime, speaker and title, or those of `memory export`; queries with query_id, conversation_id, query,
+    evidence (memory ids), and what is known of query_date, category and scored. Times without a zone are UTC.
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --out RUN.jsonl`, then
     `orion-recall eval score RUN.jsonl --queries Q.jsonl`
@@ -61,6 +62,7 @@ AllCategories = Annotated[
 Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Resamples of an interval.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the resampling: the same seed, the same intervals.")]
 
+app.command("feedback")(judged_by_feedback)
 app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
 app.command("ablate")(ablate_parts)
@@ -133,24 +135,37 @@ def score_run(
     resamples: Resamples = 2000,
     seed: Seed = 0,
     plot: PlotFile = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="OTHER.jsonl", help="A run to draw beside it in --plot; again for more."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Recall, precision, hit, nDCG, MRR and recall in the bundle, over all queries and by category.
 
     Means over queries, with 95 percent bootstrap intervals. A judged query without a line in the run counts as 0.
 
-    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10`
+    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10 --beside RRF.jsonl --plot recall.png`
     """
     check_can_plot(plot)
+    if beside and plot is None:
+        raise SettingsError("--beside and --plot go together: other runs are only drawn")
     found, given = read_run(run), read_queries(queries)
     check_known(run, found, queries, given)
     counting = judged(given, all_categories=all_categories)
     if only_answered:
         counting = [query for query in counting if query.id in found]
-    measured = measure(found, counting, _wanted(depths, budgets, memories), source=queries)
+    wanted = _wanted(depths, budgets, memories)
+    measured = measure(found, counting, wanted, source=queries)
     overall, by_category = score(measured, resamples=resamples, seed=seed)
     if plot is not None:
-        plot_scores(plot, overall, by_category, str(run))
+        drawn = [Scored(name=run.stem, overall=overall, by_category=by_category)]
+        for file in beside or ():
+            other = read_run(file)
+            check_known(file, other, queries, given)
+            theirs = score(measure(other, counting, wanted, source=queries), resamples=resamples, seed=seed)
+            drawn.append(Scored(name=file.stem, overall=theirs[0], by_category=theirs[1]))
+        plot_scores(plot, drawn, f"{run.stem}, {overall.queries} judged queries")
     if as_json:
         print_json(
             {

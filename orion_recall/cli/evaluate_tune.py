@@ -42,8 +42,16 @@ def tune_weights(
         Path | None, typer.Option(metavar="PROFILE.yaml", help="Where the profile with these weights goes.")
     ] = None,
     parts: Annotated[str, typer.Option(help="Parts to learn, a,b,c; a part with a - before it is left out.")] = "",
-    l2: Annotated[float, typer.Option("--l2", min=1e-6, help="How strongly weights are held near 0.")] = 1.0,
+    l2: Annotated[
+        float, typer.Option("--l2", min=1e-6, help="How strongly weights are held near 0, or near the profile's.")
+    ] = 1.0,
     step: Annotated[float, typer.Option(min=0.001, max=0.5, help="Weights are rounded to multiples of it.")] = 0.05,
+    passed_over: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Of fed-back queries: how much counts what was shown and neither used nor wrong."
+        ),
+    ] = 0.5,
     depths: Depths = "5,10",
     limit: Limit = None,
     cache: CacheFolder = None,
@@ -57,10 +65,12 @@ def tune_weights(
     `learned, held out` is measured on what the weights have not seen; recency keeps its share. `--out` writes the
     profile with its comments, the weights and the name of the file.
 
+    Of queries that `eval feedback` wrote only what was shown is judged; then weights are held near the profile's.
+
     Example: `orion-recall eval tune --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out mine.v1.yaml`
     """
     settings = Settings.read()
-    learning = Learning(parts=_parts(parts), l2=l2, step=step)
+    learning = Learning(parts=_parts(parts), l2=l2, step=step, passed_over=passed_over)
     ks = depths_of(depths)
     plan = plan_of(
         settings,
@@ -108,6 +118,7 @@ def _as_json(tuned: Tuned, out: Path | None) -> dict[str, Any]:
     return {
         "profile": tuned.profile.profile,
         "out": out,
+        "fed_back": tuned.fed_back,
         "weights": tuned.weights,
         "folds": tuned.folds,
         "figures": [asdict(one) for one in tuned.figures],
@@ -124,3 +135,8 @@ def _show(tuned: Tuned, current: Profile) -> None:
     columns = ("part", current.profile, "learned", *(f"without {name}" for name in tuned.folds))
     console().print(table(columns, rows, title="Weights"))
     console().print(figures_table(tuned.figures, current.profile, title="Figures"))
+    if tuned.fed_back:
+        notes().print(
+            f"{tuned.fed_back} of {tuned.figures[0].scores.queries} queries are fed back: some profile has shown "
+            "their evidence, and the figures favour it. A gain is one; a loss may be none"
+        )

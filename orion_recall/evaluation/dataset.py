@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from orion_recall.contracts import MemoryV1, describe, read_message
+from orion_recall.contracts import Identifier, MemoryV1, ScopeName, describe, read_message
 from orion_recall.errors import EvaluationError, InvalidMessage
 from orion_recall.memory.compose import compose
-from orion_recall.memory.import_file import LineProblem, read_batches
-from orion_recall.memory.import_mapping import read_mapping
+from orion_recall.memory.import_file import LineProblem, file_status, read_batches
+from orion_recall.memory.import_mapping import ImportMapping, read_mapping
 from orion_recall.values import Memory
 
 # A conversation is a tenant of its own: no search leaves it. Naive times are UTC.
@@ -26,7 +27,11 @@ _SHOWN_PROBLEMS = 5
 class JudgedQuery:
     """A question with its evidence: the ids of the memories that answer it.
 
-    `asked_at` is the query's own now in epoch seconds, None when the file does not say.
+    `asked_at` is the query's own now in epoch seconds, None when the file does not say. `scope` (None: the
+    profile's), `session_id`, `user_id` and `intent` are as it was asked.
+
+    `shown` is None where every memory is judged: what is no evidence is not relevant. Else only what was shown is
+    judged, best first: the evidence, what was `wrong`, and the rest, which was passed over.
     """
 
     id: str
@@ -37,6 +42,12 @@ class JudgedQuery:
     asked_at: float | None
     scored: bool
     line: int
+    scope: ScopeName | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    intent: str | None = None
+    shown: tuple[str, ...] | None = None
+    wrong: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +72,26 @@ class _QueryLine(_Line):
     category: str | None = None
     evidence: tuple[str, ...] = ()
     scored: bool = True
+    scope: ScopeName | None = None
+    session_id: Identifier | None = None
+    user_id: Identifier | None = None
+    intent: str | None = None
+    shown: tuple[str, ...] | None = None
+    wrong: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.scope == "session" and self.session_id is None:
+            raise ValueError("scope session needs session_id")
+        if self.scope == "user" and self.user_id is None:
+            raise ValueError("scope user needs user_id")
+        if both := sorted({*self.wrong} & {*self.evidence}):
+            raise ValueError(f"{both[0]!r} is evidence and wrong")
+        if self.wrong and self.shown is None:
+            raise ValueError("wrong needs shown: without it all that is no evidence is not relevant anyway")
+        if self.shown is not None and (more := sorted({*self.evidence, *self.wrong} - {*self.shown})):
+            raise ValueError(f"{more[0]!r} is judged and was not shown")
+        return self
 
 
 class _RunLine(_Line):
@@ -91,6 +122,12 @@ def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
             asked_at=_moment(path, number, found.query_date),
             scored=found.scored,
             line=number,
+            scope=found.scope,
+            session_id=found.session_id,
+            user_id=found.user_id,
+            intent=found.intent,
+            shown=found.shown,
+            wrong=frozenset(found.wrong),
         )
     if not queries:
         raise EvaluationError(f"{path}: there is no query in it")
@@ -114,12 +151,13 @@ def read_run(path: Path) -> dict[str, RunLine]:
 def read_memories(path: Path) -> list[Memory]:
     """The memories in the file's order, composed as an import composes them; their tenant is the conversation.
 
-    EvaluationError names the lines that cannot be used: with a memory missing the figures would mean nothing.
+    A file of `memory export` is read as it is. EvaluationError names the lines that cannot be used: with a memory
+    missing the figures would mean nothing.
     """
     memories: list[Memory] = []
     seen: dict[tuple[str, str], int] = {}
     problems: list[LineProblem] = []
-    for batch in read_batches(path, read_mapping(_MEMORY_FIELDS, timezone="UTC")):
+    for batch in read_batches(path, _mapping_of(path)):
         problems += batch.problems
         for number, fields in zip(batch.lines, batch.memories, strict=True):
             try:
@@ -138,6 +176,17 @@ def read_memories(path: Path) -> list[Memory]:
     if not memories:
         raise EvaluationError(f"{path}: there is no memory in it")
     return memories
+
+
+def _mapping_of(path: Path) -> ImportMapping:
+    """By the first line: memories of an evaluation have `memory_id`, those of an export have `id`."""
+    file_status(path)  # refuses what cannot be read twice
+    try:
+        first: object = json.loads(next((line for _, line in _lines(path)), b""))
+    except ValueError:
+        first = None  # the line is refused with its number when it is read
+    is_exported = isinstance(first, dict) and "id" in first and "memory_id" not in first
+    return read_mapping(None if is_exported else _MEMORY_FIELDS, timezone="UTC")
 
 
 def _memory(fields: Mapping[str, Any]) -> Memory:

@@ -7,7 +7,7 @@ tried on these tables, exactly as the recall itself would rank.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,9 @@ from orion_recall.values import ScoredCandidate
 Values = npt.NDArray[np.float64]
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
+CHANGING = ("late", "links", "second_step")
+"""Parts that change more than their own column where they are on: `session` is another one beside late interaction,
+and what the first hits name brings further candidates."""
 # What is beyond this place is in no measure, and near-duplicates are only looked for among so many.
 _DEEPEST = 100
 
@@ -43,11 +46,13 @@ class Candidates:
     repeated: tuple[ScoredCandidate, ...]
 
 
-async def candidates_of(trials: Trials, profile: Profile, *, what: str, late: bool = True) -> list[Candidates]:
-    """The candidates of the queries that count, with every part that can be made; without `late` all but that."""
+async def candidates_of(
+    trials: Trials, profile: Profile, *, what: str, off: Collection[str] = ()
+) -> list[Candidates]:
+    """The candidates of the queries that count, with every part that can be made but those that are `off`."""
     return [
         table_of(query, recalled.found.scored if recalled.found else (), profile.near_duplicate_similarity)
-        async for query, recalled in trials.recalls(with_all_parts(profile, late=late), what=what)
+        async for query, recalled in trials.recalls(with_all_parts(profile, off=off), what=what)
         if query.evidence and query.scored
     ]
 
@@ -68,14 +73,12 @@ def table_of(query: JudgedQuery, scored: Sequence[ScoredCandidate], similarity: 
     )
 
 
-def with_all_parts(profile: Profile, *, late: bool = True) -> Profile:
-    """The profile with every part made, late interaction on request.
+def with_all_parts(profile: Profile, *, off: Collection[str] = ()) -> Profile:
+    """The profile with every part made but those that are `off`.
 
-    Which candidates there are does not depend on the weights.
+    Which candidates there are depends on no weight, but on whether those of `CHANGING` are 0.
     """
-    weights = {name: getattr(profile.ranking, name) or 1.0 for name in PARTS}
-    if not late:
-        weights["late"] = 0.0
+    weights = {name: 0.0 if name in off else getattr(profile.ranking, name) or 1.0 for name in PARTS}
     return profile.model_copy(update={"ranking": RankingWeights.model_construct(None, **weights), "min_score": 0.0})
 
 

@@ -3,6 +3,9 @@
 Of a query's candidates the softmax of the scores should give all its mass to the evidence, in equal shares. With L2
 that is convex in the weights; weights below zero are not looked at, so that every weight of a profile says how much
 its part counts for a memory. Solved by projected Newton steps: a dozen weights take milliseconds an iteration.
+
+A candidate may count less than whole: its share of the mass is that much smaller, and nothing at 0. So what was
+passed over, and may have been overlooked, says less than what was called wrong, and what nobody saw says nothing.
 """
 
 from __future__ import annotations
@@ -16,22 +19,38 @@ from orion_recall.errors import EvaluationError
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+_Problem = tuple[Values, Values, Values, float, Values]  # features, outside, wanted, l2, near
 
 _STEPS = 200
 _CLOSE = 1e-6
 _OUT = -1e9
 
 
-def learned(lists: Sequence[Values], relevant: Sequence[Flags], *, l2: float = 1.0) -> Values:
+def learned(
+    lists: Sequence[Values],
+    relevant: Sequence[Flags],
+    *,
+    l2: float = 1.0,
+    counted: Sequence[Values] | None = None,
+    near: Values | None = None,
+) -> Values:
     """The weights, one for each column of `lists`, none below 0.
 
     `lists` holds each query's candidates, of shape (candidates, parts), absent parts NaN; `relevant` says which are
     evidence. An absent part is as good as the query's mean of it: it says nothing. Queries without evidence among
     their candidates, or with nothing else, teach nothing. EvaluationError when no query is left.
+
+    `counted` says how much each candidate counts, 0 to 1; evidence counts whole. L2 holds weights near 0, else at
+    `near`, of the same shape as the weights: what the lists say nothing of stays there.
     """
+    if counted is not None:
+        # What counts for nothing is no part of its list, nor of what an absent part is as good as.
+        relevant = [flags[counts > 0] for flags, counts in zip(relevant, counted, strict=True)]
+        lists = [values[counts > 0] for values, counts in zip(lists, counted, strict=True)]
+        counted = [counts[counts > 0] for counts in counted]
     used = [place for place, flags in enumerate(relevant) if flags.any() and not flags.all()]
     if not used:
-        raise EvaluationError("no query has evidence and something else among its candidates")
+        raise EvaluationError("no query has evidence and something else among its candidates that is judged")
     values = [_centred(lists[place]) for place in used]
     longest = max(map(len, values))
     features = np.zeros((len(used), longest, lists[used[0]].shape[1]))
@@ -39,9 +58,9 @@ def learned(lists: Sequence[Values], relevant: Sequence[Flags], *, l2: float = 1
     wanted = np.zeros((len(used), longest))
     for row, (place, one) in enumerate(zip(used, values, strict=True)):
         features[row, : len(one)] = one
-        outside[row, : len(one)] = 0.0
+        outside[row, : len(one)] = 0.0 if counted is None else np.log(counted[place])
         wanted[row, : len(one)] = relevant[place] / relevant[place].sum()
-    return _minimum(features, outside, wanted, l2)
+    return _minimum(features, outside, wanted, l2, np.zeros(features.shape[2]) if near is None else near)
 
 
 def _centred(values: Values) -> Values:
@@ -52,11 +71,11 @@ def _centred(values: Values) -> Values:
     return np.where(there, filled - means, 0.0)
 
 
-def _minimum(features: Values, outside: Values, wanted: Values, l2: float) -> Values:
+def _minimum(features: Values, outside: Values, wanted: Values, l2: float, near: Values) -> Values:
     weights = np.ones(features.shape[2])
     for _ in range(_STEPS):
         shares = _softmax(features @ weights + outside)
-        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * weights
+        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * (weights - near)
         means = np.einsum("qn,qnp->qp", shares, features)
         flat = (features * np.sqrt(shares)[:, :, None]).reshape(-1, len(weights))
         curvature = flat.T @ flat - means.T @ means + l2 * np.eye(len(weights))
@@ -65,31 +84,29 @@ def _minimum(features: Values, outside: Values, wanted: Values, l2: float) -> Va
             break
         step = np.zeros_like(weights)
         step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
-        weights, moved = _along(features, outside, wanted, l2, weights, step)
+        weights, moved = _along((features, outside, wanted, l2, near), weights, step)
         if moved < _CLOSE:
             break
     return weights
 
 
-def _along(
-    features: Values, outside: Values, wanted: Values, l2: float, weights: Values, step: Values
-) -> tuple[Values, float]:
+def _along(problem: _Problem, weights: Values, step: Values) -> tuple[Values, float]:
     """The first point on the way, halved again and again, at which the loss is lower, and how far it is."""
-    before, share = _loss(features, outside, wanted, l2, weights), 1.0
+    before, share = _loss(*problem, weights), 1.0
     while share > _CLOSE:
         other = np.maximum(weights + share * step, 0.0)
-        if _loss(features, outside, wanted, l2, other) < before:
+        if _loss(*problem, other) < before:
             return other, float(np.abs(other - weights).max())
         share /= 2
     return weights, 0.0
 
 
-def _loss(features: Values, outside: Values, wanted: Values, l2: float, weights: Values) -> float:
-    scores = features @ weights
+def _loss(features: Values, outside: Values, wanted: Values, l2: float, near: Values, weights: Values) -> float:
+    scores, moved = features @ weights, weights - near
     inside = scores + outside
     top = inside.max(axis=1)
     total = top + np.log(np.exp(inside - top[:, None]).sum(axis=1))
-    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * weights @ weights)
+    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * moved @ moved)
 
 
 def _softmax(scores: Values) -> Values:

@@ -34,7 +34,7 @@ async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
     summary = RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
-    with _written_beside(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+    with written_beside(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
         private = private_settings(settings, Path(folder) / "data")
         async with prepared(plan, private, progress, summary) as (opened, contents):
             summary.model = opened.embedder.name
@@ -107,7 +107,7 @@ def _note(recalled: Recalled, summary: RunSummary) -> None:
 
 
 @contextlib.contextmanager
-def _written_beside(out: Path) -> Generator[TextIO]:
+def written_beside(out: Path) -> Generator[TextIO]:
     """A file that takes its place when the block ends well, and is gone when it does not."""
     if out.is_dir():
         raise EvaluationError(f"{out} is a folder: name a file in it")

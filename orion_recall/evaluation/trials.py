@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary
@@ -40,8 +40,11 @@ class Asking:
 
     async def recalled(self, query: JudgedQuery, profile: Profile) -> Recalled:
         """What the query gets under the profile, with all the time that its sources want."""
+        options = None
+        if query.scope is not None or query.user_id is not None:
+            options = RecallOptionsV1(scope=query.scope, user=query.user_id)
         return await recall(
-            RecallQueryV1(fragment=query.text),
+            RecallQueryV1(fragment=query.text, session_id=query.session_id, intent=query.intent, options=options),
             profile.model_copy(update={"source_timeout_ms": SOURCE_TIMEOUT_MS}),
             self.sources,
             tenant=query.conversation,

@@ -2,6 +2,10 @@
 
 Each conversation is left out in turn: its queries are ranked by weights that know nothing of it. With one
 conversation alone its queries are dealt into five folds.
+
+Of a query that was fed back only what was shown is judged. What was not shown may be just as good: it is no
+example of what is not wanted. And since what was shown is alike in the parts that brought it there, little can be
+learned of these: with fed-back queries weights are held near the profile's own instead of near 0.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy.typing as npt
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.baselines import Baseline
-from orion_recall.evaluation.features import PARTS, Candidates, candidates_of, run_under
+from orion_recall.evaluation.features import CHANGING, PARTS, Candidates, candidates_of, run_under
 from orion_recall.evaluation.figures import Figures, figures_of
 from orion_recall.evaluation.learn import learned
 from orion_recall.evaluation.measures import judged
@@ -27,15 +31,22 @@ Values = npt.NDArray[np.float64]
 NOT_LEARNED = "recency"
 """Its share stays what it is in the profile: judged queries look back at all of time, callers mostly do not."""
 FOLDS = 5
+NEAR = 20.0
+"""What the weights sum to that fed-back queries hold weights near, in the proportions of the profile's: how much a
+score counts in the softmax. Over the judged queries of the golden set 19 fits the scores of reflect.v1 best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """What may be learned: the parts, how strongly weights are held near 0, the step that they are rounded to."""
+    """What may be learned: the parts, how strongly weights are held, the step that they are rounded to.
+
+    `passed_over` is how much counts what was shown beside evidence and was neither used nor said to be wrong.
+    """
 
     parts: tuple[str, ...]
     l2: float = 1.0
     step: float = 0.05
+    passed_over: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +54,10 @@ class Tuned:
     """Weights by part: each fold's by the conversation left out, and those of all queries, rounded; and figures.
 
     The figures named `learned, held out` are of folds; those of the profile are of the queries it was learned from.
+    `fed_back` is how many of the queries are judged only in what was shown.
     """
 
+    fed_back: int
     folds: Mapping[str, Mapping[str, float]]
     weights: Mapping[str, float]
     figures: Sequence[Figures]
@@ -55,7 +68,8 @@ async def tune(trials: Trials, learning: Learning, *, depths: tuple[int, ...] = 
     """The weights learned and measured. EvaluationError when the queries cannot teach anything."""
     current = trials.plan.profile
     counting = judged(trials.plan.queries)
-    table = await candidates_of(trials, current, what="candidates")
+    off = [name for name in CHANGING if name not in learning.parts]
+    table = await candidates_of(trials, current, what="candidates", off=off)
     if not counting or not any(one.relevant.any() for one in table):
         raise EvaluationError(f"{trials.plan.queries_file}: no judged query has its evidence among the candidates")
     similar = current.near_duplicate_similarity
@@ -77,6 +91,7 @@ async def tune(trials: Trials, learning: Learning, *, depths: tuple[int, ...] = 
         "learned, all": await trials.run(tuned, what="learned"),
     }
     return Tuned(
+        fed_back=sum(query.shown is not None for query in counting),
         folds=folds,
         weights=weights,
         figures=figures_of(runs, counting, against=current.profile, depths=depths),
@@ -90,7 +105,15 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
     Parts that are not learned weigh 0.
     """
     columns = [PARTS.index(name) for name in learning.parts]
-    found = learned([one.values[:, columns] for one in table], [one.relevant for one in table], l2=learning.l2)
+    given: dict[str, float] = profile.ranking.model_dump()
+    fed_back = any(one.query.shown is not None for one in table)
+    found = learned(
+        [one.values[:, columns] for one in table],
+        [one.relevant for one in table],
+        l2=learning.l2,
+        counted=[counts_of(one, learning.passed_over) for one in table],
+        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts]) if fed_back else None,
+    )
     if found.max() <= 0:
         raise EvaluationError("none of the parts tells evidence from the rest: nothing was learned")
     weights = dict.fromkeys(PARTS, 0.0)
@@ -98,12 +121,23 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
         weights[name] = _rounded(weight, learning.step)
     if not any(weights[name] for name in FOUND_BY):
         weights["fusion"] = learning.step  # no profile is without: what nothing else knows of has it
-    given: dict[str, float] = profile.ranking.model_dump()
     share = given[NOT_LEARNED] / sum(given.values())
     weights[NOT_LEARNED] = _rounded(sum(weights.values()) * share / (1 - share), learning.step)
     if share and not weights[NOT_LEARNED]:
         weights[NOT_LEARNED] = learning.step
     return weights
+
+
+def counts_of(candidates: Candidates, passed_over: float) -> Values:
+    """How much each candidate counts: whole, but of a fed-back query what was not shown counts for nothing."""
+    query = candidates.query
+    if query.shown is None:
+        return np.ones(len(candidates.ids))
+    told, shown = query.evidence | query.wrong, frozenset(query.shown)
+    return np.array(
+        [1.0 if name in told else passed_over if name in shown else 0.0 for name in candidates.ids],
+        dtype=np.float64,
+    )
 
 
 def _folds(table: Sequence[Candidates]) -> dict[str, frozenset[int]]:

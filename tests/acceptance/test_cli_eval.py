@@ -181,6 +181,11 @@ def test_a_run_is_scored_and_compared_with_another(collection: Collection) -> No
     assert scored["overall"]["means"]["recall@1"]["mean"] == pytest.approx((0.5 + 1 + 1) / 3)
     shown = collection.program.run("eval", "score", a, "--queries", queries, "--k", "1")
     assert "recall@bundle" in shown.out
+    picture = str(collection.folder / "recall.png")
+    drawn = collection.program.run("eval", "score", a, "--queries", queries, "--beside", b, "--plot", picture)
+    assert (drawn.code, Path(picture).read_bytes()[1:4]) == (0, b"PNG"), drawn.err
+    alone = collection.program.run("eval", "score", a, "--queries", queries, "--beside", b)
+    assert (alone.code, "--beside and --plot go together" in alone.err) == (2, True)
     budgets = ("--budgets", "20,500", "--memories", str(collection.memories), "--json")
     means = collection.program.run("eval", "score", a, "--queries", queries, *budgets).json["overall"]["means"]
     assert 0 < means["recall@20tok"]["mean"] < means["recall@500tok"]["mean"] == 1.0

@@ -73,6 +73,20 @@ async def test_what_is_worked_out_ranks_as_the_recall_does_under_other_weights(t
     }
 
 
+async def test_what_is_off_brings_no_candidates_into_what_is_worked_out(tried: Trials) -> None:
+    # With so few candidates a second search finds others, where it is on.
+    narrow = at(tried.plan.profile, grid_of(["rank_pool=10"])[0])
+    few = Trials(_with(tried, profile=narrow), tried.opened, tried.contents, Silent())
+    own = Reweighed(few)
+    for point in ("ranking.time=0.5", "ranking.second_step=0.5", "ranking.links=0.5"):
+        other = at(narrow, grid_of([point])[0])
+        real = await few.run(other, what="real")
+        worked_out = await own.run(other, what="worked out")
+        assert {name: line.ranked for name, line in worked_out.items()} == {
+            name: line.ranked for name, line in real.items()
+        }
+
+
 @pytest.mark.parametrize("point", ["rank_pool=10", "fusion.method=rrf", "min_score=0.5"])
 async def test_where_more_than_weights_differs_the_recall_itself_is_asked(tried: Trials, point: str) -> None:
     other = at(tried.plan.profile, grid_of([point])[0])

@@ -63,6 +63,13 @@ def test_the_table_of_layers_is_what_profiles_begin_with() -> None:
     assert told == {name: (Layers().named(name).weight, Layers().named(name).then) for name in LAYER_NAMES}
 
 
+def test_every_picture_is_there() -> None:
+    shown = re.findall(r"!\[.+?\]\((.+?)\)", README)
+    assert len(shown) >= 2
+    for path in shown:
+        assert (Path(__file__).parents[2] / path).read_bytes().startswith(b"\x89PNG"), path
+
+
 def test_every_python_example_parses() -> None:
     examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(examples) >= 3

@@ -43,6 +43,12 @@ def test_a_limit_stops_before_what_it_leaves_out(tmp_path: Path) -> None:
         ({**QUERY, "query_id": "q2", "evidence": "m1"}, ":2: evidence: "),
         ({**QUERY, "query_id": "q2", "query_date": "May"}, ":2: query_date: 'May' is no ISO 8601 time"),
         (QUERY, ":2: query_id 'q1' is in line 1 already"),
+        ({**QUERY, "query_id": "q2", "wrong": ["m2"]}, ":2: .*wrong needs shown"),
+        ({**QUERY, "query_id": "q2", "wrong": ["m1"], "shown": ["m1"]}, ":2: .*'m1' is evidence and wrong"),
+        ({**QUERY, "query_id": "q2", "shown": ["m2"]}, ":2: .*'m1' is judged and was not shown"),
+        ({**QUERY, "query_id": "q2", "scope": "session"}, ":2: .*scope session needs session_id"),
+        ({**QUERY, "query_id": "q2", "scope": "user"}, ":2: .*scope user needs user_id"),
+        ({**QUERY, "query_id": "q2", "scope": "all"}, ":2: scope: "),
     ],
 )
 def test_a_bad_query_is_named_with_file_and_line(tmp_path: Path, line: object, told: str) -> None:
@@ -77,6 +83,16 @@ def test_a_run_of_somebody_elses_needs_no_bundle(tmp_path: Path) -> None:
     for line, told in bad:
         with pytest.raises(EvaluationError, match=f":2: .*{told}"):
             read_run(written(tmp_path, "bad", {"query_id": "1", "ranked": []}, line))
+
+
+def test_an_export_of_the_record_is_read_as_it_is(tmp_path: Path) -> None:
+    exported = {"id": "m1", "tenant": "acme", "text": "Ana lives in Oslo.", "occurred_at": "2026-03-01T12:00:00Z"}
+    file = written(tmp_path, "m", {**exported, "metadata": {"memory_id": "of another"}}, {**exported, "id": "m2"})
+    first, second = read_memories(file)
+    assert (first.tenant, first.id, first.occurred_at, second.id) == ("acme", "m1", 1_772_366_400.0, "m2")
+    assert first.metadata == {"memory_id": "of another"}
+    with pytest.raises(EvaluationError, match="conversation_id: Field required"):
+        read_memories(written(tmp_path, "none", {"id": "m1", "text": "Ana lives in Oslo."}))
 
 
 def test_memories_are_composed_with_their_conversation_as_tenant(tmp_path: Path) -> None:

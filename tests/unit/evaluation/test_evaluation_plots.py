@@ -7,8 +7,8 @@ import pytest
 
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.figures import Figures
-from orion_recall.evaluation.plots import check_can_plot, plot_ablation, plot_latency, plot_scores
-from orion_recall.evaluation.score import Mean, Scores
+from orion_recall.evaluation.plots import Scored, check_can_plot, plot_ablation, plot_latency, plot_scores
+from orion_recall.evaluation.score import Difference, Mean, Scores
 
 
 def scores(at_5: float) -> Scores:
@@ -18,20 +18,37 @@ def scores(at_5: float) -> Scores:
     )
 
 
+def scored(name: str, at_5: float) -> Scored:
+    return Scored(name=name, overall=scores(at_5), by_category={"fact": scores(at_5 + 0.1), "time": scores(0.5)})
+
+
+def figures(name: str, at_5: float, whole: float) -> Figures:
+    change = Mean(mean=at_5 - whole, low=at_5 - whole - 0.02, high=at_5 - whole + 0.02)
+    between = Difference(a=whole, b=at_5, difference=change, p=0.5, wins=1, ties=0, losses=1)
+    return Figures(name=name, scores=scores(at_5), against={"recall@5": between})
+
+
 def is_a_picture(path: Path) -> bool:
-    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 5000
+    return path.read_bytes().startswith(b"\x89PNG") and 3000 < path.stat().st_size < 60_000
 
 
 def test_every_picture_is_made_without_a_screen(tmp_path: Path) -> None:
     by_k, ablation, latency = (tmp_path / name for name in ("k.png", "ablation.png", "latency.png"))
-    plot_scores(by_k, scores(0.6), {"fact": scores(0.7), "time": scores(0.5)}, "a run")
-    figures = [
-        Figures(name=name, scores=scores(0.6), against={}) for name in ("whole", "without x", "baseline like")
-    ]
-    plot_ablation(ablation, figures, "recall@5", "what it is made of")
+    plot_scores(by_k, [scored(f"run {number}", 0.6 - number / 20) for number in range(9)], "nine runs")
+    made = [figures(name, at_5, 0.6) for name, at_5 in (("whole", 0.6), ("without x", 0.5), ("baseline like", 0.3))]
+    plot_ablation(ablation, made, "recall@5", "what it is made of")
     plot_latency(latency, {"search": {"p50": 3.0, "p95": 9.0}, "rank": {"p50": 1.0, "p95": 2.0}}, "by stage")
     assert all(is_a_picture(path) for path in (by_k, ablation, latency))
     assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_one_run_alone_is_drawn_as_well_and_one_depth_is_enough(tmp_path: Path) -> None:
+    alone = scored("alone", 0.4)
+    means = {"recall@10": alone.overall.means["recall@10"]}
+    at_10 = Scores(queries=9, means=means)
+    plot_scores(tmp_path / "a.png", [alone], "alone")
+    plot_scores(tmp_path / "b.png", [Scored(name="b", overall=at_10, by_category={"fact": at_10})], "at 10")
+    assert all(is_a_picture(tmp_path / name) for name in ("a.png", "b.png"))
 
 
 def test_what_cannot_be_drawn_is_told_before_the_work(tmp_path: Path) -> None:
