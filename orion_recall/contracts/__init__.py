@@ -21,7 +21,7 @@ from orion_recall.contracts.changes import (
 from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
 from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1
 from orion_recall.contracts.envelope import Envelope, ErrorInfo
-from orion_recall.contracts.fields import MEMORY_KINDS, envelope_moment, zoned_moment
+from orion_recall.contracts.fields import MEMORY_KINDS, Identifier, ScopeName, envelope_moment, zoned_moment
 from orion_recall.contracts.memory import (
     RECEIPT_KIND,
     STORE_KIND,
@@ -63,6 +63,7 @@ __all__ = [
     "ConfidenceV1",
     "Envelope",
     "ErrorInfo",
+    "Identifier",
     "Include",
     "MemoryBundleV1",
     "MemoryDeleteV1",
@@ -80,6 +81,7 @@ __all__ = [
     "RecallQueryV1",
     "RecallReceiptV1",
     "RecallReplyV1",
+    "ScopeName",
     "SelectedV1",
     "Share",
     "SourceStats",
