@@ -86,3 +86,13 @@ def _candidate(
         if statements:
             candidate.statements, candidate.path = statements, path
     return candidate
+
+
+def similarities_of(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
+    """The cosines of all that the dense search found. What was found in its place has none, only its rank."""
+    by_meaning = [report for report in reports if report.source == "vector"]
+    if by_meaning and all(report.stood_in is None for report in by_meaning):
+        return {hit.key: hit.score for report in by_meaning for hit in report.hits}
+    for candidate in pool:
+        candidate.scores.pop("vector", None)
+    return {}

@@ -18,25 +18,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
-from orion_recall.errors import InvalidMessage, SourceError
+from orion_recall.errors import SourceError
 from orion_recall.memory.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.profile import Profile
 from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
+from orion_recall.recall.asked import NO_OPTIONS, caps_of, requests_of, scope_of
 from orion_recall.recall.cascade import Descent, descend
 from orion_recall.recall.dropped import Dropped
-from orion_recall.recall.expand import more_words_wanted
 from orion_recall.recall.fetch import fetch, to_be_fetched
-from orion_recall.recall.follow import NOTHING, follow
+from orion_recall.recall.follow import NOTHING, Followed, follow
 from orion_recall.recall.found import Found
-from orion_recall.recall.fuse import fuse
+from orion_recall.recall.fuse import fuse, similarities_of
 from orion_recall.recall.late import Closeness, late_interaction
 from orion_recall.recall.layers import limits_of
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
-from orion_recall.recall.select import Caps, select
+from orion_recall.recall.select import select
 from orion_recall.recall.stages import Stages
 from orion_recall.recall.stand_in import SILENT, index_is_away
 from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
@@ -47,8 +47,8 @@ from orion_recall.sources.source import Lexicon, MemoryReader, Source, TitleFind
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,
-    Interval,
     LateReport,
+    MemoryView,
     Outcome,
     QueryClass,
     Question,
@@ -61,7 +61,6 @@ from orion_recall.values import (
     SourceReport,
 )
 
-_NO_OPTIONS = RecallOptionsV1()
 _NO_PROFILES: Mapping[str, Profile] = {}
 
 
@@ -137,7 +136,7 @@ async def recall(
     """
     stages = Stages()
     floor = sources.tombstones.floor()  # before the search: the copies move on while it runs
-    options = query.options or _NO_OPTIONS
+    options = query.options or NO_OPTIONS
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
     understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
@@ -148,9 +147,17 @@ async def recall(
     async def look(
         profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool = False, given: Found | None = None
     ) -> Found:
-        own = stages if is_first else Stages()
-        asking = (query, understood, profile, scope, sources)
-        return await _look(*asking, floor=floor, timeout_s=timeout_s, stages=own, given=given)
+        one = _Look(
+            query=query,
+            understood=understood,
+            profile=profile,
+            scope=scope,
+            sources=sources,
+            floor=floor,
+            timeout_s=timeout_s,
+            stages=stages if is_first else Stages(),
+        )
+        return await one.found(given)
 
     descent: Descent | None = None
     if (limits := limits_of(profile, options, scope, query.session_id, query_class)) is not None:
@@ -158,7 +165,7 @@ async def recall(
         stages.done("cascade")
     found = descent.found if descent else await look(profile, scope, timeout_s=timeout_s, is_first=True)
 
-    caps = _caps(profile, options)
+    caps = caps_of(profile, options)
     if descent:
         caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(found.ranked)))
     selection = select(found.ranked, understood.question.terms, caps, sources.tokens)
@@ -186,171 +193,193 @@ async def recall(
     )
 
 
-async def _look(
-    query: RecallQueryV1,
-    understood: Understanding,
-    profile: Profile,
-    scope: Scope,
-    sources: Sources,
-    *,
-    floor: float,
-    timeout_s: float,
-    stages: Stages,
-    given: Found | None = None,
-) -> Found:
-    """One look at memory: everything that the profile's sources find in the scope, ranked.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One look at memory: everything that the profile's sources find in the scope, ranked."""
 
-    What was `given`, found by other looks, is ranked without another search.
-    """
-    options, clock = query.options or _NO_OPTIONS, understood.question.now
-    source_timeout_s = min(timeout_s, profile.source_timeout_ms / 1000)
-    requests = _requests(understood.question, scope, profile, options, source_timeout_s)
-    if given is None:
-        intervals = understood.question.time.intervals if profile.time.search_weight else ()
-        reports, within = await _search(sources, profile, requests, intervals, timeout_s=source_timeout_s)
-    else:
-        reports, within = list(given.reports), list(given.within)
-    stages.done("search")
+    query: RecallQueryV1
+    understood: Understanding
+    profile: Profile
+    scope: Scope
+    sources: Sources
+    floor: float
+    timeout_s: float
+    stages: Stages
+    dropped: Dropped = field(default_factory=Dropped)
 
-    weights: dict[SourceName, float] = profile.fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
-    limit = max(profile.rank_pool, options.k or profile.max_total_items)
-    pool = fuse(
-        reports,
-        method=profile.fusion.method,
-        k=profile.fusion.k,
-        weights=weights,
-        limit=limit,
-        within=within,
-        within_weight=profile.time.search_weight,
-    )
-    stages.done("fuse")
+    @property
+    def question(self) -> Question:
+        return self.understood.question
 
-    left_s = timeout_s - stages.seconds
-    fetching = fetch(to_be_fetched(pool, reports), sources.readers, timeout_s=left_s)
-    closeness: Mapping[int, float] = {}
-    late: LateReport | None = None
-    if profile.ranking.late:
+    @property
+    def options(self) -> RecallOptionsV1:
+        return self.query.options or NO_OPTIONS
+
+    @property
+    def left_s(self) -> float:
+        return self.timeout_s - self.stages.seconds
+
+    @property
+    def source_timeout_s(self) -> float:
+        return min(self.timeout_s, self.profile.source_timeout_ms / 1000)
+
+    async def found(self, given: Found | None = None) -> Found:
+        """What was `given`, found by other looks, is ranked without another search."""
+        asked = requests_of(self.question, self.scope, self.profile, self.options, self.source_timeout_s)
+        reports, within = await self._search(asked) if given is None else (given.reports, given.within)
+        self.stages.done("search")
+        pool = self._fuse(reports, within)
+        self.stages.done("fuse")
+        memories, closeness, late = await self._read(pool, reports)
+        self.stages.done("fetch")
+
+        kept = self._admit(pool, memories)
+        similarities = similarities_of([*reports, *within], pool)
+        followed = NOTHING
+        if self.profile.ranking.follows:
+            followed, led_to = await self._follow(kept, asked, reports, similarities)
+            memories = {**memories, **led_to}
+            kept = [*kept, *self._admit(followed.further, memories)]
+            self.stages.done("follow")
+        if self.profile.time.filter:
+            kept = of_its_time(kept, self.question, self.dropped)
+
+        scored = score_candidates(
+            kept,
+            self.profile,
+            now=self.question.now,
+            named_speaker=self.understood.named_speaker,
+            similarities=similarities,
+            time=self.question.time,
+            session_id=self.query.session_id,
+            further={"late": closeness} if closeness else {},
+            followed=followed.parts,
+        )
+        scored, reranking = await self._rerank(scored)
+        ranked = self._reduce(scored)
+        self.stages.done("rank")
+        whole = Found(
+            reports=tuple(reports),
+            within=tuple(within),
+            pool=[*pool, *followed.further],
+            memories=memories,
+            scored=scored,
+            ranked=tuple(ranked),
+            dropped=self.dropped,
+            reranking=reranking,
+            late=late,
+        )
+        self.dropped["rank_pool"] += len(whole.keys.difference(candidate.key for candidate in whole.pool))
+        return whole
+
+    async def _search(
+        self, requests: Mapping[SourceName, SearchRequest]
+    ) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
+        """Every source at once, and the index once more inside the time that the question names."""
+        until = time.perf_counter() + self.source_timeout_s
+        intervals = self.question.time.intervals if self.profile.time.search_weight else ()
+        async with SearchWithin(self.sources.arms, requests, intervals) as searches:
+            reports = await search_all(
+                self.sources.arms,
+                requests,
+                self.sources.breakers,
+                timeout_s=self.source_timeout_s,
+                retries=self.profile.source_retries,
+                standing_by=self.sources.standing_by,
+            )
+            return reports, await searches.found(reports, until=until)
+
+    def _fuse(self, reports: Sequence[SourceReport], within: Sequence[SourceReport]) -> Sequence[Candidate]:
+        fusion = self.profile.fusion
+        weights: dict[SourceName, float] = fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
+        return fuse(
+            reports,
+            method=fusion.method,
+            k=fusion.k,
+            weights=weights,
+            limit=max(self.profile.rank_pool, self.options.k or self.profile.max_total_items),
+            within=within,
+            within_weight=self.profile.time.search_weight,
+        )
+
+    async def _read(
+        self, pool: Sequence[Candidate], reports: Sequence[SourceReport]
+    ) -> tuple[Mapping[int, MemoryView], Mapping[int, float], LateReport | None]:
+        """The candidates' memories; meanwhile, where it is wanted, how close their words are to the question's."""
+        fetching = fetch(to_be_fetched(pool, reports), self.sources.readers, timeout_s=self.left_s)
+        if not self.profile.ranking.late:
+            return await fetching, {}, None
         comparing = late_interaction(
-            understood.question.dense_text,
+            self.question.dense_text,
             [candidate.key for candidate in pool],
-            sources.late,
-            sources.late_breaker,
-            timeout_s=min(left_s, source_timeout_s),
+            self.sources.late,
+            self.sources.late_breaker,
+            timeout_s=min(self.left_s, self.source_timeout_s),
             is_away=index_is_away(reports),
         )
         memories, (closeness, late) = await asyncio.gather(fetching, comparing)
-    else:
-        memories = await fetching
-    stages.done("fetch")
+        return memories, closeness, late
 
-    dropped = Dropped()
-    alive = without_the_dead(pool, sources.tombstones, floor, dropped)
-    kept = admitted(alive, memories, scope, understood.question, options, dropped)
-    similarities = _similarities([*reports, *within], pool)
-    followed = NOTHING
-    if profile.ranking.follows:
+    def _admit(
+        self, pool: Sequence[Candidate], memories: Mapping[int, MemoryView]
+    ) -> list[tuple[Candidate, MemoryView]]:
+        alive = without_the_dead(pool, self.sources.tombstones, self.floor, self.dropped)
+        return admitted(alive, memories, self.scope, self.question, self.options, self.dropped)
+
+    async def _follow(
+        self,
+        kept: Sequence[tuple[Candidate, MemoryView]],
+        requests: Mapping[SourceName, SearchRequest],
+        reports: Sequence[SourceReport],
+        similarities: Mapping[int, float],
+    ) -> tuple[Followed, Mapping[int, MemoryView]]:
+        """What the first hits lead to, and the memories of it that were not among them."""
         followed = await follow(
             kept,
-            understood.question,
+            self.question,
             requests,
             reports,
-            ranking=profile.ranking,
-            arms=sources.arms,
-            titles=sources.titles,
+            ranking=self.profile.ranking,
+            arms=self.sources.arms,
+            titles=self.sources.titles,
             similarities=similarities,
-            timeout_s=min(source_timeout_s, timeout_s - stages.seconds),
+            timeout_s=min(self.source_timeout_s, self.left_s),
         )
-        further = without_the_dead(followed.further, sources.tombstones, floor, dropped)
-        led_to = await fetch(
-            [candidate.key for candidate in further], sources.readers, timeout_s=timeout_s - stages.seconds
-        )
-        memories = {**memories, **led_to}
-        kept = [*kept, *admitted(further, memories, scope, understood.question, options, dropped)]
-        stages.done("follow")
-    if profile.time.filter:
-        kept = of_its_time(kept, understood.question, dropped)
-    scored = score_candidates(
-        kept,
-        profile,
-        now=clock,
-        named_speaker=understood.named_speaker,
-        similarities=similarities,
-        time=understood.question.time,
-        session_id=query.session_id,
-        further={"late": closeness} if closeness else {},
-        followed=followed.parts,
-    )
-    reranking: RerankReport | None = None
-    if profile.rerank.enabled:
-        stages.done("score")
-        scored, reranking = await rerank(
+        keys = [candidate.key for candidate in followed.further]
+        return followed, await fetch(keys, self.sources.readers, timeout_s=self.left_s)
+
+    async def _rerank(
+        self, scored: Sequence[ScoredCandidate]
+    ) -> tuple[Sequence[ScoredCandidate], RerankReport | None]:
+        if not self.profile.rerank.enabled:
+            return scored, None
+        self.stages.done("score")
+        judged = await rerank(
             scored,
-            understood.question.text,
-            profile,
-            sources.reranker,
-            sources.rerank_breaker,
-            timeout_s=timeout_s - stages.seconds,
+            self.question.text,
+            self.profile,
+            self.sources.reranker,
+            self.sources.rerank_breaker,
+            timeout_s=self.left_s,
         )
-        stages.done("rerank")
-    ranked = _reduced(scored, profile, options, dropped)
-    stages.done("rank")
+        self.stages.done("rerank")
+        return judged
 
-    pool = [*pool, *followed.further]
-    found = Found(
-        reports=tuple(reports),
-        within=tuple(within),
-        pool=pool,
-        memories=memories,
-        scored=scored,
-        ranked=tuple(ranked),
-        dropped=dropped,
-        reranking=reranking,
-        late=late,
-    )
-    dropped["rank_pool"] += len(found.keys.difference(candidate.key for candidate in pool))
-    return found
-
-
-async def _search(
-    sources: Sources,
-    profile: Profile,
-    requests: Mapping[SourceName, SearchRequest],
-    intervals: Sequence[Interval],
-    *,
-    timeout_s: float,
-) -> tuple[list[SourceReport], list[SourceReport]]:
-    """Every source at once, and the index once more inside the time that the question names."""
-    until = time.perf_counter() + timeout_s
-    async with SearchWithin(sources.arms, requests, intervals) as searches:
-        reports = await search_all(
-            sources.arms,
-            requests,
-            sources.breakers,
-            timeout_s=timeout_s,
-            retries=profile.source_retries,
-            standing_by=sources.standing_by,
-        )
-        within = await searches.found(reports, until=until)
-    return reports, within
-
-
-def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
-    """What the query may see. InvalidMessage for scope session or user without its id."""
-    options = query.options or _NO_OPTIONS
-    name = options.scope or profile.scope
-    if name == "session" and query.session_id is None:
-        raise InvalidMessage("payload.options.scope: session needs payload.session_id")
-    if name == "user" and options.user is None:
-        raise InvalidMessage("payload.options.scope: user needs payload.options.user")
-    return Scope(
-        tenant=tenant,
-        session_id=query.session_id if name == "session" else None,
-        user_id=options.user if name == "user" else None,
-        kinds=options.kinds,
-        tags=options.tags,
-        since=options.since.timestamp() if options.since else None,
-        until=options.until.timestamp() if options.until else None,
-    )
+    def _reduce(self, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
+        """Without what scores too low, and what says the same as a better one."""
+        wanted = self.options.min_score
+        min_score = self.profile.min_score if wanted is None else wanted
+        high_enough: list[ScoredCandidate] = []
+        for item in scored:
+            if item.score >= min_score:
+                high_enough.append(item)
+            else:
+                self.dropped.note("below_min_score", item.candidate.key)
+        repeated = near_duplicates(high_enough, self.profile.near_duplicate_similarity)
+        for place, first in repeated.items():
+            better = high_enough[first].candidate.key
+            self.dropped.note("near_duplicate", high_enough[place].candidate.key, for_key=better)
+        return [item for place, item in enumerate(high_enough) if place not in repeated]
 
 
 async def _speakers(sources: Sources, tenant: str) -> frozenset[str]:
@@ -358,70 +387,6 @@ async def _speakers(sources: Sources, tenant: str) -> frozenset[str]:
         return await sources.lexicon.speakers(tenant) if sources.lexicon else frozenset()
     except SourceError:
         return frozenset()  # the index is away, and its own arms will say so
-
-
-def _requests(
-    question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1, timeout_s: float
-) -> dict[SourceName, SearchRequest]:
-    """One request for every source that the profile has switched on."""
-    limit = CANDIDATES[options.budget or profile.budget]
-    return {
-        name: SearchRequest(
-            question=question,
-            scope=scope,
-            limit=limit,
-            timeout_s=timeout_s,
-            min_score=profile.min_similarity,
-            window_minutes=profile.sql_since_minutes,
-            hops=profile.graph.hops,
-            max_entities=profile.graph.max_entities,
-            max_statements=profile.graph.max_statements,
-            more_words=more_words_wanted(profile),
-        )
-        for name in profile.sources_on
-    }
-
-
-def _similarities(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
-    """The cosines of all that the dense search found. What was found in its place has none, only its rank."""
-    by_meaning = [report for report in reports if report.source == "vector"]
-    if by_meaning and all(report.stood_in is None for report in by_meaning):
-        return {hit.key: hit.score for report in by_meaning for hit in report.hits}
-    for candidate in pool:
-        candidate.scores.pop("vector", None)
-    return {}
-
-
-def _reduced(
-    scored: Sequence[ScoredCandidate], profile: Profile, options: RecallOptionsV1, dropped: Dropped
-) -> list[ScoredCandidate]:
-    min_score = profile.min_score if options.min_score is None else options.min_score
-    high_enough: list[ScoredCandidate] = []
-    for item in scored:
-        if item.score >= min_score:
-            high_enough.append(item)
-        else:
-            dropped.note("below_min_score", item.candidate.key)
-    repeated = near_duplicates(high_enough, profile.near_duplicate_similarity)
-    for place, kept in repeated.items():
-        dropped.note("near_duplicate", high_enough[place].candidate.key, for_key=high_enough[kept].candidate.key)
-    return [item for place, item in enumerate(high_enough) if place not in repeated]
-
-
-def _caps(profile: Profile, options: RecallOptionsV1) -> Caps:
-    return Caps(
-        source_top_k={
-            "vector": profile.vector_top_k,
-            "lexical": profile.effective_lexical_top_k,
-            "rdf": profile.rdf_top_k,
-            "sql_timeline": profile.sql_top_k,
-        },
-        max_per_source=profile.max_per_source,
-        max_total_items=options.k or profile.max_total_items,
-        budget_tokens=options.max_tokens or profile.render_budget_tokens,
-        snippet_tokens=profile.snippet_tokens,
-        over_budget=profile.over_budget,
-    )
 
 
 def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:

@@ -15,8 +15,8 @@ from orion_recall.contracts import QUERY_KIND, RecallQueryV1
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.recall.asked import scope_of
 from orion_recall.recall.fuse import fuse
-from orion_recall.recall.pipeline import scope_of
 from orion_recall.recall.search import search_all
 from orion_recall.recall.select import Caps
 from orion_recall.recall.understand import Understanding, understand
