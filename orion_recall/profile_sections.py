@@ -192,6 +192,12 @@ class GraphWalk(BaseModel):
     max_statements: int = Field(
         default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
     )
+    similar_entities: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="How many more entities start a walk whose names are close to the query in meaning.",
+    )
     paths: bool = Field(
         default=False,
         description="Whether a possessive chain in the question (Ana's sister's employer) is gone along in the "

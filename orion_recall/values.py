@@ -148,6 +148,7 @@ class SearchRequest:
     max_entities: int = 4
     max_statements: int = 48
     more_words: MoreWordsWanted | None = None
+    similar_entities: int = 0
 
 
 class MemoryView(NamedTuple):

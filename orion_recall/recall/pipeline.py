@@ -377,6 +377,7 @@ def _requests(
             max_entities=profile.graph.max_entities,
             max_statements=profile.graph.max_statements,
             more_words=more_words_wanted(profile),
+            similar_entities=profile.graph.similar_entities,
         )
         for name in profile.sources_on
     }

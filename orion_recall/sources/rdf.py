@@ -39,7 +39,7 @@ from orion_recall.sources.graph_memories import (
 from orion_recall.sources.kept_rows import KeptRows
 from orion_recall.sources.rdf_paths import Evidence, along
 from orion_recall.sources.record_mark import refuse_another, refuse_without
-from orion_recall.sources.source import EntityFinder, OwnGraph
+from orion_recall.sources.source import EntityFinder, EntityLikeness, OwnGraph
 from orion_recall.text import content_words, memory_key, words
 from orion_recall.values import Change, Hit, Memory, MemoryView, SearchRequest, SourceName
 
@@ -233,15 +233,18 @@ class RdfSource:
 
     name: SourceName = "rdf"
 
-    def __init__(self, graph: OwnGraph, entities: EntityFinder | None) -> None:
-        self._graph, self._entities = graph, entities
+    def __init__(
+        self, graph: OwnGraph, entities: EntityFinder | None, likeness: EntityLikeness | None = None
+    ) -> None:
+        self._graph, self._entities, self._likeness = graph, entities, likeness
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories near the entities that the question names, best first.
 
         Before them those that a possessive chain of the question leads along, with the whole path as their reasons.
         """
-        seeds = await self._seeds(request)
+        seeds = [*await self._seeds(request)]
+        seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
         if not seeds and not request.question.chains:
             await self._graph.check()  # nothing is asked of it, and a dead server is no empty one
             return []
@@ -254,6 +257,18 @@ class RdfSource:
             near = [*ahead, *(hit for hit in near if hit.key not in led)]
         near.sort(key=lambda hit: (-hit.score, str(hit.key)))
         return near[: request.limit]
+
+    async def _similar(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
+        """Entities near to the question in meaning, with their cosines for weights; none when nobody can tell."""
+        if self._likeness is None or request.similar_entities <= 0:
+            return []
+        question, tenant = request.question, request.scope.tenant
+        try:
+            found = await self._likeness.entities_like(question.dense_text, tenant, request.similar_entities)
+        except SourceError as error:
+            log.debug("the index compares no names by meaning: %s", error)
+            return []
+        return [(label, cosine) for label, cosine in found if cosine > 0]
 
     async def _led(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> Mapping[int, Evidence]:
         question = request.question

@@ -392,3 +392,24 @@ async def test_a_graph_that_gives_no_path_in_time_still_says_what_is_near(graph:
     assert set(names(near, (*ALL, *FAMILY))) >= {"work", "too"}
     with pytest.raises(TransientSourceError):
         await RdfSource(Slow(), Names()).search(chained(("sister", "employer")))
+
+
+class Likeness:
+    """Finds the entities it is told, or fails."""
+
+    def __init__(self, *found: tuple[str, float], error: Exception | None = None) -> None:
+        self.found, self.error = found, error
+
+    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        if self.error is not None:
+            raise self.error
+        return self.found[:limit]
+
+
+async def test_entities_close_in_meaning_start_a_walk_where_that_is_wanted(graph: MemoryGraph):
+    arm = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(("Fjord Labs", 0.6), ("Aurora", 0.5), ("Bo", -0.1)))
+    wanted = names(await arm.search(request("the shipyard", similar_entities=2)), ALL)
+    assert set(wanted) == {"ship", "work", "place"}
+    assert names(await arm.search(request("the shipyard")), ALL) == ["ship"]
+    broken = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(error=SourceError("away")))
+    assert names(await broken.search(request("the shipyard", similar_entities=2)), ALL) == ["ship"]

@@ -388,3 +388,24 @@ async def test_memories_are_found_by_any_name_of_their_title_in_scope_alone(inde
     renamed = replace(titled[1], title="Oslo", version=2)
     await index.apply(changes(renamed, start=index.position + 1))
     assert set(await index.titled(names, ours, 10)) == {key("umbra")}
+
+
+async def test_entities_are_found_by_the_vectors_of_their_names_in_their_tenant_alone(told: MemoryIndex):
+    async def near(text: str, tenant: str = TENANT, limit: int = 5) -> list[tuple[str, float]]:
+        return list(await told.names_near((await HashingEmbedder().embed_query(text)).tolist(), tenant, limit))
+
+    (best, *others) = await near("harbour crane")
+    assert (best[0].casefold(), round(best[1], 4)) == ("harbour crane", 1.0)
+    assert "Fjord Labs" in [label for label, _ in others]
+    assert "Secret Crane" not in [label for label, _ in others]
+    assert (await near("secret crane", "other"))[0][0] == "Secret Crane"
+    assert len(await near("harbour crane", limit=1)) == 1
+
+
+async def test_the_vector_of_a_name_goes_with_the_name(index: MemoryIndex):
+    await index.apply(changes(replace(CRANE, deleted_at=NOW, version=2), start=10))
+    vector = (await HashingEmbedder().embed_query("harbour crane")).tolist()
+    left = [label for label, _ in await index.names_near(vector, TENANT, 5)]
+    assert "Fjord Labs" in left
+    assert "harbour crane" not in [label.casefold() for label in left]
+    assert await everything(index) == {key("order"), key("shed")}, "no entity is a memory"
