@@ -24,6 +24,7 @@ from orion_recall.graph.projection import projected, removed
 from orion_recall.graph.questions import Row
 from orion_recall.graph.rows import each_row, rows_of
 from orion_recall.graph.said import Projecting, answered
+from orion_recall.graph.spreading import activation, pagerank, push
 from orion_recall.graph.updates import CARD_QUERY, marks_in, position_in, updates
 from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, tenant_graph
 from orion_recall.sources.edge_places import free_place, is_complete, live_place, swap, tidy
@@ -37,6 +38,7 @@ from orion_recall.sources.graph_memories import (
     versions_in,
 )
 from orion_recall.sources.kept_rows import KeptRows
+from orion_recall.sources.rdf_links import links_around
 from orion_recall.sources.rdf_paths import Evidence, along
 from orion_recall.sources.record_mark import refuse_another, refuse_without
 from orion_recall.sources.source import EntityFinder, EntityLikeness, OwnGraph
@@ -48,6 +50,7 @@ log = logging.getLogger("orion_recall.sources")
 _LONGEST_NAME = 3
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 _AT_ONCE = 200
+_SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -292,6 +295,8 @@ class RdfSource:
         if not seeds:
             return []
         scope = request.scope
+        if request.graph_arm != "neighbourhood":
+            return await self._spread(request, seeds)
         query = neighbourhood_query(
             tenant_graph(scope.tenant),
             [entity_iri(label) for label, _ in seeds],
@@ -308,6 +313,19 @@ class RdfSource:
             ]
         except (LookupError, ValueError) as error:
             raise SourceError("the graph answers with rows that were not asked for") from error
+
+    async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
+        weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}
+        around = await links_around(
+            self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
+        )
+        scores = _SPREADING[request.graph_arm](around.links, weights)
+        memories = {link.target for link in around.links if link.kind in ("mentioned", "told")}
+        return [
+            Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(around.said.get(one, ()))[:3])
+            for one in memories
+            if scores.get(one, 0.0) > 0.0
+        ]
 
     async def _seeds(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
         """Entities named by the question with weights in (0, 1]."""

@@ -413,3 +413,24 @@ async def test_entities_close_in_meaning_start_a_walk_where_that_is_wanted(graph
     assert names(await arm.search(request("the shipyard")), ALL) == ["ship"]
     broken = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(error=SourceError("away")))
     assert names(await broken.search(request("the shipyard", similar_entities=2)), ALL) == ["ship"]
+
+
+@pytest.mark.parametrize("arm", ["activation", "push", "pagerank"])
+async def test_every_way_of_spreading_finds_what_is_near_in_scope_with_its_reasons(graph: MemoryGraph, arm: Any):
+    await graph.apply(changes(*FAMILY, start=9))
+    asked = request("Ida", hops=2, graph_arm=arm, max_statements=100)
+    hits = await RdfSource(graph, None).search(asked)
+    found = names(hits, (*ALL, *FAMILY))
+    assert set(found[:2]) == {"sister", "job"}, "what is said of Ida comes first"
+    assert {"town", "work"} <= set(found), "and what is said of whom she has to do with, further on"
+    assert "leak" not in found
+    by_name = dict(zip(found, hits, strict=True))
+    assert by_name["job"].statements == ("Ida works at Umbra Works",)
+    scoped = replace(asked, scope=Scope(tenant=TENANT, user_id="u1"))
+    assert set(names(await RdfSource(graph, None).search(scoped), (*ALL, *FAMILY))) <= {
+        "sister",
+        "job",
+        "too",
+        "work",
+    }
+    assert await RdfSource(graph, None).search(asked) == hits
