@@ -51,6 +51,8 @@ _LONGEST_NAME = 3
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 _AT_ONCE = 200
 _SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
+# What means something else is no nearer than this: of a handful of names some are always the nearest.
+_LEAST_COSINE = 0.4
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -271,7 +273,7 @@ class RdfSource:
         except SourceError as error:
             log.debug("the index compares no names by meaning: %s", error)
             return []
-        return [(label, cosine) for label, cosine in found if cosine > 0]
+        return [(label, cosine) for label, cosine in found if cosine >= _LEAST_COSINE]
 
     async def _led(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> Mapping[int, Evidence]:
         question = request.question

@@ -407,8 +407,8 @@ class Likeness:
 
 
 async def test_entities_close_in_meaning_start_a_walk_where_that_is_wanted(graph: MemoryGraph):
-    arm = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(("Fjord Labs", 0.6), ("Aurora", 0.5), ("Bo", -0.1)))
-    wanted = names(await arm.search(request("the shipyard", similar_entities=2)), ALL)
+    arm = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(("Fjord Labs", 0.6), ("Aurora", 0.5), ("Bo", 0.3)))
+    wanted = names(await arm.search(request("the shipyard", similar_entities=3)), ALL)
     assert set(wanted) == {"ship", "work", "place"}
     assert names(await arm.search(request("the shipyard")), ALL) == ["ship"]
     broken = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(error=SourceError("away")))
