@@ -53,6 +53,8 @@ _AT_ONCE = 200
 _SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
 # What means something else is no nearer than this: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
+# Of the arm's time: an embedder that hangs must not cost what the graph finds without it.
+_TIME_FOR_MEANING = 0.4
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -269,9 +271,10 @@ class RdfSource:
             return []
         question, tenant = request.question, request.scope.tenant
         try:
-            found = await self._likeness.entities_like(question.dense_text, tenant, request.similar_entities)
-        except SourceError as error:
-            log.debug("the index compares no names by meaning: %s", error)
+            async with asyncio.timeout(request.timeout_s * _TIME_FOR_MEANING):
+                found = await self._likeness.entities_like(question.dense_text, tenant, request.similar_entities)
+        except (SourceError, TimeoutError) as error:
+            log.debug("no names are compared by meaning: %s", error or "no answer in time")
             return []
         return [(label, cosine) for label, cosine in found if cosine >= _LEAST_COSINE]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -395,12 +396,14 @@ async def test_a_graph_that_gives_no_path_in_time_still_says_what_is_near(graph:
 
 
 class Likeness:
-    """Finds the entities it is told, or fails."""
+    """Finds the entities it is told, fails, or never answers."""
 
-    def __init__(self, *found: tuple[str, float], error: Exception | None = None) -> None:
-        self.found, self.error = found, error
+    def __init__(self, *found: tuple[str, float], error: Exception | None = None, hangs: bool = False) -> None:
+        self.found, self.error, self.hangs = found, error, hangs
 
     async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.error is not None:
             raise self.error
         return self.found[:limit]
@@ -411,8 +414,11 @@ async def test_entities_close_in_meaning_start_a_walk_where_that_is_wanted(graph
     wanted = names(await arm.search(request("the shipyard", similar_entities=3)), ALL)
     assert set(wanted) == {"ship", "work", "place"}
     assert names(await arm.search(request("the shipyard")), ALL) == ["ship"]
-    broken = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(error=SourceError("away")))
-    assert names(await broken.search(request("the shipyard", similar_entities=2)), ALL) == ["ship"]
+    for likeness in (Likeness(error=SourceError("away")), Likeness(hangs=True)):
+        broken = RdfSource(graph, Names(("Aurora", 1.0)), likeness)
+        asked = request("the shipyard", similar_entities=2, timeout_s=1.0)
+        async with asyncio.timeout(60):
+            assert names(await broken.search(asked), ALL) == ["ship"]
 
 
 @pytest.mark.parametrize("arm", ["activation", "push", "pagerank"])
