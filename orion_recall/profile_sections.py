@@ -7,6 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from orion_recall.values import GraphArm
+
 Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -187,10 +189,21 @@ class GraphWalk(BaseModel):
 
     model_config = CONFIG
 
+    arm: GraphArm = Field(
+        default="neighbourhood",
+        description="How memories are ranked by their nearness to the query's entities: ways in the "
+        "`neighbourhood`, spreading `activation`, forward `push` along meta-paths, or `pagerank` biased to them.",
+    )
     hops: int = Field(default=1, ge=1, le=2, description="How many links away from a query's entity the walk goes.")
     max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
     max_statements: int = Field(
         default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
+    )
+    similar_entities: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="How many more entities start a walk whose names are close to the query in meaning.",
     )
     paths: bool = Field(
         default=False,

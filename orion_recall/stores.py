@@ -28,6 +28,7 @@ from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.graph_reader import sparql_server
 from orion_recall.sources.index import LateInteraction, LexicalSource, VectorSource
 from orion_recall.sources.more_words import MoreWords
+from orion_recall.sources.names_by_meaning import NamesByMeaning
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.rdf import RdfGraph, RdfSource
@@ -86,6 +87,7 @@ async def open_sources(
         mark = await mark_of(settings)
         index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
+        likeness = NamesByMeaning(index, embedder) if index else None
         arms: dict[SourceName, dict[str, Source]] = {
             "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
             "lexical": {
@@ -93,7 +95,7 @@ async def open_sources(
                 if index
                 else Unavailable("lexical", broken["index"])
             },
-            "rdf": {"": RdfSource(graph, index) if graph else Unavailable("rdf", broken["graph"])},
+            "rdf": {"": RdfSource(graph, index, likeness) if graph else Unavailable("rdf", broken["graph"])},
             "sql_timeline": {},
         }
         standing_by: StandIn | None = None

@@ -57,6 +57,7 @@ class Scope:
 
 TimeKind = Literal["date", "period", "relative", "open"]
 SessionNamed = Literal["first", "last"]
+GraphArm = Literal["neighbourhood", "activation", "push", "pagerank"]
 
 
 class Interval(NamedTuple):
@@ -148,6 +149,8 @@ class SearchRequest:
     max_entities: int = 4
     max_statements: int = 48
     more_words: MoreWordsWanted | None = None
+    similar_entities: int = 0
+    graph_arm: GraphArm = "neighbourhood"
 
 
 class MemoryView(NamedTuple):

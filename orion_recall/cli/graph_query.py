@@ -18,6 +18,7 @@ from orion_recall.models.chosen import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.graph_reader import GraphReader
+from orion_recall.sources.names_by_meaning import NamesByMeaning
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
 
@@ -76,7 +77,7 @@ async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[S
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
     index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder())
     stack.push_async_callback(index.close)
-    return [IndexedEntities(index)]
+    return [IndexedEntities(index, NamesByMeaning(index, embedder))]
 
 
 def _by_letters(error: OrionError) -> None:

@@ -18,6 +18,7 @@ from orion_recall.text import content_words, words
 MOST_COMPARED = 20_000
 _LEAST_LIKE = 0.34
 _NEAR_BEST = 0.4
+_LEAST_COSINE = 0.5
 
 
 class SimilarEntities(Protocol):
@@ -32,18 +33,26 @@ class FindsEntities(Protocol):
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
-class IndexedEntities:
-    """Likeness by the index's entities."""
+class ComparesEntities(Protocol):
+    """Compares by meaning: every `sources.source.EntityLikeness` is one."""
 
-    def __init__(self, finder: FindsEntities) -> None:
-        self._finder = finder
+    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
+
+
+class IndexedEntities:
+    """Likeness by the index's entities: by the words of their names, then by what these mean."""
+
+    def __init__(self, finder: FindsEntities, meaning: ComparesEntities) -> None:
+        self._finder, self._meaning = finder, meaning
 
     async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
-        """Entities that score at least two fifths of what the best does."""
+        """Entities that score at least two fifths of what the best does by words, then those near in meaning."""
         found = await self._finder.find_entities(text, tenant, limit)
         best = max((score for _, score in found), default=0.0)
-        near = (str(entity_iri(label)) for label, score in found if score >= best * _NEAR_BEST)
-        return list(dict.fromkeys(near))
+        by_words = [label for label, score in found if score >= best * _NEAR_BEST]
+        meant = await self._meaning.entities_like(text, tenant, limit)
+        by_meaning = [label for label, cosine in meant if cosine >= _LEAST_COSINE]
+        return list(dict.fromkeys(str(entity_iri(label)) for label in (*by_words, *by_meaning)))[:limit]
 
 
 class NamesInGraph:

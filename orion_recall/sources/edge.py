@@ -28,20 +28,24 @@ from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_
 from orion_recall.sources.edge_places import build_place, free_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.edge_points import max_sim_request, scope_filter, titled_request, token_vectors
 from orion_recall.sources.edge_renewal import bring_over, copy_shard, optimise_apart
-from orion_recall.sources.edge_writes import carry_out, read_held, read_versions
+from orion_recall.sources.edge_writes import carry_out, read_held, read_names, read_versions
 from orion_recall.sources.engine_threads import EngineThreads, translated
 from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.points import (
+    DENSE_VECTORS,
     KEYWORD_FIELDS,
     SPARSE_VECTORS,
     TOKENS,
+    HeldName,
     HeldPoint,
     IndexStep,
     Name,
     index_step,
     keys_of,
     memory_view,
+    name_keys_of,
     names_of,
+    names_to_embed,
     texts_to_embed,
 )
 from orion_recall.sources.record_mark import refuse_another, refuse_without
@@ -229,6 +233,19 @@ class EdgeIndex:
         )
         return await self._readers.run(lambda: shard.query(request))
 
+    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """The entities whose names are nearest to the vector: (label, cosine), best first."""
+        shard = self._open_shard()
+        self._refuse_another_model()
+        request = qe.QueryRequest(
+            query=qe.Query.Nearest(list(vector), using="name"),
+            limit=limit,
+            filter=scope_filter(Scope(tenant=tenant)),
+            with_payload=["label"],
+        )
+        points = await self._readers.run(lambda: shard.query(request))
+        return [(str((point.payload or {})["label"]), point.score) for point in points]
+
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
         """The memories in scope that are called one of the names, by key with all their names."""
         if not names:
@@ -261,9 +278,9 @@ class EdgeIndex:
         """Put changes into the index, in order, and move the position. Again is harmless."""
         if not changes:
             return
-        held = await self._held_of(keys_of(changes)) if self._card is not None else {}
+        held, names = await self._held_before(changes)
         with_tokens = self._writes_tokens()
-        step = await index_step(changes, held, self._ahead, self.sparse, with_tokens=with_tokens)
+        step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
         if self._card is None:  # a server that embeds may not have told its model before it was first asked
             mine = IndexCard.of(self.embedder)
             await self._writer.run(lambda: self._make(mine))
@@ -276,8 +293,9 @@ class EdgeIndex:
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
-        held = await self._held_of(keys_of(changes)) if self._card is not None else {}
+        held, names = await self._held_before(changes)
         await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
+        await self._ahead.of_names(names_to_embed(changes, names))
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the index holds, by key."""
@@ -345,6 +363,15 @@ class EdgeIndex:
         await self._writer.run(lambda: self._write(step, position))
         if self._saving is None or self._saving.done():
             self._saving = asyncio.create_task(self._save_in_time())
+
+    async def _held_before(
+        self, changes: Sequence[Change]
+    ) -> tuple[Mapping[int, HeldPoint], Mapping[int, HeldName]]:
+        """What the shard holds of the changes' memories and of the names that they give."""
+        if self._card is None:
+            return {}, {}
+        shard, keys = self._open_shard(), name_keys_of(changes)
+        return await self._held_of(keys_of(changes)), await self._writer.run(lambda: read_names(shard, keys))
 
     async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
         shard = self._open_shard()
@@ -440,7 +467,8 @@ class EdgeIndex:
         self._place = place
 
     def _make(self, mine: IndexCard) -> None:
-        vectors = {"dense": qe.EdgeVectorParams(size=mine.dimension, distance=qe.Distance.Cosine)}
+        size, cosine = mine.dimension, qe.Distance.Cosine
+        vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
         sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
         optimizers: qe.EdgeOptimizersConfig | None = None
         if mine.tokens:

@@ -63,8 +63,8 @@ def _is(key: str, value: str) -> qe.FieldCondition:
 def edge_point(one: IndexPoint) -> qe.Point:
     """A point as Edge takes it."""
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
-    if one.dense is not None:
-        vectors["dense"] = list(one.dense)
+    for name, vector in one.unit_vectors.items():
+        vectors[name] = list(vector)
     if one.tokens is not None:
         vectors[TOKENS] = one.tokens
     return qe.Point(one.key, vectors, one.payload)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import qdrant_edge as qe
 
 from orion_recall.sources.edge_points import edge_point
-from orion_recall.sources.points import HeldPoint, IndexStep, Name, held_point
+from orion_recall.sources.points import HeldName, HeldPoint, IndexStep, Name, held_name, held_point
 
 _PAGE = 1000
 
@@ -22,6 +22,16 @@ def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
         )
         for record in records
     }
+
+
+def read_names(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldName]:
+    """What the shard holds of the entities, by key; those without a vector of their name are left out."""
+    names: dict[int, HeldName] = {}
+    for record in shard.retrieve(list(keys), True, True) if keys else ():
+        vectors = cast("Mapping[str, Any]", record.vector or {})
+        if (one := held_name(cast("dict[str, Any]", record.payload), vectors)) is not None:
+            names[cast("int", record.id)] = one
+    return names
 
 
 def carry_out(shard: qe.EdgeShard, step: IndexStep) -> None:

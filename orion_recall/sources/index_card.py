@@ -8,7 +8,7 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import token_space_of
 
 # Of what is in the points: changed whenever an index of the old kind must be built again.
-FORMAT = 4
+FORMAT = 5
 
 NO_TOKENS = "the embedder gives no vectors of tokens: ORION_EMBEDDER=onnx with ORION_TOKEN_VECTORS=true does"
 

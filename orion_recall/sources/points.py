@@ -14,6 +14,7 @@ from orion_recall.titles import title_names
 from orion_recall.values import Change, Memory, MemoryView, MergedName
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker", "titles")
+DENSE_VECTORS = ("dense", "name")
 SPARSE_VECTORS = ("text", "context", "entity")
 TOKENS = "tokens"
 """The name of the vectors of a memory's tokens."""
@@ -22,9 +23,10 @@ _ENTITY = "entity\x1f"
 
 
 class IndexPoint(NamedTuple):
-    """One point: `dense` is a unit vector, absent for an entity; `sparse` are terms by the vector's name.
+    """One point: a memory with a unit vector `dense`, or an entity with one of its `name`.
 
-    `tokens` are the vectors of a memory's tokens, where the index holds such.
+    `sparse` are terms by the vector's name. `tokens` are the vectors of a memory's tokens, where the index holds
+    such.
     """
 
     key: int
@@ -32,6 +34,13 @@ class IndexPoint(NamedTuple):
     sparse: Mapping[str, SparseTerms]
     payload: dict[str, Any]
     tokens: list[list[float]] | None = None
+    name: Sequence[float] | None = None
+
+    @property
+    def unit_vectors(self) -> dict[str, Sequence[float]]:
+        """Those of `DENSE_VECTORS` that it has, by name."""
+        named = (("dense", self.dense), ("name", self.name))
+        return {name: vector for name, vector in named if vector is not None}
 
 
 class HeldPoint(NamedTuple):
@@ -42,6 +51,13 @@ class HeldPoint(NamedTuple):
     names: frozenset[str]
     dense: Sequence[float] | None
     tokens: list[list[float]] | None = None
+
+
+class HeldName(NamedTuple):
+    """What an index holds of an entity: how it is called, and the vector of that."""
+
+    label: str
+    vector: Sequence[float]
 
 
 class PointVectors(NamedTuple):
@@ -63,6 +79,16 @@ class Name(NamedTuple):
         return number_of(_ENTITY + self.tenant, self.folded)
 
 
+class _Names(NamedTuple):
+    """The entities named, and the vectors of what they are called."""
+
+    called: Mapping[Name, MergedName]
+    vectors: Mapping[str, Sequence[float]]
+
+
+_NO_NAMES: Mapping[int, HeldName] = {}
+
+
 class IndexStep(NamedTuple):
     """What a batch of changes does to an index.
 
@@ -80,23 +106,32 @@ def keys_of(changes: Sequence[Change]) -> list[int]:
     return list(dict.fromkeys(memory_key(change.memory.tenant, change.memory.id) for change in changes))
 
 
+def name_keys_of(changes: Sequence[Change]) -> list[int]:
+    """The keys of the entities that the changes' live memories name, each once."""
+    return [name.key for name in _called(_live(_latest(changes)).values())]
+
+
 async def index_step(
     changes: Sequence[Change],
     held: Mapping[int, HeldPoint],
     embedder: GivesVectors,
     sparse: SparseEncoder,
     *,
+    names: Mapping[int, HeldName] = _NO_NAMES,
     with_tokens: bool = False,
 ) -> IndexStep:
-    """What is to be done, given what the index holds of the changes' memories.
+    """What is to be done, given what the index holds of the changes' memories and of the names they give.
 
-    A memory that says what it said when it was embedded is not embedded again: its neighbours have changed.
-    `with_tokens`: the index holds the vectors of their tokens.
+    A memory that says what it said when it was embedded is not embedded again: its neighbours have changed. Neither
+    is a name that is there. `with_tokens`: the index holds the vectors of the memories' tokens.
     """
     latest = _latest(changes)
-    vectors = await _vectors(_live(latest), held, embedder, with_tokens)
+    live = _live(latest)
+    vectors = await _vectors(live, held, embedder, with_tokens)
+    called = _called(live.values())
+    named = _Names(called, await _vectors_of_names(called, names, embedder))
     # The words of a page take tens of milliseconds: not on the loop, where recalls wait.
-    return await asyncio.to_thread(_step, latest, held, vectors, sparse)
+    return await asyncio.to_thread(_step, latest, held, vectors, named, sparse)
 
 
 def texts_to_embed(
@@ -106,6 +141,11 @@ def texts_to_embed(
     live = _live(_latest(changes))
     known = _known(live, held, with_tokens)
     return [dense_form(change.memory) for key, change in live.items() if key not in known]
+
+
+def names_to_embed(changes: Sequence[Change], names: Mapping[int, HeldName]) -> list[str]:
+    """The names of entities that `index_step` will have to embed, given what the index holds now."""
+    return _new_labels(_called(_live(_latest(changes)).values()), names)
 
 
 def _latest(changes: Sequence[Change]) -> dict[int, Change]:
@@ -120,6 +160,7 @@ def _step(
     latest: Mapping[int, Change],
     held: Mapping[int, HeldPoint],
     vectors: Mapping[int, PointVectors],
+    names: _Names,
     sparse: SparseEncoder,
 ) -> IndexStep:
     live = _live(latest)
@@ -139,7 +180,7 @@ def _step(
     told = {Name(change.memory.tenant, name) for change in live.values() for name in _names(change.memory)}
     before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}
     return IndexStep(
-        points=[*points, *_entities(live.values(), sparse)],
+        points=[*points, *_entities(names, sparse)],
         gone=[key for key in latest if key not in live],
         forgotten=sorted(before - told),
     )
@@ -157,6 +198,23 @@ async def _vectors(
     return vectors
 
 
+async def _vectors_of_names(
+    called: Mapping[Name, MergedName], names: Mapping[int, HeldName], embedder: GivesVectors
+) -> dict[str, Sequence[float]]:
+    """By what the entities are called; a name may be that of an entity in each of several tenants."""
+    vectors = {one.label: one.vector for one in names.values()}
+    if labels := _new_labels(called, names):
+        made = await embedder.of_names(labels)
+        vectors |= {label: vector.tolist() for label, vector in zip(labels, made, strict=True)}
+    return vectors
+
+
+def _new_labels(called: Mapping[Name, MergedName], names: Mapping[int, HeldName]) -> list[str]:
+    """The labels whose vectors the index does not hold."""
+    known = {one.label for one in names.values()}
+    return list(dict.fromkeys(one.label for one in called.values() if one.label not in known))
+
+
 def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint], with_tokens: bool) -> dict[int, PointVectors]:
     """The vectors that the index holds of what has not been changed since."""
     known: dict[int, PointVectors] = {}
@@ -169,8 +227,8 @@ def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint], with_token
     return known
 
 
-def _entities(changes: Iterable[Change], sparse: SparseEncoder) -> list[IndexPoint]:
-    """One point for every entity named, found by the words of its name and of those merged into it."""
+def _called(changes: Iterable[Change]) -> dict[Name, MergedName]:
+    """Every entity named, in order: how it is called, and what was merged into it."""
     spelt: dict[Name, str] = {}
     merged: dict[Name, MergedName] = {}
     for change in changes:
@@ -178,20 +236,23 @@ def _entities(changes: Iterable[Change], sparse: SparseEncoder) -> list[IndexPoi
             spelt.setdefault(Name(change.memory.tenant, label.casefold()), label)
         for one in change.merged:
             merged[Name(change.memory.tenant, one.label.casefold())] = one
-    points: list[IndexPoint] = []
-    for name, label in sorted(spelt.items()):
-        one = merged.get(name, MergedName(label=label, aliases=()))
-        points.append(
-            IndexPoint(
-                key=name.key,
-                dense=None,
-                # Each name by itself: one of many names is found as well as one of one.
-                sparse={"entity": union([sparse.encode_document(each) for each in (one.label, *one.aliases)])},
-                payload={"tenant": name.tenant, "label": one.label}
-                | ({"aliases": list(one.aliases)} if one.aliases else {}),
-            )
+    return {name: merged.get(name, MergedName(label=label, aliases=())) for name, label in sorted(spelt.items())}
+
+
+def _entities(names: _Names, sparse: SparseEncoder) -> list[IndexPoint]:
+    """One point for every entity named, found by the words of its name and of those merged into it."""
+    return [
+        IndexPoint(
+            key=name.key,
+            dense=None,
+            # Each name by itself: one of many names is found as well as one of one.
+            sparse={"entity": union([sparse.encode_document(each) for each in (one.label, *one.aliases)])},
+            payload={"tenant": name.tenant, "label": one.label}
+            | ({"aliases": list(one.aliases)} if one.aliases else {}),
+            name=names.vectors[one.label],
         )
-    return points
+        for name, one in names.called.items()
+    ]
 
 
 def names_of(payload: Mapping[str, Any]) -> tuple[str, ...]:
@@ -208,6 +269,12 @@ def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPo
         dense=vectors.get("dense"),
         tokens=vectors.get(TOKENS),
     )
+
+
+def held_name(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldName | None:
+    """What the payload and the vectors of an entity's point say; None without a vector of its name."""
+    vector = vectors.get("name")
+    return None if vector is None else HeldName(payload["label"], vector)
 
 
 def memory_view(payload: Mapping[str, Any]) -> MemoryView:

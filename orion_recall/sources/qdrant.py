@@ -22,15 +22,19 @@ from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.sources.index_card import FORMAT, IndexCard
 from orion_recall.sources.points import (
     TOKENS,
+    HeldName,
     HeldPoint,
     IndexPoint,
     IndexStep,
     Name,
+    held_name,
     held_point,
     index_step,
     keys_of,
     memory_view,
+    name_keys_of,
     names_of,
+    names_to_embed,
     texts_to_embed,
 )
 from orion_recall.sources.qdrant_points import QdrantWords, scored
@@ -205,6 +209,12 @@ class QdrantIndex:
         (found,) = await self._server.aside(lambda: self._query([request]))
         return found.points
 
+    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """The entities whose names are nearest to the vector: (label, cosine), best first."""
+        request = self._words.names_query(vector, tenant, limit)
+        (found,) = await self._server.aside(lambda: self._query([request]))
+        return [(str((point.payload or {})["label"]), point.score) for point in found.points]
+
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
         """The memories in scope that are called one of the names, by key with all their names."""
         if not names:
@@ -241,8 +251,9 @@ class QdrantIndex:
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
         await self.check()
-        held = await self._held_of(keys_of(changes))
+        held, names = await self._held_of(keys_of(changes)), await self._names_of(name_keys_of(changes))
         await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
+        await self._ahead.of_names(names_to_embed(changes, names))
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Put changes into the collection, in order, and move the position. Again is harmless.
@@ -261,10 +272,11 @@ class QdrantIndex:
         await self.check()
         before = self._card
         held = await self._held_of(keys_of(changes))
+        names = await self._names_of(name_keys_of(changes)) if keep_vectors else {}
         if not keep_vectors:
             held = {key: one._replace(dense=None) for key, one in held.items()}
         with_tokens = self._writes_tokens()
-        step = await index_step(changes, held, self._ahead, self.sparse, with_tokens=with_tokens)
+        step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
         await self._carry_out(step)
         # First the data, then the claim that it is there: a crash between the two writes it again.
         if (now := await self._read_card()) != before:
@@ -328,6 +340,18 @@ class QdrantIndex:
                 vectors = cast("Mapping[str, Any] | None", record.vector) or {}
                 held[cast("int", record.id)] = held_point(record.payload or {}, vectors)
         return held
+
+    async def _names_of(self, keys: Sequence[int]) -> dict[int, HeldName]:
+        """What the collection holds of the entities; those without a vector are left out."""
+        names: dict[int, HeldName] = {}
+        for start in range(0, len(keys), _PAGE):
+            wanted = list(keys[start : start + _PAGE])
+            call = self._client.retrieve(self.collection, wanted, with_payload=["label"], with_vectors=["name"])
+            for record in cast("list[qm.Record]", await self._asked(call)):
+                vectors = cast("Mapping[str, Any] | None", record.vector) or {}
+                if (one := held_name(record.payload or {}, vectors)) is not None:
+                    names[cast("int", record.id)] = one
+        return names
 
     async def _carry_out(self, step: IndexStep) -> None:
         """Does the step. Names first: until the memories are written, a second try finds what they gave."""

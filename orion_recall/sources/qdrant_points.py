@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
-from orion_recall.sources.points import KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS, IndexPoint
+from orion_recall.sources.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS, IndexPoint
 from orion_recall.values import Scope
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ class QdrantWords:
     def vectors(self, dimension: int, token_width: int = 0) -> dict[str, qm.VectorParams]:
         """The dense vectors of a collection, and with a `token_width` those of the memories' tokens.
 
-        These are compared by MaxSim and never searched among, so there is no graph of them.
+        The latter are compared by MaxSim and never searched among, so there is no graph of them.
         """
         models = self._models
-        vectors = {"dense": models.VectorParams(size=dimension, distance=models.Distance.COSINE)}
+        params = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
+        vectors: dict[str, qm.VectorParams] = dict.fromkeys(DENSE_VECTORS, params)
         if token_width:
             vectors[TOKENS] = models.VectorParams(
                 size=token_width,
@@ -63,13 +64,14 @@ class QdrantWords:
     def misfit(self, info: qm.CollectionInfo, dimension: int) -> str | None:
         """What a collection lacks of ours; None when it has everything."""
         held, sparse = info.config.params.vectors, info.config.params.sparse_vectors or {}
-        dense = held.get("dense") if isinstance(held, Mapping) else None
-        if dense is None:
-            return "has no vector named dense"
-        if dense.size != dimension:
-            return f"has vectors of {dense.size} floats, and the model makes {dimension}"
-        if dense.distance != self._models.Distance.COSINE:
-            return f"compares its vectors by {dense.distance.value} instead of Cosine"
+        for name in DENSE_VECTORS:
+            one = held.get(name) if isinstance(held, Mapping) else None
+            if one is None:
+                return f"has no vector named {name}"
+            if one.size != dimension:
+                return f"has vectors of {one.size} floats, and the model makes {dimension}"
+            if one.distance != self._models.Distance.COSINE:
+                return f"compares its vectors by {one.distance.value} instead of Cosine"
         for name in SPARSE_VECTORS:
             if name not in sparse:
                 return f"has no sparse vector named {name}"
@@ -82,6 +84,16 @@ class QdrantWords:
         return [
             self._models.PointStruct(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points
         ]
+
+    def names_query(self, vector: Sequence[float], tenant: str, limit: int) -> qm.QueryRequest:
+        """Entities by the cosine of their names."""
+        return self._models.QueryRequest(
+            query=self._models.NearestQuery(nearest=list(vector)),
+            using="name",
+            filter=self.scope_filter(Scope(tenant=tenant)),
+            limit=limit,
+            with_payload=["label"],
+        )
 
     def dense_query(self, vector: Sequence[float], scope: Scope, limit: int, min_score: float) -> qm.QueryRequest:
         """Nearest by cosine."""
@@ -155,8 +167,7 @@ class QdrantWords:
 
     def _vectors(self, one: IndexPoint) -> dict[str, Any]:
         vectors: dict[str, Any] = {name: self._sparse(terms) for name, terms in one.sparse.items()}
-        if one.dense is not None:
-            vectors["dense"] = list(one.dense)
+        vectors |= {name: list(vector) for name, vector in one.unit_vectors.items()}
         if one.tokens is not None:
             # As many digits as half a float has: a third of the bytes of a request.
             vectors[TOKENS] = [[round(value, 4) for value in token] for token in one.tokens]

@@ -24,6 +24,7 @@ from orion_recall.graph.projection import projected, removed
 from orion_recall.graph.questions import Row
 from orion_recall.graph.rows import each_row, rows_of
 from orion_recall.graph.said import Projecting, answered
+from orion_recall.graph.spreading import activation, pagerank, push
 from orion_recall.graph.updates import CARD_QUERY, marks_in, position_in, updates
 from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, tenant_graph
 from orion_recall.sources.edge_places import free_place, is_complete, live_place, swap, tidy
@@ -37,9 +38,10 @@ from orion_recall.sources.graph_memories import (
     versions_in,
 )
 from orion_recall.sources.kept_rows import KeptRows
+from orion_recall.sources.rdf_links import links_around
 from orion_recall.sources.rdf_paths import Evidence, along
 from orion_recall.sources.record_mark import refuse_another, refuse_without
-from orion_recall.sources.source import EntityFinder, OwnGraph
+from orion_recall.sources.source import EntityFinder, EntityLikeness, OwnGraph
 from orion_recall.text import content_words, memory_key, words
 from orion_recall.values import Change, Hit, Memory, MemoryView, SearchRequest, SourceName
 
@@ -48,6 +50,11 @@ log = logging.getLogger("orion_recall.sources")
 _LONGEST_NAME = 3
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 _AT_ONCE = 200
+_SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
+# What means something else is no nearer than this: of a handful of names some are always the nearest.
+_LEAST_COSINE = 0.4
+# Of the arm's time: an embedder that hangs must not cost what the graph finds without it.
+_TIME_FOR_MEANING = 0.4
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -233,15 +240,18 @@ class RdfSource:
 
     name: SourceName = "rdf"
 
-    def __init__(self, graph: OwnGraph, entities: EntityFinder | None) -> None:
-        self._graph, self._entities = graph, entities
+    def __init__(
+        self, graph: OwnGraph, entities: EntityFinder | None, likeness: EntityLikeness | None = None
+    ) -> None:
+        self._graph, self._entities, self._likeness = graph, entities, likeness
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories near the entities that the question names, best first.
 
         Before them those that a possessive chain of the question leads along, with the whole path as their reasons.
         """
-        seeds = await self._seeds(request)
+        seeds = [*await self._seeds(request)]
+        seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
         if not seeds and not request.question.chains:
             await self._graph.check()  # nothing is asked of it, and a dead server is no empty one
             return []
@@ -254,6 +264,19 @@ class RdfSource:
             near = [*ahead, *(hit for hit in near if hit.key not in led)]
         near.sort(key=lambda hit: (-hit.score, str(hit.key)))
         return near[: request.limit]
+
+    async def _similar(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
+        """Entities near to the question in meaning, with their cosines for weights; none when nobody can tell."""
+        if self._likeness is None or request.similar_entities <= 0:
+            return []
+        question, tenant = request.question, request.scope.tenant
+        try:
+            async with asyncio.timeout(request.timeout_s * _TIME_FOR_MEANING):
+                found = await self._likeness.entities_like(question.dense_text, tenant, request.similar_entities)
+        except (SourceError, TimeoutError) as error:
+            log.debug("no names are compared by meaning: %s", error or "no answer in time")
+            return []
+        return [(label, cosine) for label, cosine in found if cosine >= _LEAST_COSINE]
 
     async def _led(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> Mapping[int, Evidence]:
         question = request.question
@@ -277,6 +300,8 @@ class RdfSource:
         if not seeds:
             return []
         scope = request.scope
+        if request.graph_arm != "neighbourhood":
+            return await self._spread(request, seeds)
         query = neighbourhood_query(
             tenant_graph(scope.tenant),
             [entity_iri(label) for label, _ in seeds],
@@ -293,6 +318,19 @@ class RdfSource:
             ]
         except (LookupError, ValueError) as error:
             raise SourceError("the graph answers with rows that were not asked for") from error
+
+    async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
+        weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}
+        around = await links_around(
+            self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
+        )
+        scores = _SPREADING[request.graph_arm](around.links, weights)
+        memories = {link.target for link in around.links if link.kind in ("mentioned", "told")}
+        return [
+            Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(around.said.get(one, ()))[:3])
+            for one in memories
+            if scores.get(one, 0.0) > 0.0
+        ]
 
     async def _seeds(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
         """Entities named by the question with weights in (0, 1]."""

@@ -47,6 +47,18 @@ class NamesAndTexts(Protocol):
         ...
 
 
+class NameIndex(Protocol):
+    """Finds entities by the vectors of their names: (label, cosine), best first."""
+
+    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
+
+
+class EntityLikeness(Protocol):
+    """Finds entities whose names are near to a text in meaning: (label, cosine), best first."""
+
+    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
+
+
 class TitleFinder(Protocol):
     """Finds the memories of a scope that are called one of some names (see `titles`).
 
@@ -195,6 +207,7 @@ class MemoryIndex(
     Projection,
     MemoryReader,
     EntityFinder,
+    NameIndex,
     NamesAndTexts,
     TitleFinder,
     Lexicon,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,13 @@ from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import TokenVectors
 
+T = TypeVar("T")
 HalfTokens = npt.NDArray[np.float16]
 
 # Two pages of the outbox and what is told again of both: beyond that nothing is asked for a second time.
 _KEPT = 600
+# The names in them, which have no vectors of tokens: 6 MB at the most.
+_NAMES_KEPT = 4000
 
 
 class EmbedsDocuments(Protocol):
@@ -38,6 +41,8 @@ class GivesVectors(Protocol):
 
     async def vectors(self, texts: Sequence[str]) -> list[Embedded]: ...
 
+    async def of_names(self, labels: Sequence[str]) -> list[Vector]: ...
+
 
 class VectorsAhead:
     """Embeds documents and keeps the latest few hundred vectors: what was asked for ahead is not made twice.
@@ -48,6 +53,7 @@ class VectorsAhead:
     def __init__(self, embedder: EmbedsDocuments) -> None:
         self._embedder = embedder
         self._kept: OrderedDict[bytes, Embedded] = OrderedDict()
+        self._names_kept: OrderedDict[bytes, Vector] = OrderedDict()
         self.with_tokens = False
 
     async def vectors(self, texts: Sequence[str]) -> list[Embedded]:
@@ -57,11 +63,18 @@ class VectorsAhead:
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
         if missing:
             found |= dict(zip(missing, await self._made(list(missing.values())), strict=True))
-        for key, vector in found.items():
-            self._kept[key] = vector
-            self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        _keep(self._kept, found, _KEPT)
+        return [found[key] for key in keys]
+
+    async def of_names(self, labels: Sequence[str]) -> list[Vector]:
+        """The unit vectors of names, in their order. Names are compared as a whole: never with those of tokens."""
+        keys = [_key(label) for label in labels]
+        found = {key: self._names_kept[key] for key in keys if key in self._names_kept}
+        missing = {key: label for key, label in zip(keys, labels, strict=True) if key not in found}
+        if missing:
+            made = await self._embedder.embed_documents(list(missing.values()))
+            found |= {key: vector.copy() for key, vector in zip(missing, made, strict=True)}
+        _keep(self._names_kept, found, _NAMES_KEPT)
         return [found[key] for key in keys]
 
     def _serves(self, kept: Embedded) -> bool:
@@ -76,6 +89,14 @@ class VectorsAhead:
             Embedded(vector.copy(), theirs.astype(np.float16))
             for vector, theirs in zip(vectors, tokens, strict=True)
         ]
+
+
+def _keep(kept: OrderedDict[bytes, T], latest: Mapping[bytes, T], most: int) -> None:
+    for key, value in latest.items():
+        kept[key] = value
+        kept.move_to_end(key)
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
 def _key(text: str) -> bytes:

@@ -62,8 +62,8 @@ class _Made:
         return self._vectors[0]
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """As many as there are texts."""
-        return self._vectors[: len(texts)]
+        """As many as there are texts: for names beyond the memories they begin again."""
+        return np.resize(self._vectors, (len(texts), self.dimension))
 
     async def query_tokens(self, text: str) -> Tokens:
         """Those of the first one."""

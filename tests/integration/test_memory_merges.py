@@ -107,7 +107,7 @@ def held(index: EdgeIndex) -> Held:
         for name, vector in cast("dict[str, Any]", one.vector).items():
             if name == "tokens":
                 vectors[name] = len(vector)
-            elif name == "dense":
+            elif name in ("dense", "name"):
                 vectors[name] = [round(value, 5) for value in vector]
             else:
                 vectors[name] = sorted(zip(vector.indices, vector.values, strict=True))

@@ -26,13 +26,18 @@ async def test_the_graphs_own_names_are_compared():
     assert await names.similar_entities("engineers", "other", 5) == []
 
 
-async def test_of_what_the_index_finds_only_what_is_near_the_best_is_kept():
+async def test_of_what_the_index_finds_only_what_is_near_the_best_or_near_in_meaning_is_kept():
     class Index:
         async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
             return [("Fjord Labs", 5.0), ("fjord labs", 4.0), ("Labs", 2.0), ("Fjord", 1.9)][:limit]
 
-    found = await IndexedEntities(Index()).similar_entities("fjord labs", TENANT, 10)
-    assert found == ["urn:orion:entity:fjord_labs", "urn:orion:entity:labs"]
+        async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+            return [("Fjord Labs", 1.0), ("Bay Workshop", 0.6), ("Weather", 0.2)][:limit]
+
+    index = Index()
+    found = await IndexedEntities(index, index).similar_entities("fjord labs", TENANT, 10)
+    assert found == ["urn:orion:entity:fjord_labs", "urn:orion:entity:labs", "urn:orion:entity:bay_workshop"]
+    assert await IndexedEntities(index, index).similar_entities("fjord labs", TENANT, 1) == found[:1]
 
 
 async def test_when_the_index_is_away_the_names_in_the_graph_answer_and_why_is_told():

@@ -18,6 +18,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources import edge, edge_renewal
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource
+from orion_recall.sources.index_card import FORMAT
 from orion_recall.values import Change, Scope
 
 
@@ -103,9 +104,11 @@ async def test_a_card_that_cannot_be_read_is_an_error_with_advice(
         card.write_text(text)
         with pytest.raises(SourceError, match=r"index\.json cannot be read .*delete .* and it will be rebuilt"):
             await made(folder, sparse).open()
-    card.write_text(json.dumps(good | {"format": 99}))
-    with pytest.raises(SourceError, match=r"format 99: delete the folder to rebuild it"):
-        await made(folder, sparse).open()
+    assert good["format"] == FORMAT
+    for other in (FORMAT - 1, 99):
+        card.write_text(json.dumps(good | {"format": other}))
+        with pytest.raises(SourceError, match=rf"format {other}: delete the folder to rebuild it"):
+            await made(folder, sparse).open()
     card.write_text(json.dumps(good))
     async with opened(made(folder, sparse)) as again:
         assert again.position == 4
@@ -178,6 +181,9 @@ async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_
     async with opened(made(folder, sparse)) as again:
         assert again.position == 11
         assert await held(again) == {changed.id: (2, "A quiet lighthouse"), kept.id: (1, kept.text)}
+        crane = (await HashingEmbedder().embed_query("harbour crane")).tolist()
+        left = {*changed.entities, *kept.entities}
+        assert {label for label, _ in await again.names_near(crane, TENANT, 9)} == left, "with their vectors"
 
 
 async def held(one: EdgeIndex) -> dict[str, tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -392,3 +393,50 @@ async def test_a_graph_that_gives_no_path_in_time_still_says_what_is_near(graph:
     assert set(names(near, (*ALL, *FAMILY))) >= {"work", "too"}
     with pytest.raises(TransientSourceError):
         await RdfSource(Slow(), Names()).search(chained(("sister", "employer")))
+
+
+class Likeness:
+    """Finds the entities it is told, fails, or never answers."""
+
+    def __init__(self, *found: tuple[str, float], error: Exception | None = None, hangs: bool = False) -> None:
+        self.found, self.error, self.hangs = found, error, hangs
+
+    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+        return self.found[:limit]
+
+
+async def test_entities_close_in_meaning_start_a_walk_where_that_is_wanted(graph: MemoryGraph):
+    arm = RdfSource(graph, Names(("Aurora", 1.0)), Likeness(("Fjord Labs", 0.6), ("Aurora", 0.5), ("Bo", 0.3)))
+    wanted = names(await arm.search(request("the shipyard", similar_entities=3)), ALL)
+    assert set(wanted) == {"ship", "work", "place"}
+    assert names(await arm.search(request("the shipyard")), ALL) == ["ship"]
+    for likeness in (Likeness(error=SourceError("away")), Likeness(hangs=True)):
+        broken = RdfSource(graph, Names(("Aurora", 1.0)), likeness)
+        asked = request("the shipyard", similar_entities=2, timeout_s=1.0)
+        async with asyncio.timeout(60):
+            assert names(await broken.search(asked), ALL) == ["ship"]
+
+
+@pytest.mark.parametrize("arm", ["activation", "push", "pagerank"])
+async def test_every_way_of_spreading_finds_what_is_near_in_scope_with_its_reasons(graph: MemoryGraph, arm: Any):
+    await graph.apply(changes(*FAMILY, start=9))
+    asked = request("Ida", hops=2, graph_arm=arm, max_statements=100)
+    hits = await RdfSource(graph, None).search(asked)
+    found = names(hits, (*ALL, *FAMILY))
+    assert set(found[:2]) == {"sister", "job"}, "what is said of Ida comes first"
+    assert {"town", "work"} <= set(found), "and what is said of whom she has to do with, further on"
+    assert "leak" not in found
+    by_name = dict(zip(found, hits, strict=True))
+    assert by_name["job"].statements == ("Ida works at Umbra Works",)
+    scoped = replace(asked, scope=Scope(tenant=TENANT, user_id="u1"))
+    assert set(names(await RdfSource(graph, None).search(scoped), (*ALL, *FAMILY))) <= {
+        "sister",
+        "job",
+        "too",
+        "work",
+    }
+    assert await RdfSource(graph, None).search(asked) == hits

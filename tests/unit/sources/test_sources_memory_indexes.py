@@ -10,12 +10,13 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient
 from source_samples import (
@@ -35,12 +36,15 @@ from source_samples import (
     request,
 )
 
+from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.edge import EdgeIndex
+from orion_recall.sources.forms import dense_form
 from orion_recall.sources.index import LexicalSource
+from orion_recall.sources.points import Name
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import Patience, QdrantServer
-from orion_recall.sources.source import MemoryIndex
+from orion_recall.sources.source import MemoryIndex, Prepares
 from orion_recall.values import Memory, MergedName, Scope
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
@@ -388,3 +392,58 @@ async def test_memories_are_found_by_any_name_of_their_title_in_scope_alone(inde
     renamed = replace(titled[1], title="Oslo", version=2)
     await index.apply(changes(renamed, start=index.position + 1))
     assert set(await index.titled(names, ours, 10)) == {key("umbra")}
+
+
+async def test_entities_are_found_by_the_vectors_of_their_names_in_their_tenant_alone(told: MemoryIndex):
+    async def near(text: str, tenant: str = TENANT, limit: int = 5) -> list[tuple[str, float]]:
+        return list(await told.names_near((await HashingEmbedder().embed_query(text)).tolist(), tenant, limit))
+
+    (best, *others) = await near("harbour crane")
+    assert (best[0].casefold(), round(best[1], 4)) == ("harbour crane", 1.0)
+    assert "Fjord Labs" in [label for label, _ in others]
+    assert "Secret Crane" not in [label for label, _ in others]
+    assert (await near("secret crane", "other"))[0][0] == "Secret Crane"
+    assert len(await near("harbour crane", limit=1)) == 1
+
+
+async def test_the_vector_of_a_name_goes_with_the_name(index: MemoryIndex):
+    await index.apply(changes(replace(CRANE, deleted_at=NOW, version=2), start=10))
+    vector = (await HashingEmbedder().embed_query("harbour crane")).tolist()
+    left = [label for label, _ in await index.names_near(vector, TENANT, 5)]
+    assert "Fjord Labs" in left
+    assert "harbour crane" not in [label.casefold() for label in left]
+    assert await everything(index) == {key("order"), key("shed")}, "no entity is a memory"
+
+
+async def test_no_search_for_memories_finds_a_name_and_none_for_names_a_memory(told: MemoryIndex):
+    """Also when all that there is may come."""
+    scope, ours = Scope(tenant=TENANT), {key(one.id) for one in OURS}
+    labels = {label for one in OURS for label in one.entities}
+    for text in (*labels, "anything"):
+        vector = (await HashingEmbedder().embed_query(text)).tolist()
+        assert {found for found, _ in await told.search_dense(vector, scope, 100, -1.0)} == ours
+        for hits in await told.search_sparse(SparseEncoder().encode_query(text), scope, 100):
+            assert {found for found, _ in hits} <= ours
+        assert {label for label, _ in await told.names_near(vector, TENANT, 100)} <= labels
+    assert set(await told.held()) >= ours
+    assert not {Name(TENANT, label.casefold()).key for label in labels} & set(await told.held())
+
+
+async def test_a_name_that_is_there_is_not_embedded_again(index: MemoryIndex, monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    async def embed(self: HashingEmbedder, texts: Sequence[str]) -> Vectors:
+        asked.extend(texts)
+        return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_documents", embed)
+    monkeypatch.setattr("orion_recall.sources.vectors_ahead._NAMES_KEPT", 0)
+    later = memory("later", "And then it rained.", entities=[*CRANE.entities, "Rain Gauge"])
+    steps = changes(later, start=10)
+    assert isinstance(index, Prepares)
+    await index.prepare(steps)
+    assert asked == [dense_form(later), "Rain Gauge"]
+    await index.apply(steps)
+    assert asked == [dense_form(later), "Rain Gauge", "Rain Gauge"], "nothing was kept ahead"
+    gauge = (await HashingEmbedder().embed_query("rain gauge")).tolist()
+    assert (await index.names_near(gauge, TENANT, 1))[0][0] == "Rain Gauge"

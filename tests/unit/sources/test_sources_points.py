@@ -1,12 +1,24 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from source_samples import TENANT, HashingEmbedder, TokenEmbedder, changes, key, memory
 
+from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.points import HeldPoint, Name, index_step, memory_view, names_of
+from orion_recall.sources.points import (
+    HeldName,
+    HeldPoint,
+    Name,
+    index_step,
+    memory_view,
+    name_keys_of,
+    names_of,
+    names_to_embed,
+    texts_to_embed,
+)
 from orion_recall.sources.vectors_ahead import VectorsAhead
 from orion_recall.text import text_hash
 from orion_recall.values import Memory, MergedName
@@ -148,3 +160,31 @@ async def test_vectors_of_tokens_are_made_with_the_others_and_kept_with_them(spa
     without = await index_step(told, known, ahead, sparse)
     assert [point.tokens for point in without.points] == [None, None, None]
     assert without.points[1].dense == [1.0]
+
+
+async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(sparse: SparseEncoder):
+    asked: list[list[str]] = []
+
+    class Counting(TokenEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            asked.append(list(texts))
+            return await super().embed_documents(texts)
+
+    told = changes(memory("a", "one", entities=["Oslo", "Fjord Labs"]), memory("b", "two", entities=["Fjord Labs"]))
+    oslo = Name(TENANT, "oslo")
+    assert name_keys_of(told) == [Name(TENANT, "fjord labs").key, oslo.key]
+    held = {oslo.key: HeldName("Oslo", [0.25, 0.5])}
+    embedder = Counting()
+    ahead = VectorsAhead(embedder)
+    ahead.with_tokens = True
+    step = await index_step(told, {}, ahead, sparse, names=held, with_tokens=True)
+    assert embedder.asked == ["one", "two"] == texts_to_embed(told, {})
+    assert asked == [["one", "two"], ["Fjord Labs"]]
+    assert names_to_embed(told, held) == ["Fjord Labs"]
+    entities = [point for point in step.points if point.dense is None]
+    assert {point.payload["label"]: point.name for point in entities} == {
+        "Oslo": [0.25, 0.5],
+        "Fjord Labs": (await HashingEmbedder().embed_query("Fjord Labs")).tolist(),
+    }
+    assert [(list(point.unit_vectors), point.tokens) for point in entities] == [(["name"], None)] * 2
+    assert [list(point.unit_vectors) for point in step.points if point.dense is not None] == [["dense"]] * 2

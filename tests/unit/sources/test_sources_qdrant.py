@@ -26,6 +26,9 @@ from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 # Of a test run on a busy machine nobody may expect an answer within 0.3 s.
 PATIENT = Patience(aside=10, read=20)
 CARD = number_of("card\x1f", "index")
+VECTORS: dict[str, qm.VectorParams] = dict.fromkeys(
+    ("dense", "name"), qm.VectorParams(size=64, distance=qm.Distance.COSINE)
+)
 IMPATIENT = Patience(aside=0.2, read=0.5, write=0.5)
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -118,7 +121,7 @@ async def test_the_collection_is_made_with_its_vectors_and_payload_indexes(stand
     async with index_at(stand_in.url, name) as index:
         await index.open()
         info = await index._server.client.get_collection(name)  # pyright: ignore[reportPrivateUsage]
-        assert info.config.params.vectors == {"dense": qm.VectorParams(size=64, distance=qm.Distance.COSINE)}
+        assert info.config.params.vectors == VECTORS
         assert {
             one: params.modifier for one, params in (info.config.params.sparse_vectors or {}).items()
         } == dict.fromkeys(("text", "context", "entity"), qm.Modifier.IDF)
@@ -186,9 +189,10 @@ async def test_an_index_made_by_another_model_is_refused_with_advice(stand_in: Q
         ({"dense": qm.VectorParams(size=64, distance=qm.Distance.DOT)}, True, "by Dot instead of Cosine"),
         ({"other": qm.VectorParams(size=64, distance=qm.Distance.COSINE)}, True, "no vector named dense"),
         (qm.VectorParams(size=64, distance=qm.Distance.COSINE), True, "no vector named dense"),
-        ({"dense": qm.VectorParams(size=64, distance=qm.Distance.COSINE)}, False, "no sparse vector named text"),
+        ({"dense": qm.VectorParams(size=64, distance=qm.Distance.COSINE)}, True, "no vector named name"),
+        (VECTORS, False, "no sparse vector named text"),
     ],
-    ids=["dimension", "distance", "name", "unnamed", "sparse"],
+    ids=["dimension", "distance", "name", "unnamed", "names", "sparse"],
 )
 async def test_a_collection_of_another_shape_is_refused_with_advice_and_left_as_it_is(
     stand_in: QdrantStandIn, name: str, vectors: Any, sparse: bool, said: str
@@ -210,7 +214,7 @@ async def test_a_sparse_vector_without_idf_is_refused(stand_in: QdrantStandIn, n
         terms = {part: qm.SparseVectorParams() for part in SPARSE_VECTORS}
         await index._server.client.create_collection(  # pyright: ignore[reportPrivateUsage]
             name,
-            vectors_config={"dense": qm.VectorParams(size=64, distance=qm.Distance.COSINE)},
+            vectors_config=VECTORS,
             sparse_vectors_config=terms,
         )
         with pytest.raises(SourceError, match="text without the modifier idf"):
@@ -246,8 +250,8 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
     "payload",
     [
         {},
-        {"format": 4},
-        {"format": 4, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": "x"},
+        {"format": 5},
+        {"format": 5, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": "x"},
         {"format": 99, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 1},
     ],
     ids=["empty", "half", "position", "format"],
@@ -255,7 +259,7 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
 async def test_a_card_that_cannot_be_read_or_is_of_another_format_is_refused(
     stand_in: QdrantStandIn, name: str, payload: dict[str, Any]
 ):
-    card = {"format": 4, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
+    card = {"format": 5, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
     async with index_at(stand_in.url, name) as index:
         await index.open()
         made = await index._server.client.retrieve(name, [CARD])  # pyright: ignore[reportPrivateUsage]

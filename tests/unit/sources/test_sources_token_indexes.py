@@ -21,6 +21,7 @@ from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.edge_card import CARD
 from orion_recall.sources.forms import dense_form
 from orion_recall.sources.index import LateInteraction
+from orion_recall.sources.points import Name
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import Patience, QdrantServer
 from tests.stand_ins.qdrant_process import QdrantStandIn
@@ -75,8 +76,9 @@ async def test_the_sum_of_the_nearest_is_what_numpy_says(places: Places):
         await index.apply(changes(*ALL))
         late = LateInteraction(index, embedder)
         assert await late.why_off() is None
-        found = await late.closeness(QUESTION, [*KEYS, key("nobody"), key("crane", "other")])
-    assert found.keys() == {*KEYS, key("crane", "other")}, "only those asked for that are there"
+        named = [Name(TENANT, label.casefold()).key for label in CRANE.entities]
+        found = await late.closeness(QUESTION, [*KEYS, key("nobody"), key("crane", "other"), *named])
+    assert found.keys() == {*KEYS, key("crane", "other")}, "only those asked for that are there, and no name"
     np.testing.assert_allclose([found[one] for one in KEYS], [wanted[one] for one in KEYS], atol=2e-3)
     assert max(KEYS, key=found.__getitem__) == key("crane")
 

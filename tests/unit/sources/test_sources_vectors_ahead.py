@@ -51,10 +51,15 @@ class CountingTokens(Counting):
 
     token_space, token_width = "counting", 1
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_tokens: list[str] = []
+
     async def query_tokens(self, text: str) -> Tokens:
         return np.array([[float(len(word))] for word in text.split()], dtype=np.float32)
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        self.in_tokens += texts
         return await self.embed_documents(texts), [await self.query_tokens(text) for text in texts]
 
 
@@ -80,3 +85,16 @@ async def test_nothing_is_nothing() -> None:
 
     assert len(await VectorsAhead(counting).vectors([])) == 0
     assert counting.asked == []
+
+
+async def test_names_are_embedded_once_without_vectors_of_tokens_and_thousands_of_them_kept() -> None:
+    counting = CountingTokens()
+    ahead = VectorsAhead(counting)
+    ahead.with_tokens = True
+    labels = [f"name {number}" for number in range(4001)]
+    await ahead.of_names(labels)
+
+    assert len(await ahead.of_names([*labels[1:], *labels[1:3]])) == 4002
+    assert (len(counting.asked), counting.in_tokens) == (4001, [])
+    assert [vector.tolist() for vector in await ahead.of_names([labels[0], "a"])] == [[6.0, 1.0], [1.0, 1.0]]
+    assert counting.asked[4001:] == ["name 0", "a"]
