@@ -56,6 +56,8 @@ from orion_recall.worker import Worker
 log = logging.getLogger("orion_recall.service")
 
 _STOP_S = 10.0
+# How long what was cancelled may wait for Postgres to say so.
+_CUT_OFF_S = 2.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
@@ -181,11 +183,18 @@ class Service:
             self.is_taking = False
             for task in (queries, beside, *keeping):
                 task.cancel()
-            ended = await asyncio.gather(queries, beside, *keeping, return_exceptions=True)
+            ended = await self._ended(queries, beside, *keeping)
             await self._close_pool()
         for error in ended:
             if isinstance(error, Exception):
                 raise error
+
+    async def _ended(self, *cancelled: asyncio.Task[None]) -> list[BaseException | None]:
+        """What the tasks end with. A query to a Postgres that says nothing is waited for until it is cut off."""
+        _, waiting = await asyncio.wait(cancelled, timeout=_CUT_OFF_S)
+        if waiting and self._pool is not None:
+            self._pool.terminate()
+        return await asyncio.gather(*cancelled, return_exceptions=True)
 
     async def _beside(self) -> None:
         """Memories and decisions, beside the queries; what lives on Postgres waits for it as long as it takes."""
