@@ -91,17 +91,19 @@ async def test_a_failover_under_queries_costs_what_replication_had_not_carried_o
         else:
             setup.first.send(signal.Signals[blow])
         struck_at = len(asking.sent)
-        await until(lambda: _moved(setup), "the other server is the master", 30)
+        await until(lambda: _moved(setup), "the other server is the master")
         if blow == "SIGSTOP":
-            setup.first.send(signal.SIGCONT)  # back again, and to be told that it is a replica now
-        await until(lambda: some(struck_at + 40), "queries after", 30)
+            # Back again once nobody asks it any more, and to be told that it is a replica now.
+            await until(lambda: some(struck_at + 15), "queries to the new master")
+            setup.first.send(signal.SIGCONT)
+        await until(lambda: some(struck_at + 40), "queries after")
         await asking.stop()
 
         async def settled() -> bool:
             waiting = await redis.xlen(settings.query_stream)
             return waiting == 0
 
-        await until(settled, "every query that the new master knows is answered", 30)
+        await until(settled, "every query that the new master knows is answered")
         replies, decisions = await _counts(executor)
         # Every query has one reply and one decision on the bus that is left, and both or neither.
         assert replies == decisions
