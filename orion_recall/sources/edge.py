@@ -27,8 +27,8 @@ from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
 from orion_recall.sources.edge_places import build_place, free_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.edge_points import max_sim_request, scope_filter, titled_request, token_vectors
-from orion_recall.sources.edge_renewal import bring_over, copy_shard, optimise_apart
-from orion_recall.sources.edge_writes import carry_out, read_held, read_names, read_versions
+from orion_recall.sources.edge_renewal import copy_shard, optimise_apart
+from orion_recall.sources.edge_writes import Written, carry_out, read_held, read_names, read_versions, write_again
 from orion_recall.sources.engine_threads import EngineThreads, translated
 from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.points import (
@@ -87,7 +87,7 @@ class EdgeIndex:
         self._saving: asyncio.Task[None] | None = None
         self._is_saved = True
         # Points written since the copy was made that is being optimised; None when there is none.
-        self._since_copied: set[int] | None = None
+        self._since_copied: Written | None = None
         self._lock: FolderLock | None = None
         self._place_lock: FolderLock | None = None
         self._shard: qe.EdgeShard | None = None
@@ -502,10 +502,9 @@ class EdgeIndex:
     def _write(self, step: IndexStep, position: int) -> None:
         shard, card = self._open_shard(), self._card
         assert card is not None  # an open shard has one
-        carry_out(shard, step)
+        written = carry_out(shard, step)
         if self._since_copied is not None:
-            names = [name.key for name in step.forgotten]
-            self._since_copied.update((*(point.key for point in step.points), *step.gone, *names))
+            self._since_copied |= written
         mine = card_if_known(self.embedder)
         self._card = card.at(position) if mine is None else card.at(position).written_by(mine)
         self._is_saved = False
@@ -529,7 +528,7 @@ class EdgeIndex:
     def _copy_to(self, place: Path) -> Path:
         self._save()
         copy = copy_shard(self._place / _SHARD, place)
-        self._since_copied = set()
+        self._since_copied = {}
         return copy
 
     def _go_over_to(self, place: Path) -> qe.EdgeShard:
@@ -537,7 +536,7 @@ class EdgeIndex:
         before, card = self._open_shard(), self._card
         assert card is not None
         copy = qe.EdgeShard.load(str(place / _SHARD))
-        bring_over(before, copy, self._since_copied or ())
+        write_again(copy, self._since_copied or {})
         copy.flush()
         write_card(place, card)
         self._shard, self._place, self._is_saved = copy, place, True

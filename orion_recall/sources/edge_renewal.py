@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Collection
 from pathlib import Path
 
 import qdrant_edge as qe
@@ -21,7 +20,6 @@ import qdrant_edge as qe
 from orion_recall.errors import SourceError
 
 _NICE = 10
-_AT_ONCE = 200
 
 
 def copy_shard(shard: Path, place: Path) -> Path:
@@ -49,20 +47,6 @@ async def optimise_apart(shard: Path) -> None:
     if process.returncode != 0:
         last = (said.decode(errors="replace").strip().splitlines() or ["no word"])[-1]
         raise SourceError(f"the process that optimises the index ended with {process.returncode}: {last}")
-
-
-def bring_over(live: qe.EdgeShard, copy: qe.EdgeShard, keys: Collection[int]) -> None:
-    """Makes the copy hold of these points what the live shard holds of them now."""
-    wanted = sorted(keys)
-    for start in range(0, len(wanted), _AT_ONCE):
-        page: list[qe.PointId] = [*wanted[start : start + _AT_ONCE]]
-        records = live.retrieve(page, True, True)
-        there = {record.id for record in records}
-        if gone := [key for key in page if key not in there]:
-            copy.update(qe.UpdateOperation.delete_points(gone))
-        if records:
-            points = [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
-            copy.update(qe.UpdateOperation.upsert_points(points))
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import qdrant_edge as qe
 from orion_recall.sources.edge_points import edge_point
 from orion_recall.sources.points import HeldName, HeldPoint, IndexStep, Name, held_name, held_point
 
-_PAGE = 1000
+_PAGE, _PAGE_AGAIN = 1000, 50
 
 
 def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
@@ -34,15 +34,33 @@ def read_names(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldName]:
     return names
 
 
-def carry_out(shard: qe.EdgeShard, step: IndexStep) -> None:
+Written = dict[int, qe.Point | None]
+"""What was written last under a key; None: it was taken out."""
+
+
+def carry_out(shard: qe.EdgeShard, step: IndexStep) -> Written:
     """Does the step. Names first: until the memories are written, a second try finds what they gave."""
     about = [*step.gone, *(point.key for point in step.points)]
     forgotten = [name.key for name in step.forgotten if not _is_given(shard, name, about)]
     gone: list[qe.PointId] = [*forgotten, *step.gone]
     if gone:
         shard.update(qe.UpdateOperation.delete_points(gone))
-    if step.points:
-        shard.update(qe.UpdateOperation.upsert_points([edge_point(one) for one in step.points]))
+    points = {one.key: edge_point(one) for one in step.points}
+    if points:
+        shard.update(qe.UpdateOperation.upsert_points([*points.values()]))
+    written: Written = dict.fromkeys((*forgotten, *step.gone))
+    return written | points
+
+
+def write_again(shard: qe.EdgeShard, written: Written) -> None:
+    """Makes a copy hold what was written elsewhere since it was made, a page at a time."""
+    keys = [*written]
+    for start in range(0, len(keys), _PAGE_AGAIN):
+        page = {key: written[key] for key in keys[start : start + _PAGE_AGAIN]}
+        if gone := [key for key, point in page.items() if point is None]:
+            shard.update(qe.UpdateOperation.delete_points([*gone]))
+        if points := [point for point in page.values() if point is not None]:
+            shard.update(qe.UpdateOperation.upsert_points(points))
 
 
 def read_versions(shard: qe.EdgeShard) -> dict[int, int]:
