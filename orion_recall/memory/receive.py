@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol
 
 from orion_recall.bus.envelope import Received
@@ -46,13 +47,15 @@ class Stores:
         self, record: Store | None, acknowledger: Acknowledger | None, settings: Settings, wake: Callable[[], None]
     ) -> None:
         self._record, self._acknowledger, self._settings, self._wake = record, acknowledger, settings, wake
+        # Batches at work together would be as many threads beside the loop, and recalls one of that many.
+        self._turn = asyncio.Lock()
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """What became of every memory; RecordError: nothing was stored."""
         payload = read_message(MemoryStoreV1, received.payload, "payload")
         if self._record is None:
             raise RefusedMessage(NO_RECORD)
-        receipt, superseded = await receive(payload, self._record, self._settings)
+        receipt, superseded = await receive(payload, self._record, self._settings, self._turn)
         if receipt.stored:
             self._wake()
         if not superseded or receipt.position is None or self._acknowledger is None:
@@ -67,14 +70,17 @@ class Stores:
 
 
 async def receive(
-    payload: MemoryStoreV1, record: Store, settings: Settings
+    payload: MemoryStoreV1, record: Store, settings: Settings, turn: AbstractAsyncContextManager[None] | None = None
 ) -> tuple[MemoryReceiptV1, frozenset[tuple[str, str]]]:
     """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded.
 
+    The memories are composed inside the `turn`.
+
     RecordError passes through: nothing was stored, and the message is to be kept for later.
     """
-    # Hashing and extraction of a large batch take a while: not on the loop.
-    composed = await asyncio.to_thread(_compose_all, payload.memories, settings)
+    async with turn or nullcontext():
+        # Hashing and extraction of a large batch take a while: not on the loop.
+        composed = await asyncio.to_thread(_compose_all, payload.memories, settings)
     result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
     verdicts = iter(result.verdicts)
     results: list[MemoryVerdictV1] = []
