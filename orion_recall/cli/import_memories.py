@@ -46,7 +46,7 @@ class _Outcome:
 @app.command("import")
 def import_memories(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line; - is standard input.")
+        Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line; -: standard input, all of it.")
     ],
     timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,

@@ -48,8 +48,8 @@ def requests_of(
             max_entities=profile.graph.max_entities,
             max_statements=profile.graph.max_statements,
             more_words=more_words_wanted(profile),
-            # G            similar_entities=profile.graph.similar_entities,
-            # G            graph_arm=profile.graph.arm,
+            similar_entities=profile.graph.similar_entities,
+            graph_arm=profile.graph.arm,
         )
         for name in profile.sources_on
     }

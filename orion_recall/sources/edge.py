@@ -502,9 +502,7 @@ class EdgeIndex:
     def _write(self, step: IndexStep, position: int) -> None:
         shard, card = self._open_shard(), self._card
         assert card is not None  # an open shard has one
-        written = carry_out(shard, step)
-        if self._since_copied is not None:
-            self._since_copied |= written
+        carry_out(shard, step, self._since_copied)
         mine = card_if_known(self.embedder)
         self._card = card.at(position) if mine is None else card.at(position).written_by(mine)
         self._is_saved = False
@@ -528,7 +526,7 @@ class EdgeIndex:
     def _copy_to(self, place: Path) -> Path:
         self._save()
         copy = copy_shard(self._place / _SHARD, place)
-        self._since_copied = {}
+        self._since_copied = Written()
         return copy
 
     def _go_over_to(self, place: Path) -> qe.EdgeShard:
@@ -536,7 +534,7 @@ class EdgeIndex:
         before, card = self._open_shard(), self._card
         assert card is not None
         copy = qe.EdgeShard.load(str(place / _SHARD))
-        write_again(copy, self._since_copied or {})
+        write_again(copy, self._since_copied or Written(), before)
         copy.flush()
         write_card(place, card)
         self._shard, self._place, self._is_saved = copy, place, True

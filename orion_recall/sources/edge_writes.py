@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import qdrant_edge as qe
@@ -10,7 +10,7 @@ import qdrant_edge as qe
 from orion_recall.sources.edge_points import edge_point
 from orion_recall.sources.points import HeldName, HeldPoint, IndexStep, Name, held_name, held_point
 
-_PAGE, _PAGE_AGAIN = 1000, 50
+_PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 50, 10
 
 
 def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
@@ -34,33 +34,63 @@ def read_names(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldName]:
     return names
 
 
-Written = dict[int, qe.Point | None]
-"""What was written last under a key; None: it was taken out."""
+_MOST_KEPT = 5000
 
 
-def carry_out(shard: qe.EdgeShard, step: IndexStep) -> Written:
-    """Does the step. Names first: until the memories are written, a second try finds what they gave."""
+class Written:
+    """What was written last under each key: the point itself of some thousands, then the keys alone."""
+
+    def __init__(self) -> None:
+        self._points: dict[int, qe.Point | None] = {}
+        self._keys: set[int] = set()
+
+    def note(self, key: int, point: qe.Point | None) -> None:
+        """This is under the key now; None: it was taken out."""
+        self._keys.discard(key)
+        if point is None or key in self._points or len(self._points) < _MOST_KEPT:
+            self._points[key] = point
+        else:
+            self._keys.add(key)
+
+    def pages(self, live: qe.EdgeShard) -> Iterator[tuple[list[qe.PointId], list[qe.Point]]]:
+        """What is to be taken out, and what put in, a page at a time: each is done under Python's lock."""
+        noted = [*self._points.items()]
+        for start in range(0, len(noted), _PAGE_AGAIN):
+            page = noted[start : start + _PAGE_AGAIN]
+            yield [key for key, one in page if one is None], [one for _, one in page if one is not None]
+        keys: list[qe.PointId] = [*self._keys]
+        for start in range(0, len(keys), _PAGE_READ):
+            records = live.retrieve(keys[start : start + _PAGE_READ], True, True)
+            yield [], [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
+
+
+def carry_out(shard: qe.EdgeShard, step: IndexStep, written: Written | None = None) -> None:
+    """Does the step. Names first: until the memories are written, a second try finds what they gave.
+
+    `written` is told of each half of it once that is done.
+    """
     about = [*step.gone, *(point.key for point in step.points)]
     forgotten = [name.key for name in step.forgotten if not _is_given(shard, name, about)]
-    gone: list[qe.PointId] = [*forgotten, *step.gone]
-    if gone:
-        shard.update(qe.UpdateOperation.delete_points(gone))
+    if gone := [*forgotten, *step.gone]:
+        shard.update(qe.UpdateOperation.delete_points([*gone]))
+        if written is not None:
+            for key in gone:
+                written.note(key, None)
     points = {one.key: edge_point(one) for one in step.points}
     if points:
         shard.update(qe.UpdateOperation.upsert_points([*points.values()]))
-    written: Written = dict.fromkeys((*forgotten, *step.gone))
-    return written | points
+        if written is not None:
+            for key, point in points.items():
+                written.note(key, point)
 
 
-def write_again(shard: qe.EdgeShard, written: Written) -> None:
-    """Makes a copy hold what was written elsewhere since it was made, a page at a time."""
-    keys = [*written]
-    for start in range(0, len(keys), _PAGE_AGAIN):
-        page = {key: written[key] for key in keys[start : start + _PAGE_AGAIN]}
-        if gone := [key for key, point in page.items() if point is None]:
-            shard.update(qe.UpdateOperation.delete_points([*gone]))
-        if points := [point for point in page.values() if point is not None]:
-            shard.update(qe.UpdateOperation.upsert_points(points))
+def write_again(copy: qe.EdgeShard, written: Written, live: qe.EdgeShard) -> None:
+    """Makes a copy hold what was written to the live shard since it was made."""
+    for gone, points in written.pages(live):
+        if gone:
+            copy.update(qe.UpdateOperation.delete_points(gone))
+        if points:
+            copy.update(qe.UpdateOperation.upsert_points(points))
 
 
 def read_versions(shard: qe.EdgeShard) -> dict[int, int]:

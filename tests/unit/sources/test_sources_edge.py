@@ -15,7 +15,7 @@ from source_samples import ALL, OURS, TENANT, HashingEmbedder, changes, dense, k
 
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources import edge, edge_renewal
+from orion_recall.sources import edge, edge_renewal, edge_writes
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource
 from orion_recall.sources.index_card import FORMAT
@@ -156,10 +156,12 @@ async def test_a_closed_index_says_so(index: EdgeIndex):
         await index.speakers(TENANT)
 
 
+@pytest.mark.parametrize("most_kept", [5000, 0], ids=["points", "keys"])
 async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_meanwhile(
-    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch, most_kept: int
 ):
     monkeypatch.setattr(edge, "_OPTIMISE_AFTER", 1)
+    monkeypatch.setattr(edge_writes, "_MOST_KEPT", most_kept)
     copied, go_on = asyncio.Event(), asyncio.Event()
 
     async def optimise_later(shard: Path) -> None:
