@@ -56,8 +56,8 @@ from orion_recall.worker import Worker
 log = logging.getLogger("orion_recall.service")
 
 _STOP_S = 10.0
-# How long what was cancelled may wait for Postgres: longer than a sink takes to finish its batch.
-_CUT_OFF_S = 7.0
+# How long what was cancelled may wait for Postgres. A sink's batch that is not written by then stays on the bus.
+_CUT_OFF_S = 2.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 

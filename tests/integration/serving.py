@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
 from executor import until
@@ -98,3 +99,15 @@ async def caught_up(service: Service, position: int) -> None:
         return all(part.position >= position for part in service.projections)
 
     await until(reached, f"index and graph at position {position}")
+
+
+async def all_persisted(service: Service) -> None:
+    """Returns when every decision on the bus is in Postgres: what a stopped sink has in hand waits for the next."""
+    settings = service.settings
+    async with connect(settings.bus_url or "") as redis:
+
+        async def persisted() -> bool:
+            groups = await cast("Any", redis).xinfo_groups(settings.decision_stream)
+            return all(group["pending"] == 0 and group["lag"] in (0, None) for group in groups)
+
+        await until(persisted, "every decision in Postgres")

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from executor import until
 from qdrant_client import AsyncQdrantClient, models
-from serving import caught_up
+from serving import all_persisted, caught_up
 
 from orion_recall.bus.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -126,6 +126,7 @@ async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a
                     receipt = await client.store([OWN])
                     await caught_up(service, receipt.position or 0)
                     await goes_through(client, notes, wiki, tickets)
+                await all_persisted(service)
                 service.stop()
                 await serving
 

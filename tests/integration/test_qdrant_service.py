@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from executor import Executor, until
-from serving import caught_up
+from serving import all_persisted, caught_up
 
 from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
@@ -66,6 +66,7 @@ async def running(settings: Settings) -> AsyncGenerator[Service]:
         await ready.wait()
         try:
             yield service
+            await all_persisted(service)
         finally:
             service.stop()
             await serving

@@ -17,7 +17,7 @@ from uuid import uuid4
 import psutil
 import pytest
 from executor import until
-from serving import caught_up
+from serving import all_persisted, caught_up
 
 from orion_recall.bus.client import RecallClient
 from orion_recall.cli.main import run
@@ -53,6 +53,7 @@ async def served(settings: Settings) -> AsyncGenerator[tuple[Service, RecallClie
         try:
             async with RecallClient.connect(settings.bus_url or "", prefix=settings.prefix) as client:
                 yield service, client
+                await all_persisted(service)
         finally:
             service.stop()
             await task
