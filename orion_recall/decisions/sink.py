@@ -96,7 +96,7 @@ class DecisionSink:
         return self._away
 
     async def run(self) -> None:
-        """Move decisions until cancelled; the batch in hand is finished first, within 5 s and while the pool lasts."""
+        """Move decisions until cancelled; the batch in hand is finished first, within 5 s, while the pool lasts."""
         self._stop.clear()
         try:
             await self._finish_own_pending()
