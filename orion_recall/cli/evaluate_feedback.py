@@ -48,7 +48,8 @@ def judged_by_feedback(
     """Make judged queries of the decision log and of what callers said of recalls (recall.feedback.v1).
 
     A line is one recall: what was used is its evidence, beside what was `wrong` and all that was `shown`. It is
-    asked again at its own time, in its own scope. What was not shown is not judged. A recall of which nothing was
+    asked again at the time of its decision, in its own scope; other options, such as as_of, kinds and tags, are not
+    in the log. What was not shown is not judged. A recall of which nothing was
     used is left out, so is one whose text was not kept; how many, and why, is told. With the memories of `memory
     export` these are files for `eval run`, `tune` and the others. Reads only, by a login that may read feedback,
     decisions and memories: a worker's. Exit code 1 when there is no query.

@@ -61,9 +61,9 @@ def import_memories(
     """Store the memories of a file, over the bus.
 
     Each line is one memory: id and text, and whatever is known of kind, speaker, session_id, occurred_at, tags,
-    entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was; running
-    it again changes nothing. Exit code 1 when a line was rejected or its id holds other content; else 3 when all is
-    stored and index or graph does not move, so that it cannot be found there yet: nothing is lost, and nothing is
+    entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was (from
+    standard input it begins anew); running it again changes nothing. Exit code 1 when a line was rejected or its
+    id holds other content; else 3 when all is stored and index or graph does not move, so that it cannot be found there yet: nothing is lost, and nothing is
     to be imported again.
 
     Example: `orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC`
@@ -71,7 +71,9 @@ def import_memories(
     settings = find_started(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
     with lines_of(file) as path:
-        progress = _progress(settings, path, mapping, restart=restart)
+        # What came through a pipe is gone with it, and so is how far it was read.
+        state = _state_folder() if path is file else path.parent
+        progress = _progress(settings, path, mapping, state, restart=restart)
         outcome = asyncio.run(_import(settings, path, mapping, progress, wait=wait))
     if as_json:
         print_json(_as_json(outcome))
@@ -100,12 +102,14 @@ def lines_of(file: Path) -> Generator[Path]:
         yield path
 
 
-def _progress(settings: Settings, file: Path, mapping: ImportMapping, *, restart: bool) -> ImportProgress:
+def _progress(
+    settings: Settings, file: Path, mapping: ImportMapping, state: Path, *, restart: bool
+) -> ImportProgress:
     target = settings.prefix + bus_of(settings)
-    progress = ImportProgress.open(_state_folder(), file, mapping, target)
+    progress = ImportProgress.open(state, file, mapping, target)
     if restart:
         progress.finish()
-        progress = ImportProgress.open(_state_folder(), file, mapping, target)
+        progress = ImportProgress.open(state, file, mapping, target)
     if progress.position.line:
         notes().print(f"going on after line {progress.position.line} (--restart begins anew)")
     return progress

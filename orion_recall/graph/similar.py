@@ -50,7 +50,12 @@ class IndexedEntities:
         found = await self._finder.find_entities(text, tenant, limit)
         best = max((score for _, score in found), default=0.0)
         by_words = [label for label, score in found if score >= best * _NEAR_BEST]
-        meant = await self._meaning.entities_like(text, tenant, limit)
+        try:
+            meant = await self._meaning.entities_like(text, tenant, limit)
+        except SourceError:
+            if not by_words:
+                raise  # the next one may tell
+            meant = ()
         by_meaning = [label for label, cosine in meant if cosine >= _LEAST_COSINE]
         return list(dict.fromkeys(str(entity_iri(label)) for label in (*by_words, *by_meaning)))[:limit]
 

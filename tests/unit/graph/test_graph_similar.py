@@ -40,6 +40,23 @@ async def test_of_what_the_index_finds_only_what_is_near_the_best_or_near_in_mea
     assert await IndexedEntities(index, index).similar_entities("fjord labs", TENANT, 1) == found[:1]
 
 
+@pytest.mark.parametrize("by_words", [[("Fjord Labs", 5.0)], []], ids=["found by words", "nothing by words"])
+async def test_what_is_found_by_words_stays_when_meaning_cannot_tell(by_words: list[tuple[str, float]]):
+    class Index:
+        async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+            return by_words
+
+        async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+            raise SourceError("the model is away")
+
+    names = IndexedEntities(Index(), Index())
+    if by_words:
+        assert await names.similar_entities("fjord labs", TENANT, 10) == ["urn:orion:entity:fjord_labs"]
+    else:
+        with pytest.raises(SourceError, match="the model is away"):
+            await names.similar_entities("fjord labs", TENANT, 10)
+
+
 async def test_when_the_index_is_away_the_names_in_the_graph_answer_and_why_is_told():
     class Away:
         async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
