@@ -63,8 +63,8 @@ def import_memories(
     Each line is one memory: id and text, and whatever is known of kind, speaker, session_id, occurred_at, tags,
     entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was (from
     standard input it begins anew); running it again changes nothing. Exit code 1 when a line was rejected or its
-    id holds other content; else 3 when all is stored and index or graph does not move, so that it cannot be found there yet: nothing is lost, and nothing is
-    to be imported again.
+    id holds other content; else 3 when all is stored and index or graph does not move, so that it cannot be found
+    there yet: nothing is lost, and nothing is to be imported again.
 
     Example: `orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """
