@@ -226,12 +226,15 @@ async def broken_copy(engines: EmbeddedEngines, data_dir: Path, which: str, file
     servers = _SERVERS[engines.data_dir]
     if which == "index":
         servers.qdrant.kill()
-        yield
-        servers.qdrant.start()
     else:
         await servers.oxigraph.stop()
+    try:
         yield
-        await servers.oxigraph.start()
+    finally:  # those that come after ask it, too
+        if which == "index":
+            servers.qdrant.start()
+        else:
+            await servers.oxigraph.start()
 
 
 @asynccontextmanager

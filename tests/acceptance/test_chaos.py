@@ -132,7 +132,9 @@ async def test_a_broken_copy_degrades_replies_and_is_named(
             stats = bundle["stats"]
             assert stats["outcome"] == "degraded"
             failed = {name for name, source in stats["sources"].items() if source["status"] == "failed"}
-            assert failed == silent
+            # A server that is away may come back, and its tokens are asked for; a broken file is not asked at all.
+            late = {"late"} if WITH_SERVERS and broken == "index" else set[str]()
+            assert failed == silent | late
             named = "SPARQL server" if WITH_SERVERS and broken == "graph" else broken
             assert all(named in stats["sources"][name]["error"] for name in silent)
             assert bundle["items"]
