@@ -33,6 +33,7 @@ from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.recall.reply import error_reply, reply, reply_json
+from orion_recall.right_of_way import RECALLS
 from orion_recall.settings import Settings
 from orion_recall.shadows import Shadowed, shadow_for
 from orion_recall.telemetry import (
@@ -133,6 +134,10 @@ class Worker:
 
     async def serve(self, entry: Entry) -> None:
         """One entry, from bytes to commit."""
+        with RECALLS.taken():
+            await self._serve(entry)
+
+    async def _serve(self, entry: Entry) -> None:
         started = time.perf_counter()
         received = decode(entry, kind=QUERY_KIND, max_bytes=self.settings.max_message_bytes)
         traced = continue_trace(received.trace, tracer=self._tracer)

@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from orion_recall.memory.extract import Extraction, extract
+from orion_recall.right_of_way import RECALLS
 from orion_recall.values import Neighbour
+
+_AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ class LightExtractor:
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         """What each passage says."""
-        return await asyncio.to_thread(lambda: [light(passage) for passage in passages])
+        return await asyncio.to_thread(lambda: [light(one) for one in RECALLS.between(passages, _AT_A_TIME)])
 
 
 def light(passage: Passage, note: str | None = None) -> Extraction:

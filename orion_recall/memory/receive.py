@@ -24,9 +24,13 @@ from orion_recall.memory.acknowledge import Acknowledger, waiting_s
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import StoreResult
 from orion_recall.memory.serving import NO_RECORD, nothing_done
+from orion_recall.right_of_way import RECALLS
 from orion_recall.settings import Settings
 from orion_recall.text import storable_json
 from orion_recall.values import Memory
+
+# Some five milliseconds of them.
+_AT_A_TIME = 8
 
 
 class Store(Protocol):
@@ -103,7 +107,10 @@ async def receive(
 
 
 def _compose_all(memories: Sequence[Mapping[str, Any]], settings: Settings) -> list[Memory | MemoryVerdictV1]:
-    return [_compose_one(raw, f"memories.{index}", settings) for index, raw in enumerate(memories)]
+    return [
+        _compose_one(raw, f"memories.{index}", settings)
+        for index, raw in enumerate(RECALLS.between(memories, _AT_A_TIME))
+    ]
 
 
 def _compose_one(raw: Mapping[str, Any], where: str, settings: Settings) -> Memory | MemoryVerdictV1:

@@ -15,6 +15,7 @@ from orion_recall.memory.extract import Extraction, choose_entities, spelt, usab
 from orion_recall.memory.extractors import Passage, light
 from orion_recall.memory.units import squeezed
 from orion_recall.memory.word_lists import FIRST_PERSON, NEVER_NAMES
+from orion_recall.right_of_way import RECALLS
 from orion_recall.text import one_line
 from orion_recall.values import Statement
 
@@ -94,6 +95,7 @@ class SpacyExtractor:
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
 
     def _one(self, passage: Passage) -> Extraction:
+        RECALLS.give_way()
         document = self._pipeline(passage.text[:_MAX_CHARS])
         names = usable_names(_name(span) for span in document.ents if span.label_ not in _NO_NAMES)
         names = [name for name in names if name.casefold() not in NEVER_NAMES]

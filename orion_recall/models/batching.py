@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.errors import ModelError
+from orion_recall.right_of_way import RECALLS
 
 Vector = npt.NDArray[np.float32]
 T = TypeVar("T")
@@ -78,17 +79,8 @@ class QueryBatcher(Generic[T]):
                 return cached
             waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self._enqueue(text, waiter)
-        return await waiter
-
-    async def idle(self, *, timeout_ms: float) -> None:
-        """Return when no query waits or runs, at the latest after `timeout_ms`."""
-        with self._lock:
-            if self._closed or not self._draining:
-                return
-            # One thread, so this runs when the queue is empty.
-            turn = self._thread.submit(bool)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.wrap_future(turn), timeout_ms / 1000)
+        with RECALLS.taken():
+            return await waiter
 
     async def close(self) -> None:
         """Let the running batch finish, fail what waits behind it, end the thread."""

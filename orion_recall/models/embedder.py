@@ -19,10 +19,10 @@ from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_l
 from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
 from orion_recall.models.weights import DEFAULT_MODEL, Weights, find_weights, short_name
+from orion_recall.right_of_way import RECALLS
 
 T = TypeVar("T")
 
-GIVE_WAY_MS = 100.0
 # Of texts that are embedded in one go: some 150 tokens, about fifty milliseconds of a core. A query that comes
 # meanwhile shares the machine with the rest of one slice, and larger ones are no faster.
 SLICE_CHARS = 512
@@ -79,10 +79,10 @@ class _Loaded(NamedTuple):
 class OnnxEmbedder:
     """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
 
-    Queries and documents have a thread each. A batch of documents gives way to waiting queries, for 100 ms at most,
-    so that neither starves, and its thread to all others where a core is short. Texts are seen up to 256 tokens and
-    2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless `token_vectors` is
-    False.
+    Queries and documents have a thread each. A slice of documents gives way to recalls and to waiting queries, for
+    100 ms at most, so that neither starves, and its thread to all others where a core is short. Texts are seen up
+    to 256 tokens and 2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless
+    `token_vectors` is False.
     """
 
     def __init__(
@@ -200,9 +200,8 @@ class OnnxEmbedder:
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
         for rows in await loop.run_in_executor(self._documents, alike):
-            await self._queries.idle(timeout_ms=GIVE_WAY_MS)
             batch = [texts[row] for row in rows]
-            yield rows, await loop.run_in_executor(self._documents, encode, batch)
+            yield rows, await loop.run_in_executor(self._documents, giving_way, encode, batch)
 
     def _space(self) -> TokenSpace:
         if (tokens := self._ready().tokens) is None:
@@ -237,6 +236,12 @@ class OnnxEmbedder:
         vectors, states = self._ready().encoder.encode_with_states([prepared(text) for text in texts])
         tokens = self._space()
         return vectors, [tokens.document(one) for one in states]
+
+
+def giving_way(encode: Callable[[list[str]], T], texts: list[str]) -> T:
+    """What `encode` makes of the texts, once no recall is under way, or after a while."""
+    RECALLS.give_way()
+    return encode(texts)
 
 
 def give_way_to_others() -> None:

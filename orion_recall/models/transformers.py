@@ -16,7 +16,7 @@ import numpy as np
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
-from orion_recall.models.embedder import GIVE_WAY_MS, give_way_to_others
+from orion_recall.models.embedder import give_way_to_others, giving_way
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.weights import short_name
 from orion_recall.text import storable
@@ -105,8 +105,8 @@ class TransformersEmbedder:
         short = [storable(text[: loaded.most_chars]) for text in texts]
         vectors = np.empty((len(texts), loaded.dimension), dtype=np.float32)
         for rows in batches_of_like_length([len(text) for text in short]):
-            await self._queries.idle(timeout_ms=GIVE_WAY_MS)
-            job = loop.run_in_executor(self._documents, self._encode_documents, [short[row] for row in rows])
+            some = [short[row] for row in rows]
+            job = loop.run_in_executor(self._documents, giving_way, self._encode_documents, some)
             try:
                 vectors[rows] = await job
             except (RuntimeError, ValueError) as error:

@@ -27,7 +27,7 @@ from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
 from orion_recall.sources.edge_places import build_place, free_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.edge_points import max_sim_request, scope_filter, titled_request, token_vectors
-from orion_recall.sources.edge_renewal import copy_shard, optimise_apart
+from orion_recall.sources.edge_renewal import copy_shard, optimise_apart, read_through
 from orion_recall.sources.edge_writes import Written, carry_out, read_held, read_names, read_versions, write_again
 from orion_recall.sources.engine_threads import EngineThreads, translated
 from orion_recall.sources.index_card import IndexCard
@@ -403,7 +403,9 @@ class EdgeIndex:
         place = free_place(self.folder, "optimised")
         lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
         try:
-            await optimise_apart(await _to_the_end(self._writer.run(lambda: self._copy_to(place))))
+            copy = await _to_the_end(self._writer.run(lambda: self._copy_to(place)))
+            await optimise_apart(copy)
+            await asyncio.to_thread(read_through, copy)
         except BaseException:
             self._give_up_copy(place, lock)
             raise

@@ -20,6 +20,7 @@ import qdrant_edge as qe
 from orion_recall.errors import SourceError
 
 _NICE = 10
+_READ_BYTES = 1 << 20
 
 
 def copy_shard(shard: Path, place: Path) -> Path:
@@ -31,6 +32,16 @@ def copy_shard(shard: Path, place: Path) -> Path:
     except OSError as error:
         raise SourceError(f"the index cannot be copied to {copy}: {error}") from error
     return copy
+
+
+def read_through(shard: Path) -> None:
+    """Brings the files into memory: the engine reads them under Python's lock, and lets them go when it closes."""
+    buffer = bytearray(_READ_BYTES)
+    for path in sorted(shard.rglob("*")):
+        if path.is_file():
+            with path.open("rb", buffering=0) as file:
+                while file.readinto(buffer):
+                    pass
 
 
 async def optimise_apart(shard: Path) -> None:

@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import qdrant_edge as qe
 
+from orion_recall.right_of_way import RECALLS
 from orion_recall.sources.edge_points import edge_point
 from orion_recall.sources.points import HeldName, HeldPoint, IndexStep, Name, held_name, held_point
 
-_PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 50, 10
+# The engine writes and reads vectors under Python's lock: small pages of them.
+_PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 25, 10
 
 
 def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
@@ -76,11 +78,12 @@ def carry_out(shard: qe.EdgeShard, step: IndexStep, written: Written | None = No
         if written is not None:
             for key in gone:
                 written.note(key, None)
-    points = {one.key: edge_point(one) for one in step.points}
-    if points:
-        shard.update(qe.UpdateOperation.upsert_points([*points.values()]))
+    for start in range(0, len(step.points), _PAGE_AGAIN):
+        RECALLS.give_way()
+        page = {one.key: edge_point(one) for one in step.points[start : start + _PAGE_AGAIN]}
+        shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
         if written is not None:
-            for key, point in points.items():
+            for key, point in page.items():
                 written.note(key, point)
 
 

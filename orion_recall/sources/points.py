@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
+from orion_recall.right_of_way import RECALLS
 from orion_recall.sources.forms import context_form, dense_form, event_time, keyword_form
-from orion_recall.sources.vectors_ahead import GivesVectors
+from orion_recall.sources.vectors_ahead import GivesVectors, HalfTokens
 from orion_recall.text import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.titles import title_names
 from orion_recall.values import Change, Memory, MemoryView, MergedName
@@ -20,6 +24,8 @@ TOKENS = "tokens"
 """The name of the vectors of a memory's tokens."""
 
 _ENTITY = "entity\x1f"
+# Some five milliseconds of them.
+_AT_A_TIME = 16
 
 
 class IndexPoint(NamedTuple):
@@ -61,10 +67,10 @@ class HeldName(NamedTuple):
 
 
 class PointVectors(NamedTuple):
-    """The vectors of a memory as they are written."""
+    """The vectors of a memory: as they were read, or as they were made."""
 
-    dense: Sequence[float]
-    tokens: list[list[float]] | None
+    dense: Sequence[float] | Vector
+    tokens: list[list[float]] | HalfTokens | None
 
 
 class Name(NamedTuple):
@@ -167,15 +173,15 @@ def _step(
     points = [
         IndexPoint(
             key=key,
-            dense=vectors[key].dense,
-            tokens=vectors[key].tokens,
+            dense=_listed(vectors[key].dense),
+            tokens=_listed(vectors[key].tokens),
             sparse={
                 "text": sparse.encode_document(keyword_form(change.memory)),
                 "context": sparse.encode_document(context_form(change)),
             },
             payload=_payload(change),
         )
-        for key, change in live.items()
+        for key, change in RECALLS.between(live.items(), _AT_A_TIME)
     ]
     told = {Name(change.memory.tenant, name) for change in live.values() for name in _names(change.memory)}
     before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}
@@ -193,9 +199,13 @@ async def _vectors(
     new = [key for key in live if key not in vectors]
     made = await embedder.vectors([dense_form(live[key].memory) for key in new]) if new else ()
     for key, one in zip(new, made, strict=True):
-        tokens = one.tokens.tolist() if with_tokens and one.tokens is not None else None
-        vectors[key] = PointVectors(one.dense.tolist(), tokens)
+        vectors[key] = PointVectors(one.dense, one.tokens if with_tokens else None)
     return vectors
+
+
+def _listed(vectors: Any) -> Any:
+    """As an engine takes them."""
+    return vectors.tolist() if isinstance(vectors, np.ndarray) else vectors
 
 
 async def _vectors_of_names(

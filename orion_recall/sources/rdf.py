@@ -27,6 +27,7 @@ from orion_recall.graph.said import Projecting, answered
 from orion_recall.graph.spreading import activation, pagerank, push
 from orion_recall.graph.updates import CARD_QUERY, marks_in, position_in, updates
 from orion_recall.graph.vocabulary import ORION, PROJECTION, entity_iri, key_of, tenant_graph
+from orion_recall.right_of_way import RECALLS
 from orion_recall.sources.edge_places import free_place, is_complete, live_place, swap, tidy
 from orion_recall.sources.engine_threads import EngineThreads
 from orion_recall.sources.graph_memories import (
@@ -50,6 +51,8 @@ log = logging.getLogger("orion_recall.sources")
 _LONGEST_NAME = 3
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 _AT_ONCE = 200
+# What is written together: larger pages cost no less, and hold Python's lock for as much longer.
+_AT_A_TIME = 25
 _SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
 # What means something else is no nearer than this: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
@@ -150,8 +153,10 @@ class RdfGraph:
     async def apply(self, changes: Sequence[Change]) -> None:
         """Put changes into the graph, in order, and move the position. Again is harmless."""
         await self.check()
-        if changes:
-            await self._threads.run(lambda: self._write(projected(changes), changes[-1].position))
+        for start in range(0, len(changes), _AT_A_TIME):
+            page = changes[start : start + _AT_A_TIME]
+            await RECALLS.pause()
+            await self._threads.run(lambda page=page: self._write(projected(page), page[-1].position))
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the graph holds, by key."""

@@ -14,7 +14,7 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors values telemetry text titles zones",
+        "errors right_of_way values telemetry text titles zones",
         "contracts schemas profile profile_messages profile_cascade profile_reference profile_sections "
         "profile_strategies profile_yaml profile_watch settings settings_reference mappings shipped yaml_nodes "
         "postgres postgres_rights postgres_types",

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
+from orion_recall.right_of_way import RECALLS
 
 
 class GatedEncoder:
@@ -157,20 +158,19 @@ async def test_a_batch_that_fails_fails_its_own_callers_only(
     assert (await batcher.embed("failing")).tolist() == [7], "and may be tried again"
 
 
-async def test_idle_waits_for_queries_but_not_for_ever(
+async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
     batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
-    await batcher.idle(timeout_ms=10_000)
-    tasks = await start(batcher, encoder, ["first", "second"])
+    (asked,) = await start(batcher, encoder, ["a question"])
+    began = time.perf_counter()
+    await RECALLS.pause(0.05)
+    assert time.perf_counter() - began >= 0.05, "documents wait, for as long as they may"
 
-    await batcher.idle(timeout_ms=1)
-    assert not any(task.done() for task in tasks)
-
-    idle = asyncio.create_task(batcher.idle(timeout_ms=10_000))
+    waiting = asyncio.create_task(RECALLS.pause(60))
     encoder.gate.set()
-    await idle
-    assert encoder.batches == [["first"], ["second"]]
-    await asyncio.gather(*tasks)
+    await asked
+    async with asyncio.timeout(30):
+        await waiting
 
 
 async def test_closing_lets_the_running_batch_finish_and_fails_what_waits(encoder: GatedEncoder) -> None:
@@ -199,7 +199,7 @@ def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder, fi
     async def ask_again() -> Vector:
         if finish_first:
             encoder.gate.set()
-            await batcher.idle(timeout_ms=10_000)
+            await batcher.embed("another text, which comes after it")
         task = asyncio.create_task(batcher.embed("text"))
         await until(lambda: batcher.cache_hits == 1, "the second query joins the first or finds its vector")
         encoder.gate.set()
@@ -209,7 +209,7 @@ def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder, fi
 
     asyncio.run(ask_and_leave())
     assert asyncio.run(ask_again()).tolist() == [4]
-    assert encoder.batches == [["text"]]
+    assert [text for batch in encoder.batches for text in batch].count("text") == 1
 
 
 async def test_batches_are_counted_by_their_size(batcher: QueryBatcher[Vector], encoder: GatedEncoder) -> None:
