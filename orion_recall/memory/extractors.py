@@ -11,7 +11,7 @@ from orion_recall.memory.extract import Extraction, extract
 from orion_recall.right_of_way import RECALLS
 from orion_recall.values import Neighbour
 
-_AT_A_TIME = 8
+_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

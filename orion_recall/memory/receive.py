@@ -30,7 +30,7 @@ from orion_recall.text import storable_json
 from orion_recall.values import Memory
 
 # Some five milliseconds of them.
-_AT_A_TIME = 8
+_AT_A_TIME = 4
 
 
 class Store(Protocol):

@@ -25,7 +25,7 @@ TOKENS = "tokens"
 
 _ENTITY = "entity\x1f"
 # Some five milliseconds of them.
-_AT_A_TIME = 16
+_AT_A_TIME = 8
 
 
 class IndexPoint(NamedTuple):

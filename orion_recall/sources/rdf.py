@@ -52,7 +52,7 @@ _LONGEST_NAME = 3
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 _AT_ONCE = 200
 # What is written together: larger pages cost no less, and hold Python's lock for as much longer.
-_AT_A_TIME = 25
+_AT_A_TIME = 10
 _SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
 # What means something else is no nearer than this: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
