@@ -13,7 +13,6 @@ import contextlib
 import logging
 import shutil
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,19 +22,16 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.models.token_space import Tokens, TokenVectors
-from orion_recall.sources.edge_card import CARD, card_if_known, misfit_of, read_card, write_card
-from orion_recall.sources.edge_places import build_place, free_place, is_complete, live_place, swap, tidy
-from orion_recall.sources.edge_points import max_sim_request, scope_filter, titled_request, token_vectors
-from orion_recall.sources.edge_renewal import copy_shard, optimise_apart, read_through
-from orion_recall.sources.edge_writes import Written, carry_out, read_held, read_names, read_versions, write_again
-from orion_recall.sources.engine_threads import EngineThreads, translated
+from orion_recall.models.token_space import Tokens
+from orion_recall.sources.edge_card import card_if_known
+from orion_recall.sources.edge_places import build_place, free_place, is_complete, swap
+from orion_recall.sources.edge_points import max_sim_request, scope_filter, titled_request
+from orion_recall.sources.edge_renewal import optimise_apart, read_through
+from orion_recall.sources.edge_shard import Before, KeptShard
+from orion_recall.sources.edge_writes import read_held, read_names, read_versions
+from orion_recall.sources.engine_threads import EngineThreads
 from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.points import (
-    DENSE_VECTORS,
-    KEYWORD_FIELDS,
-    SPARSE_VECTORS,
-    TOKENS,
     HeldName,
     HeldPoint,
     IndexStep,
@@ -60,10 +56,6 @@ T = TypeVar("T")
 _OPTIMISE_AFTER, _OPTIMISE_AFTER_SHARE = 5000, 0.5
 # The engine holds Python's lock while it flushes, some 100 ms: seldom, then, and what a crash takes comes again.
 _SAVE_AFTER_S = 10.0
-# The engine builds the graph of the dense vectors once any of a segment's vectors take this much: by its default of
-# 10 MB the tokens of 1,500 memories would start what pays from some 8,000 on.
-_GRAPH_FROM_KB = 50_000
-_SHARD = "shard"
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 
 
@@ -78,23 +70,15 @@ class EdgeIndex:
         self.folder = folder
         self.embedder, self.sparse = embedder, sparse
         self._ahead = VectorsAhead(embedder)
-        self._place = folder
+        self._kept = KeptShard(folder, embedder)
         self._readers = EngineThreads("the index", 2, name="index-read")
         self._writer = EngineThreads("the index", 1, name="index-write")
         self._speakers: dict[str, frozenset[str]] = {}
         self._since_optimised = 0
         self._renewing: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
-        self._is_saved = True
-        # Points written since the copy was made that is being optimised; None when there is none.
-        self._since_copied: Written | None = None
         self._lock: FolderLock | None = None
-        self._place_lock: FolderLock | None = None
-        self._shard: qe.EdgeShard | None = None
-        # None until the embedder knows its model: a server may be away when this is opened.
-        self._card: IndexCard | None = None
         self._expected: str | None = None
-        self._is_the_embedders = False
 
     async def open(self) -> None:
         """Lock the folder, then load the shard or make it. While the embedder does not know its model, a shard that
@@ -110,7 +94,7 @@ class EdgeIndex:
             hint="give each worker its own ORION_DATA_DIR",
         )
         try:
-            await self._writer.run(self._load)
+            await self._writer.run(self._kept.load)
         except (SourceError, EngineError):
             await self.close()
             raise
@@ -119,29 +103,28 @@ class EdgeIndex:
     async def close(self) -> None:
         """Flush what was written and let the folder go."""
         await _ended(self._renewing, self._saving)
-        if self._shard is not None:
-            with contextlib.suppress(SourceError):
-                await self.save()
-        shard, self._shard = self._shard, None
-        if shard is not None:
-            with contextlib.suppress(SourceError):
-                await self._writer.run(shard.close)
+        with contextlib.suppress(SourceError):
+            await self.save()
+        with contextlib.suppress(SourceError):
+            await self._writer.run(self._kept.close)
         self._readers.shutdown()
         self._writer.shutdown()
-        for lock in (self._place_lock, self._lock):
-            if lock is not None:
-                lock.release()
-        self._lock = self._place_lock = None
+        self._kept.release()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     @property
     def position(self) -> int:
         """How far this copy has come in the outbox."""
-        return self._card.position if self._card is not None else 0
+        card = self._kept.card
+        return card.position if card is not None else 0
 
     @property
     def record(self) -> str | None:
         """The mark of the record that the index is of."""
-        return (self._card.record or None) if self._card is not None else None
+        card = self._kept.card
+        return (card.record or None) if card is not None else None
 
     def expect(self, record: str) -> None:
         """The mark of the record that the index must be of."""
@@ -153,13 +136,13 @@ class EdgeIndex:
 
     async def adopt(self, newest: Memory | None) -> None:
         """Mark an index without a mark: the folder was this process's own before there were marks, or is new."""
-        card, expected = self._card, self._expected
-        if expected is None or card is None:
+        expected = self._expected
+        if expected is None or self._kept.card is None:
             return
         if newest is not None:
             held = await self.fetch([memory_key(newest.tenant, newest.id)])
             refuse_without(f"the index in {self.folder}", newest, held, advice=_ADVICE)
-        self._card, self._is_saved = replace(self._card or card, record=expected), False
+        await self._writer.run(lambda: self._kept.mark(expected))
         await self.save()
 
     @property
@@ -172,7 +155,7 @@ class EdgeIndex:
     ) -> list[tuple[int, float]]:
         """Nearest by cosine, best first; scores below `min_score` are left out."""
         shard = self._open_shard()
-        self._refuse_another_model()
+        self._kept.refuse_another_model()
         query = qe.Query.Nearest(list(vector), using="dense")
         request = qe.QueryRequest(query=query, limit=limit, filter=scope_filter(scope), score_threshold=min_score)
         points = await self._readers.run(lambda: shard.query(request))
@@ -203,9 +186,10 @@ class EdgeIndex:
     async def without_tokens(self) -> str | None:
         """Why `max_sim` cannot be asked; None when it can."""
         self._open_shard()
-        self._refuse_another_model()
-        assert self._card is not None  # an open shard has one
-        return self._card.without_tokens(IndexCard.of(self.embedder))
+        self._kept.refuse_another_model()
+        card = self._kept.card
+        assert card is not None  # an open shard has one
+        return card.without_tokens(IndexCard.of(self.embedder))
 
     async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
         """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
@@ -236,7 +220,7 @@ class EdgeIndex:
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """The entities whose names are nearest to the vector: (label, cosine), best first."""
         shard = self._open_shard()
-        self._refuse_another_model()
+        self._kept.refuse_another_model()
         request = qe.QueryRequest(
             query=qe.Query.Nearest(list(vector), using="name"),
             limit=limit,
@@ -281,10 +265,10 @@ class EdgeIndex:
         held, names = await self._held_before(changes)
         with_tokens = self._writes_tokens()
         step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
-        if self._card is None:  # a server that embeds may not have told its model before it was first asked
+        if self._kept.card is None:  # a server that embeds may not have told its model before it was first asked
             mine = IndexCard.of(self.embedder)
-            await self._writer.run(lambda: self._make(mine))
-        self._refuse_another_model()
+            await self._writer.run(lambda: self._kept.make(mine))
+        self._kept.refuse_another_model()
         await self._written(step, changes[-1].position)
         self._note_speakers(changes)
         self._since_optimised += len(step.points) + len(step.gone)
@@ -312,11 +296,11 @@ class EdgeIndex:
 
     async def save(self) -> None:
         """What was written is on disk, and then how far that is: a crash between the two writes it again."""
-        await self._writer.run(self._save)
+        await self._writer.run(self._kept.save)
 
     def beside(self) -> EdgeIndex | None:
         """The index by the same model that stands complete beside this one, not opened."""
-        if (mine := card_if_known(self.embedder)) is None or self._card is None:
+        if (mine := card_if_known(self.embedder)) is None or self._kept.card is None:
             return None
         place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
         return EdgeIndex(place, self.embedder, self.sparse) if is_complete(place) else None
@@ -325,30 +309,24 @@ class EdgeIndex:
         """The index that was built beside takes this one's place; searches that run end with the old one."""
         await _ended(self._renewing)
         await built.save()
-        before, place = self._open_shard(), built.folder
-        self._shard, self._card, self._place, place_lock = built.give_up()
-        await self._leave(before, place, place_lock)
+        self._open_shard()
+        lock, built._lock = built._lock, None
+        before = self._kept.take(built._kept, lock)
+        built._readers.shutdown()
+        built._writer.shutdown()
+        await self._leave(before)
 
-    async def _leave(self, before: qe.EdgeShard, place: Path, lock: FolderLock | None) -> None:
-        """After another shard has taken the place of `before`: its searches end, then it is closed and deleted."""
-        readers, before_lock, self._place_lock = self._readers, self._place_lock, lock
-        self._readers = EngineThreads("the index", 2, name="index-read")
+    async def _leave(self, before: Before) -> None:
+        """After another shard has taken its place: its searches end, then it is closed and deleted."""
+        readers, self._readers = self._readers, EngineThreads("the index", 2, name="index-read")
         self._speakers.clear()
         await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
         await asyncio.to_thread(readers.shutdown)
         with contextlib.suppress(SourceError):
-            await self._writer.run(before.close)
-        await self._writer.run(lambda: swap(self.folder, place))
-        if before_lock is not None:
-            before_lock.release()
-
-    def give_up(self) -> tuple[qe.EdgeShard, IndexCard | None, Path, FolderLock | None]:
-        """The open shard with its card, place and lock, for another to keep; this index is closed then."""
-        shard, lock = self._open_shard(), self._lock
-        self._shard = self._lock = None
-        self._readers.shutdown()
-        self._writer.shutdown()
-        return shard, self._card, self.folder, lock
+            await self._writer.run(before.shard.close)
+        await self._writer.run(lambda: swap(self.folder, self._kept.place))
+        if before.lock is not None:
+            before.lock.release()
 
     async def optimise(self) -> None:
         """Build the search structures for what was written, here and now: Python stands still meanwhile.
@@ -360,7 +338,7 @@ class EdgeIndex:
         await self._writer.run(lambda: cast("None", shard.optimize()))
 
     async def _written(self, step: IndexStep, position: int) -> None:
-        await self._writer.run(lambda: self._write(step, position))
+        await self._writer.run(lambda: self._kept.write(step, position))
         if self._saving is None or self._saving.done():
             self._saving = asyncio.create_task(self._save_in_time())
 
@@ -368,7 +346,7 @@ class EdgeIndex:
         self, changes: Sequence[Change]
     ) -> tuple[Mapping[int, HeldPoint], Mapping[int, HeldName]]:
         """What the shard holds of the changes' memories and of the names that they give."""
-        if self._card is None:
+        if self._kept.card is None:
             return {}, {}
         shard, keys = self._open_shard(), name_keys_of(changes)
         return await self._held_of(keys_of(changes)), await self._writer.run(lambda: read_names(shard, keys))
@@ -380,7 +358,7 @@ class EdgeIndex:
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens: those of a new index, else those it has always had."""
         mine = card_if_known(self.embedder)
-        card = mine if self._card is None else self._card
+        card = mine if self._kept.card is None else self._kept.card
         self._ahead.with_tokens = mine is not None and card is not None and card.without_tokens(mine) is None
         return self._ahead.with_tokens
 
@@ -403,7 +381,7 @@ class EdgeIndex:
         place = free_place(self.folder, "optimised")
         lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
         try:
-            copy = await _to_the_end(self._writer.run(lambda: self._copy_to(place)))
+            copy = await _to_the_end(self._writer.run(lambda: self._kept.copy_to(place)))
             await optimise_apart(copy)
             await asyncio.to_thread(read_through, copy)
         except BaseException:
@@ -413,146 +391,32 @@ class EdgeIndex:
 
     async def _go_over(self, place: Path, lock: FolderLock) -> None:
         try:
-            before = await self._writer.run(lambda: self._go_over_to(place))
+            before = await self._writer.run(lambda: self._kept.go_over_to(place, lock))
         except SourceError:
             self._give_up_copy(place, lock)
             raise
-        self._since_copied = None
-        await self._leave(before, place, lock)
+        await self._leave(before)
 
     def _give_up_copy(self, place: Path, lock: FolderLock) -> None:
-        self._since_copied = None
+        self._kept.give_up_copy()
         lock.release()
         shutil.rmtree(place, ignore_errors=True)
 
-    def _load(self) -> None:
-        mine = card_if_known(self.embedder)
-        self._move_to(live_place(self.folder))
-        tidy(self.folder, self._place)
-        if not (self._place / CARD).exists():
-            if (self._place / _SHARD).exists():
-                raise SourceError(
-                    f"{self._place / _SHARD} has no index.json beside it: delete the folder and it will be rebuilt"
-                )
-            if mine is not None:
-                self._make(mine)
-            return
-        card = read_card(self._place, self.folder)
-        if mine is not None and (misfit := misfit_of(self.folder, card, mine)) is not None:
-            card = self._swapped(mine, misfit)
-        self._shard = self._loaded_shard()
-        self._card, self._is_the_embedders = card, mine is not None
-
-    def _swapped(self, mine: IndexCard, misfit: str) -> IndexCard:
-        """The card of the build by the right model, which is the index now; SourceError when there is none."""
-        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
-        if not is_complete(place):
-            raise SourceError(misfit)
-        before = self._place
-        self._move_to(place)
-        card = read_card(self._place, self.folder)
-        if misfit_of(self.folder, card, mine) is not None:
-            raise SourceError(misfit)
-        swap(self.folder, place)
-        log.info("the index by %s has taken the place of the one in %s", card.model, before)
-        return card
-
-    def _move_to(self, place: Path) -> None:
-        """The index is there, and nobody else writes to it."""
-        if self._place_lock is not None:
-            self._place_lock.release()
-            self._place_lock = None
-        if place != self.folder:
-            self._place_lock = FolderLock.try_acquire(place)
-            if self._place_lock is None:
-                raise SourceError(f"the index in {place} is being built by another process: wait until it is done")
-        self._place = place
-
-    def _make(self, mine: IndexCard) -> None:
-        size, cosine = mine.dimension, qe.Distance.Cosine
-        vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
-        sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
-        optimizers: qe.EdgeOptimizersConfig | None = None
-        if mine.tokens:
-            assert isinstance(self.embedder, TokenVectors)
-            vectors[TOKENS] = token_vectors(self.embedder.token_width)
-            optimizers = qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB)
-        path = self._place / _SHARD
-        config = qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse, optimizers=optimizers)
-        shard = qe.EdgeShard.create(str(path), config)
-        for name in KEYWORD_FIELDS:
-            shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
-        shard.update(qe.UpdateOperation.create_field_index("ts", qe.PayloadSchemaType.Float))
-        shard.flush()
-        self._write_card(mine)
-        self._shard, self._is_the_embedders = shard, True
-
-    def _loaded_shard(self) -> qe.EdgeShard:
-        try:
-            return translated("the index", lambda: qe.EdgeShard.load(str(self._place / _SHARD)))
-        except SourceError as error:
-            raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
-
-    def _refuse_another_model(self) -> None:
-        """SourceError unless the vectors are the embedder's: it may have been away when this was opened."""
-        if self._is_the_embedders or self._card is None:
-            return
-        if (misfit := misfit_of(self.folder, self._card, IndexCard.of(self.embedder))) is not None:
-            raise SourceError(misfit)
-        self._is_the_embedders = True
-
-    def _write(self, step: IndexStep, position: int) -> None:
-        shard, card = self._open_shard(), self._card
-        assert card is not None  # an open shard has one
-        carry_out(shard, step, self._since_copied)
-        mine = card_if_known(self.embedder)
-        self._card = card.at(position) if mine is None else card.at(position).written_by(mine)
-        self._is_saved = False
-
-    def _save(self) -> None:
-        shard, card = self._shard, self._card
-        if self._is_saved or shard is None or card is None:
-            return
-        shard.flush()
-        self._write_card(card)
-        self._is_saved = True
-
     async def _save_in_time(self) -> None:
-        while not self._is_saved:
+        while not self._kept.is_saved:
             await asyncio.sleep(_SAVE_AFTER_S)
             try:
                 await self.save()
             except SourceError as error:
                 log.warning("the index in %s could not be saved: %s", self.folder, error)
 
-    def _copy_to(self, place: Path) -> Path:
-        self._save()
-        copy = copy_shard(self._place / _SHARD, place)
-        self._since_copied = Written()
-        return copy
-
-    def _go_over_to(self, place: Path) -> qe.EdgeShard:
-        """The shard at that place is the index from now on; the one before, to be closed."""
-        before, card = self._open_shard(), self._card
-        assert card is not None
-        copy = qe.EdgeShard.load(str(place / _SHARD))
-        write_again(copy, self._since_copied or Written(), before)
-        copy.flush()
-        write_card(place, card)
-        self._shard, self._place, self._is_saved = copy, place, True
-        return before
-
-    def _write_card(self, card: IndexCard) -> None:
-        write_card(self._place, card)
-        self._card = card
-
     def _refuse_another_record(self) -> None:
         refuse_another(f"the index in {self.folder}", self.record, self._expected, advice=_ADVICE)
 
     def _open_shard(self) -> qe.EdgeShard:
         self._refuse_another_record()
-        if self._shard is not None:
-            return self._shard
+        if (shard := self._kept.shard) is not None:
+            return shard
         if self._lock is not None:
             raise SourceError(f"the index in {self.folder} is empty, and its embedding model is not known yet")
         raise SourceError(f"the index in {self.folder} is not open")
