@@ -1,34 +1,20 @@
-"""The index on a Qdrant server or cluster: the same points as the embedded one, in one collection for all workers.
-
-A point without a tenant, which no search can see, is the collection's card: the embedding model that made it, the
-outbox position it holds, and the record that it is of. A collection that is absent is made; one that was lost is
-made again and filled, since its position is 0; one that is not ours is refused and left as it is.
-"""
+"""The index on a Qdrant server or cluster: the embedded one's points, in one collection for all workers."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
-from orion_recall.errors import ModelError, SourceError, TransientSourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.models.token_space import Tokens, TokenVectors
-from orion_recall.sources.index_card import FORMAT, IndexCard
+from orion_recall.models.token_space import Tokens
+from orion_recall.sources.index_card import IndexCard
 from orion_recall.sources.points import (
-    TOKENS,
-    HeldName,
-    HeldPoint,
-    IndexPoint,
     IndexStep,
     Name,
-    held_name,
-    held_point,
     index_step,
     keys_of,
     memory_view,
@@ -37,28 +23,17 @@ from orion_recall.sources.points import (
     names_to_embed,
     texts_to_embed,
 )
-from orion_recall.sources.qdrant_points import QdrantWords, scored
-from orion_recall.sources.qdrant_server import CollectionLost, QdrantServer
-from orion_recall.sources.record_mark import refuse_another, refuse_without
+from orion_recall.sources.qdrant_collection import QdrantCollection
+from orion_recall.sources.qdrant_points import scored
+from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.vectors_ahead import VectorsAhead
-from orion_recall.text import memory_key, number_of
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
 
-log = logging.getLogger("orion_recall.sources")
-
-_CARD = number_of("card\x1f", "index")
-# Far below a server's limit of 32 MiB a request, with memories as long as they may be.
-_AT_ONCE = 50
-_PAGE = 1000
 _SPEAKERS_KNOWN_S = 5.0
 _MOST_TENANTS = 10_000
-_ADVICE = (
-    "give ORION_QDRANT_COLLECTION another name, or delete the collection if nobody else uses it, and one will be "
-    "made and filled from this record"
-)
 
 
 @dataclass(slots=True)
@@ -85,16 +60,10 @@ class QdrantIndex:
         *,
         has_record: bool = False,
     ) -> None:
-        self._server, self.collection = server, collection
-        self._has_record = has_record
-        self._expected: str | None = None
         self.embedder, self.sparse = embedder, sparse
+        self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
+        self._server, self._words = server, self._collection.words
         self._ahead = VectorsAhead(embedder)
-        self._client, self._words = server.client, QdrantWords()
-        # Empty until the collection has been seen: the server, or the one that embeds, may be away at the start.
-        self._card = IndexCard(format=FORMAT, model="", dimension=0, weights_sha256="", position=0)
-        self._opening = asyncio.Lock()
-        self._is_open = False
         self._speakers: dict[str, _Speakers] = {}
 
     async def open(self) -> None:
@@ -102,67 +71,38 @@ class QdrantIndex:
 
         TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
         """
-        async with self._opening:
-            try:
-                card = await self._seen_again() if self._is_open else None
-                if card is None:
-                    card = await self._made_or_checked()
-            except ModelError as error:
-                self._is_open = False
-                raise TransientSourceError(f"the index waits for the embedding model: {error}") from error
-            except SourceError:
-                self._is_open = False
-                raise
-            self._card, self._is_open = card, True
+        await self._collection.open()
 
     async def close(self) -> None:
         """Let the connections go."""
-        self._is_open = False
-        await self._server.close()
+        await self._collection.close()
 
     @property
     def copy(self) -> str:
         """Where the collection is: all who share it give it the same name."""
-        return f"{self._server.address}/{self.collection}"
+        return self._collection.where
 
     @property
     def position(self) -> int:
         """How far the collection had come in the outbox when it was last opened or written."""
-        return self._card.position
+        return self._collection.card.position
 
     @property
     def record(self) -> str | None:
         """The mark of the record that the collection is of, as last seen."""
-        return self._card.record or None
+        return self._collection.card.record or None
 
     def expect(self, record: str) -> None:
         """The mark of the record that the collection must be of."""
-        if record != self._expected:
-            self._expected, self._is_open = record, False
+        self._collection.expect(record)
 
     async def adopt(self, newest: Memory | None) -> None:
         """Mark a collection that was made before there were marks, or before this record's was known."""
-        await self._opened()
-        if self._expected is None or self._card.record:
-            return
-        if newest is not None:
-            key = memory_key(newest.tenant, newest.id)
-            found: list[qm.Record] = await self._asked(
-                self._client.retrieve(self.collection, [key], with_payload=True)
-            )
-            held = {cast("int", one.id): memory_view(one.payload or {}) for one in found}
-            refuse_without(self._what, newest, held, advice=_ADVICE)
-        await self._write_card(replace(self._card, record=self._expected))
+        await self._collection.adopt(newest)
 
     async def check(self) -> None:
         """SourceError when it is another record's, or holds something and it is not known whose."""
-        await self._opened()
-        if not self._has_record or not (self._card.position or self._card.record):
-            return
-        if self._expected is None or not self._card.record:
-            self._is_open = False
-            why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
-            raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
+        await self._collection.check()
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
@@ -183,7 +123,7 @@ class QdrantIndex:
     async def without_tokens(self) -> str | None:
         """Why `max_sim` cannot be asked; None when it can."""
         await self.check()
-        return self._card.without_tokens(IndexCard.of(self.embedder))
+        return self._collection.card.without_tokens(IndexCard.of(self.embedder))
 
     async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
         """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
@@ -251,7 +191,10 @@ class QdrantIndex:
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
         await self.check()
-        held, names = await self._held_of(keys_of(changes)), await self._names_of(name_keys_of(changes))
+        held, names = (
+            await self._collection.held_of(keys_of(changes)),
+            await self._collection.names_of(name_keys_of(changes)),
+        )
         await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
         await self._ahead.of_names(names_to_embed(changes, names))
 
@@ -270,22 +213,22 @@ class QdrantIndex:
         if not changes:
             return
         await self.check()
-        before = self._card
-        held = await self._held_of(keys_of(changes))
-        names = await self._names_of(name_keys_of(changes)) if keep_vectors else {}
+        before = self._collection.card
+        held = await self._collection.held_of(keys_of(changes))
+        names = await self._collection.names_of(name_keys_of(changes)) if keep_vectors else {}
         if not keep_vectors:
             held = {key: one._replace(dense=None) for key, one in held.items()}
         with_tokens = self._writes_tokens()
         step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
-        await self._carry_out(step)
+        await self._collection.carry_out(step)
         # First the data, then the claim that it is there: a crash between the two writes it again.
-        if (now := await self._read_card()) != before:
-            self._is_open = False
+        if (now := await self._collection.read_card()) != before:
+            self._collection.lost()
             if now is not None and now.made == before.made and now.position > before.position:
                 # Another has written, and what is written here may be older: from here on all is applied again.
-                await self._write_card(before)
+                await self._collection.write_card(before)
             raise TransientSourceError(f"the collection {self.copy} was made anew or written by another: once more")
-        await self._write_card(before.at(changes[-1].position).written_by(IndexCard.of(self.embedder)))
+        await self._collection.write_card(before.at(changes[-1].position).written_by(IndexCard.of(self.embedder)))
         for change in changes:
             known = self._speakers.get(change.memory.tenant)
             if change.memory.is_live and change.memory.speaker and known is not None:
@@ -293,120 +236,48 @@ class QdrantIndex:
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the collection holds, by key."""
-        await self._opened()
-        versions: dict[int, int] = {}
-        offset: Any = None
-        while True:
-            call = self._client.scroll(
-                self.collection,
-                scroll_filter=self._words.memories,
-                limit=_PAGE,
-                offset=offset,
-                with_payload=["version"],
-            )
-            records, offset = cast("tuple[list[qm.Record], Any]", await self._asked(call))
-            for record in records:
-                versions[cast("int", record.id)] = int((record.payload or {})["version"])
-            if offset is None:
-                return versions
+        return await self._collection.versions()
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Takes memories out that the record knows nothing of; the position stays."""
-        await self._opened()
-        held = await self._held_of(keys)
+        await self._collection.opened()
+        held = await self._collection.held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
-        await self._carry_out(IndexStep(points=[], gone=list(keys), forgotten=forgotten))
+        await self._collection.carry_out(IndexStep(points=[], gone=list(keys), forgotten=forgotten))
 
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens, as all that was written before."""
-        self._ahead.with_tokens = self._card.without_tokens(IndexCard.of(self.embedder)) is None
+        self._ahead.with_tokens = self._collection.card.without_tokens(IndexCard.of(self.embedder)) is None
         return self._ahead.with_tokens
 
-    async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
-        """What the collection holds of the memories, vectors included."""
-        named = ["dense", TOKENS] if self._card.tokens else ["dense"]
-        held: dict[int, HeldPoint] = {}
-        for start in range(0, len(keys), _AT_ONCE):
-            wanted = list(keys[start : start + _AT_ONCE])
-            # Of most replicas: one that lags would tell of an earlier version.
-            call = self._client.retrieve(
-                self.collection,
-                wanted,
-                with_payload=True,
-                with_vectors=named,
-                consistency=self._words.majority,
-            )
-            for record in cast("list[qm.Record]", await self._asked(call)):
-                vectors = cast("Mapping[str, Any] | None", record.vector) or {}
-                held[cast("int", record.id)] = held_point(record.payload or {}, vectors)
-        return held
-
-    async def _names_of(self, keys: Sequence[int]) -> dict[int, HeldName]:
-        """What the collection holds of the entities; those without a vector are left out."""
-        names: dict[int, HeldName] = {}
-        for start in range(0, len(keys), _PAGE):
-            wanted = list(keys[start : start + _PAGE])
-            call = self._client.retrieve(self.collection, wanted, with_payload=["label"], with_vectors=["name"])
-            for record in cast("list[qm.Record]", await self._asked(call)):
-                vectors = cast("Mapping[str, Any] | None", record.vector) or {}
-                if (one := held_name(record.payload or {}, vectors)) is not None:
-                    names[cast("int", record.id)] = one
-        return names
-
-    async def _carry_out(self, step: IndexStep) -> None:
-        """Does the step. Names first: until the memories are written, a second try finds what they gave."""
-        about = [*step.gone, *(point.key for point in step.points)]
-        forgotten = [name.key for name in step.forgotten if not await self._is_given(name, about)]
-        gone = [*forgotten, *step.gone]
-        if gone:
-            call = self._client.delete(self.collection, self._words.only(gone), wait=True)
-            await self._asked(call, self._server.patience.write)
-        for start in range(0, len(step.points), _AT_ONCE):
-            await self._write(step.points[start : start + _AT_ONCE])
-
-    async def _is_given(self, name: Name, besides: Sequence[int]) -> bool:
-        """Whether a memory gives the name, other than those that are being written."""
-        call = self._client.count(
-            self.collection, count_filter=self._words.giving(name.tenant, name.folded, besides), exact=True
-        )
-        return cast("qm.CountResult", await self._asked(call)).count > 0
-
-    async def _opened(self) -> None:
-        if not self._is_open:
-            await self.open()
-
-    async def _asked(self, call: Any, timeout_s: float | None = None) -> Any:
-        """What the server answers; a collection that is gone is made again by the next call."""
-        try:
-            return await self._server.ask(call, timeout_s)
-        except CollectionLost:
-            self._is_open = False
-            raise
-
     async def _query(self, requests: Sequence[qm.QueryRequest]) -> list[qm.QueryResponse]:
-        await self.check()
-        return await self._asked(self._client.query_batch_points(self.collection, requests))
+        one = self._collection
+        await one.check()
+        return await one.ask(one.client.query_batch_points(one.name, requests))
 
     async def _records(self, keys: Sequence[int]) -> list[qm.Record]:
-        await self.check()
-        return await self._asked(self._client.retrieve(self.collection, list(keys), with_payload=True))
+        one = self._collection
+        await one.check()
+        return await one.ask(one.client.retrieve(one.name, list(keys), with_payload=True))
 
     async def _titled(self, names: Sequence[str], scope: Scope, limit: int) -> list[qm.Record]:
-        await self.check()
-        call = self._client.scroll(
-            self.collection,
+        one = self._collection
+        await one.check()
+        call = one.client.scroll(
+            one.name,
             scroll_filter=self._words.scope_filter(scope, titles=names),
             limit=limit,
             with_payload=["titles"],
         )
-        records, _ = cast("tuple[list[qm.Record], Any]", await self._asked(call))
+        records, _ = cast("tuple[list[qm.Record], Any]", await one.ask(call))
         return records
 
     async def _speaking(self, tenant: str) -> frozenset[str]:
-        await self.check()
-        facet: qm.FacetResponse = await self._asked(
-            self._client.facet(
-                self.collection,
+        one = self._collection
+        await one.check()
+        facet: qm.FacetResponse = await one.ask(
+            one.client.facet(
+                one.name,
                 "speaker",
                 facet_filter=self._words.scope_filter(Scope(tenant=tenant)),
                 limit=1000,
@@ -414,84 +285,3 @@ class QdrantIndex:
             )
         )
         return frozenset(str(hit.value) for hit in facet.hits)
-
-    async def _seen_again(self) -> IndexCard | None:
-        try:
-            return await self._read_card()
-        except CollectionLost:
-            return None
-
-    async def _made_or_checked(self) -> IndexCard:
-        ask, client, name = self._server.ask, self._client, self.collection
-        if not await ask(client.collection_exists(name)):
-            await self._make()
-        info = await ask(client.get_collection(name))
-        if (misfit := self._words.misfit(info, self.embedder.dimension)) is not None:
-            raise self._not_ours(f"{misfit}:")
-        card = await self._read_card()
-        if card is None and info.points_count:
-            raise self._not_ours("holds points that orion-recall did not write:")
-        # Before there is data: a server builds the index of a field as points come in.
-        for field, schema in self._words.payload_indexes().items():
-            if field not in info.payload_schema:
-                await ask(
-                    client.create_payload_index(name, field, field_schema=schema), self._server.patience.write
-                )
-        if card is None:
-            mine = IndexCard.of(self.embedder)
-            tokens = mine.tokens if self._words.has_tokens(info) else ""
-            card = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
-            await self._write_card(card)
-        return card
-
-    async def _make(self) -> None:
-        log.info("making the collection %s", self.copy)
-        width = self.embedder.token_width if isinstance(self.embedder, TokenVectors) else 0
-        try:
-            await self._server.ask(
-                self._client.create_collection(
-                    self.collection,
-                    vectors_config=self._words.vectors(self.embedder.dimension, width),
-                    sparse_vectors_config=self._words.sparse_vectors(),
-                ),
-                self._server.patience.write,
-            )
-        except SourceError:
-            # Another worker that starts now may have been quicker.
-            if not await self._server.ask(self._client.collection_exists(self.collection)):
-                raise
-
-    async def _read_card(self) -> IndexCard | None:
-        """The card; None when there is none. SourceError when it is another model's."""
-        # Of most replicas: one that lags would tell of an earlier position.
-        call = self._client.retrieve(self.collection, [_CARD], with_payload=True, consistency=self._words.majority)
-        records: list[qm.Record] = await self._asked(call)
-        if not records:
-            return None
-        try:
-            card = IndexCard(**(records[0].payload or {}))
-            card = card.at(int(card.position))
-        except (TypeError, ValueError) as error:
-            raise self._not_ours("holds a card that cannot be read:") from error
-        if (misfit := card.misfit(IndexCard.of(self.embedder))) is not None:
-            raise self._not_ours(misfit)
-        refuse_another(self._what, card.record or None, self._expected, advice=_ADVICE)
-        return card
-
-    async def _write_card(self, card: IndexCard) -> None:
-        await self._write([IndexPoint(_CARD, None, {}, asdict(card))])
-        self._card = card
-
-    async def _write(self, points: Sequence[IndexPoint]) -> None:
-        call = self._client.upsert(self.collection, self._words.points(points), wait=True)
-        await self._asked(call, self._server.patience.write)
-
-    @property
-    def _what(self) -> str:
-        return f"the collection {self.collection} at {self._server.address}"
-
-    def _not_ours(self, reason: str) -> SourceError:
-        return SourceError(
-            f"the collection {self.collection} at {self._server.address} {reason} give ORION_QDRANT_COLLECTION "
-            "another name, or delete the collection, and one will be made and filled from the record"
-        )
