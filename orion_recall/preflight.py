@@ -9,7 +9,7 @@ from orion_recall.mappings import load_mappings
 from orion_recall.models.chosen import check_models
 from orion_recall.observe.otlp import otlp_exporters
 from orion_recall.observe.port import listening_socket
-from orion_recall.profile_watch import profiles_with_default
+from orion_recall.profile.watch import profiles_with_default
 from orion_recall.settings import Settings
 
 

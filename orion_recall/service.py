@@ -40,13 +40,13 @@ from orion_recall.observe.card import card_fields
 from orion_recall.observe.look import StoreLook
 from orion_recall.observe.observer import Observer, observing
 from orion_recall.postgres import Pool, close_pool, is_connection_lost, migrate, open_pool
-from orion_recall.profile_watch import (
+from orion_recall.profile.watch import (
     LoadedProfile,
     ProfilesInUse,
     ProfileWatch,
     profiles_with_default,
 )
-from orion_recall.profile_watch import loaded_profiles as loaded_profiles
+from orion_recall.profile.watch import loaded_profiles as loaded_profiles
 from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.shadows import Shadows, to_decisions
 from orion_recall.sources.source import Projection

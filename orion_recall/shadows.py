@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import MessageError
-from orion_recall.profile_watch import LoadedProfile
+from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Sources, recall

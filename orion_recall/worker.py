@@ -28,7 +28,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
-from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
+from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of

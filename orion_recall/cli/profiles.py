@@ -11,7 +11,7 @@ from rich.text import Text
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
 from orion_recall.profile import Profile, diff_profiles
-from orion_recall.profile_yaml import dump_profile, load_profile, load_profiles
+from orion_recall.profile.reading import dump_profile, load_profile, load_profiles
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 

@@ -19,7 +19,7 @@ from orion_recall.cli.status_workers import problems_of, read_workers, show_work
 from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
 from orion_recall.memory.record import GONE_AFTER_S, Record
 from orion_recall.postgres import borrow
-from orion_recall.profile_yaml import load_profiles
+from orion_recall.profile.reading import load_profiles
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
 from orion_recall.shipped import shipped_folder
 

@@ -17,7 +17,7 @@ from orion_recall.evaluation.snapshots import Contents
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
-from orion_recall.profile_sections import Fusion, FusionWeights, RankingWeights
+from orion_recall.profile.sections import Fusion, FusionWeights, RankingWeights
 from orion_recall.sources.source import MemoryIndex, Source
 from orion_recall.stores import Opened
 from orion_recall.text import content_words, memory_key

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
-from orion_recall.profile_sections import RankingWeights
+from orion_recall.profile.sections import RankingWeights
 from orion_recall.recall.rank import near_duplicates
 from orion_recall.values import ScoredCandidate
 

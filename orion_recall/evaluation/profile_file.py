@@ -9,8 +9,8 @@ import yaml
 
 from orion_recall.errors import EvaluationError, ProfileError
 from orion_recall.profile import Profile
-from orion_recall.profile_sections import RankingWeights
-from orion_recall.profile_yaml import load_profile
+from orion_recall.profile.reading import load_profile
+from orion_recall.profile.sections import RankingWeights
 from orion_recall.yaml_nodes import compose_mapping
 
 

@@ -24,7 +24,7 @@ from orion_recall.evaluation.learn import learned
 from orion_recall.evaluation.measures import judged
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
-from orion_recall.profile_sections import FOUND_BY, RankingWeights
+from orion_recall.profile.sections import FOUND_BY, RankingWeights
 
 Values = npt.NDArray[np.float64]
 

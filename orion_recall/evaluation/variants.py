@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
 from orion_recall.profile import KeyPath, Profile, profile_fields
-from orion_recall.profile_messages import nearest_path
-from orion_recall.profile_sections import RankingWeights
+from orion_recall.profile.messages import nearest_path
+from orion_recall.profile.sections import RankingWeights
 from orion_recall.values import SOURCE_NAMES, SourceName
 
 Value = str | int | float | bool | None

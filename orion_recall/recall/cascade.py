@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from orion_recall.profile import Profile
-from orion_recall.profile_cascade import Cascade, Layer, LayerName
+from orion_recall.profile.cascade import Cascade, Layer, LayerName
 from orion_recall.recall.confidence import Confidence, confidences
 from orion_recall.recall.found import Found
 from orion_recall.recall.layers import Limits, check_profiles, profile_of_layer, scope_of_layer

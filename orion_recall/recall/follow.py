@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.profile_sections import RankingWeights
+from orion_recall.profile.sections import RankingWeights
 from orion_recall.recall.stand_in import INDEX_ARMS
 from orion_recall.sources.source import Source, TitleFinder
 from orion_recall.text import words

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
-from orion_recall.profile_cascade import LAYER_NAMES, Cascade, Layer, LayerName
+from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layer, LayerName
 from orion_recall.values import Scope
 
 # All layers' items are compared with each other: without a limit a large k would cost gigabytes.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orion_recall.profile import Profile
-from orion_recall.profile_cascade import LayerName, MergeWeights
+from orion_recall.profile.cascade import LayerName, MergeWeights
 from orion_recall.recall.confidence import Confidence
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.features import recency

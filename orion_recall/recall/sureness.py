@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orion_recall.profile import Profile
-from orion_recall.profile_cascade import NoAnswer
+from orion_recall.profile.cascade import NoAnswer
 from orion_recall.recall.cascade import Descent
 from orion_recall.recall.confidence import Confidence, confidences
 from orion_recall.recall.found import Found

@@ -40,7 +40,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.mappings import Mappings
 from orion_recall.profile import profile_json_schema
-from orion_recall.profile_reference import profile_markdown
+from orion_recall.profile.reference import profile_markdown
 from orion_recall.schemas.asyncapi import asyncapi_document
 from orion_recall.schemas.examples import examples
 

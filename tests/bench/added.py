@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from orion_recall.profile import Profile
-from orion_recall.profile_sections import GraphWalk, Rerank
+from orion_recall.profile.sections import GraphWalk, Rerank
 
 ADDED_SECTIONS = ("ranking", "time", "expansion", "rerank", "cascade", "no_answer", "strategies")
 RANK_POOL_BEFORE = 48

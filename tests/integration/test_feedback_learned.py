@@ -24,7 +24,7 @@ from orion_recall.memory.compose import compose
 from orion_recall.memory.journey import Journey
 from orion_recall.memory.record import Record
 from orion_recall.postgres import Connection, Pool, open_pool
-from orion_recall.profile_yaml import load_profile
+from orion_recall.profile.reading import load_profile
 from orion_recall.service import Service
 from orion_recall.shipped import shipped_folder
 

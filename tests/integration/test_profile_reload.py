@@ -16,7 +16,7 @@ from orion_recall.bus.presence import read_cards
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.profile_yaml import dump_profile
+from orion_recall.profile.reading import dump_profile
 
 QUESTION = {"fragment": "Who feeds the gulls?"}
 

@@ -15,7 +15,7 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.profile_yaml import dump_profile
+from orion_recall.profile.reading import dump_profile
 from orion_recall.values import Hit, SearchRequest
 
 QUESTION = {"fragment": "Who feeds the gulls?"}

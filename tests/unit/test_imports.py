@@ -15,8 +15,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors right_of_way values telemetry text titles zones",
-        "contracts schemas profile profile_messages profile_cascade profile_reference profile_sections "
-        "profile_strategies profile_yaml profile_watch settings settings_reference mappings shipped yaml_nodes "
+        "contracts schemas profile settings settings_reference mappings shipped yaml_nodes "
         "postgres postgres_rights postgres_types",
         "bus models graph engines",
         "sources memory decisions",

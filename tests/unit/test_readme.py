@@ -10,8 +10,8 @@ from pathlib import Path
 import yaml
 
 from orion_recall.profile import Profile
-from orion_recall.profile_cascade import LAYER_NAMES, Layers
-from orion_recall.profile_yaml import load_profile
+from orion_recall.profile.cascade import LAYER_NAMES, Layers
+from orion_recall.profile.reading import load_profile
 from orion_recall.settings_reference import cells, setting_rows
 from orion_recall.shipped import shipped_folder
 

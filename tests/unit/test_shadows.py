@@ -13,7 +13,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.profile_watch import LoadedProfile
+from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.decision import Asked
 from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import Settings

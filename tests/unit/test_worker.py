@@ -24,7 +24,7 @@ from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.profile_watch import LoadedProfile, ProfilesInUse
+from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.pipeline import Sources
 from orion_recall.settings import Settings
 from orion_recall.shadows import Shadowed

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from orion_recall.profile import Profile, diff_profiles
-from orion_recall.profile_sections import RankingWeights
+from orion_recall.profile.sections import RankingWeights
 from orion_recall.service import loaded_profiles
 from tests.bench.added import RANK_POOL_BEFORE, before, graph_options, measured
 

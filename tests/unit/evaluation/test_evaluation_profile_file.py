@@ -6,7 +6,7 @@ import pytest
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.profile_file import with_ranking, write_profile
-from orion_recall.profile_yaml import load_profile
+from orion_recall.profile.reading import load_profile
 from orion_recall.shipped import shipped_folder
 
 WEIGHTS = {"fusion": 0.75, "neighbour": 0.5, "session": 1.0, "recency": 0.05}

@@ -12,7 +12,7 @@ from evaluation_samples import judged_query
 from orion_recall.evaluation.features import PARTS, Candidates
 from orion_recall.evaluation.tune import NOT_LEARNED, Learning, counts_of, weights_of
 from orion_recall.profile import Profile
-from orion_recall.profile_yaml import load_profile
+from orion_recall.profile.reading import load_profile
 from orion_recall.shipped import shipped_folder
 
 LEARNING = Learning(parts=tuple(name for name in PARTS if name != NOT_LEARNED), step=0.01)

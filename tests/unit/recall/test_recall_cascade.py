@@ -19,7 +19,7 @@ from orion_recall.errors import ProfileError
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile_cascade import LAYER_NAMES
+from orion_recall.profile.cascade import LAYER_NAMES
 from orion_recall.recall.pipeline import recall
 from orion_recall.sources.index import VectorSource
 from orion_recall.text import memory_key

@@ -7,7 +7,7 @@ import pytest
 from recall_fakes import NOW, key, profile, view
 
 from orion_recall.profile import Profile
-from orion_recall.profile_sections import RankingWeights
+from orion_recall.profile.sections import RankingWeights
 from orion_recall.recall.features import WHOLE_LENGTH, parts_of
 from orion_recall.values import Candidate, MemoryView, SourceName
 

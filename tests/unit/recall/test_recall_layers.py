@@ -7,7 +7,7 @@ import pytest
 from layered import cascading
 from recall_fakes import profile, query
 
-from orion_recall.profile_cascade import LAYER_NAMES, Layers
+from orion_recall.profile.cascade import LAYER_NAMES, Layers
 from orion_recall.recall.asked import scope_of
 from orion_recall.recall.layers import limits_of, profile_of_layer, scope_of_layer
 from orion_recall.values import Scope

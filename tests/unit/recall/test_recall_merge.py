@@ -4,7 +4,7 @@ from typing import Any
 
 from recall_fakes import NOW, hit, key, profile, scored
 
-from orion_recall.profile_cascade import LayerName, MergeWeights
+from orion_recall.profile.cascade import LayerName, MergeWeights
 from orion_recall.recall.confidence import Confidence, confidence
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.found import Found

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from orion_recall.errors import ProfileError, ProfileProblem
 from orion_recall.profile import Profile
-from orion_recall.profile_yaml import MAX_FILE_BYTES, dump_profile, load_profile, load_profiles
+from orion_recall.profile.reading import MAX_FILE_BYTES, dump_profile, load_profile, load_profiles
 from orion_recall.values import QUERY_CLASSES
 
 REQUIRED = {

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
 
 from orion_recall.errors import ProfileError, SettingsError
-from orion_recall.profile import Profile
-from orion_recall.profile_yaml import load_profiles
+from orion_recall.profile.model import Profile
+from orion_recall.profile.reading import load_profiles
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 

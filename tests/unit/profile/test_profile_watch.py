@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from orion_recall.profile import Profile
-from orion_recall.profile_watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
-from orion_recall.profile_yaml import dump_profile
+from orion_recall.profile.reading import dump_profile
+from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
 
 
 def profile(name: str, **changes: object) -> Profile:

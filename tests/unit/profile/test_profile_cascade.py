@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from orion_recall.profile_cascade import LAYER_NAMES, Cascade, Layers, NoAnswer
+from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layers, NoAnswer
 
 
 def test_every_layer_has_its_name_and_leads_to_others_only():

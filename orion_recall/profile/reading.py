@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from orion_recall.errors import ProfileError, ProfileProblem
-from orion_recall.profile import KeyPath, Profile
-from orion_recall.profile_cascade import LAYER_NAMES
-from orion_recall.profile_messages import (
+from orion_recall.profile.cascade import LAYER_NAMES
+from orion_recall.profile.messages import (
     dotted,
     keys_under,
     missing_key,
@@ -23,6 +22,7 @@ from orion_recall.profile_messages import (
     wrong_shape,
     wrong_value,
 )
+from orion_recall.profile.model import KeyPath, Profile
 from orion_recall.yaml_nodes import (
     Unreadable,
     UnreadableValue,

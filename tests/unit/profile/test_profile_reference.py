@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 from orion_recall.profile import profile_fields
-from orion_recall.profile_reference import profile_markdown
+from orion_recall.profile.reference import profile_markdown
 
 ROWS = {
     key: (default, takes, words)

@@ -1,4 +1,4 @@
-"""How to recall: one profile, its bounds, its hash, its JSON Schema. Reading the YAML is `profile_yaml`."""
+"""How to recall: one profile, its bounds, its hash, its JSON Schema. Reading the YAML is `reading`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from orion_recall.profile_cascade import LAYER_NAMES, Cascade, NoAnswer
-from orion_recall.profile_sections import (
+from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
+from orion_recall.profile.sections import (
     CONFIG,
     Expansion,
     Fusion,
@@ -23,7 +23,7 @@ from orion_recall.profile_sections import (
     Share,
     TimeInQuestions,
 )
-from orion_recall.profile_strategies import OnlyWhatIsSet, Overrides, overrides_of
+from orion_recall.profile.strategies import OnlyWhatIsSet, Overrides, overrides_of
 from orion_recall.values import QUERY_CLASSES, QueryClass, SourceName
 
 Scope = Literal["session", "user", "global"]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, create_model, model_serializer
 
-from orion_recall.profile_sections import CONFIG
+from orion_recall.profile.sections import CONFIG
 
 Values = TypeVar("Values", bound=BaseModel)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, Field
 
-from orion_recall.profile_sections import CONFIG, Share
+from orion_recall.profile.sections import CONFIG, Share
 from orion_recall.values import SourceName
 
 LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]

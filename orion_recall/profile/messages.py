@@ -12,7 +12,7 @@ from typing import get_origin
 import yaml
 from pydantic_core import ErrorDetails
 
-from orion_recall.profile import KeyPath, Strategies, profile_fields
+from orion_recall.profile.model import KeyPath, Strategies, profile_fields
 from orion_recall.yaml_nodes import Words, is_null, shown
 
 _HOME = profile_fields()

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from orion_recall.profile import profile_fields
+from orion_recall.profile.model import profile_fields
 
 
 def profile_markdown() -> str:
@@ -19,7 +19,7 @@ def profile_markdown() -> str:
     lines = [
         "# Keys of a profile",
         "",
-        "Made by `make contracts` from `orion_recall/profile.py`; `profiles/example.yaml` shows each in its place.",
+        "Made by `make contracts` from `orion_recall/profile/`; `profiles/example.yaml` shows each in its place.",
         "",
         "| key | default | takes | what it does |",
         "|---|---|---|---|",
