@@ -26,6 +26,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.pipeline import Sources
+from orion_recall.right_of_way import RECALLS
 from orion_recall.settings import Settings
 from orion_recall.shadows import Shadowed
 from orion_recall.text import memory_key, text_hash
@@ -312,6 +313,23 @@ async def test_a_source_is_not_waited_for_longer_than_the_caller_waits() -> None
     assert decision.outcome == "failed"
     assert decision.sources["vector"].status == "late"
     assert decision.latency_ms < 700
+
+
+async def test_what_nobody_waits_for_waits_while_a_query_is_served() -> None:
+    class Looked(Gulls):
+        waited_s = 0.0
+
+        async def search(self, request: SearchRequest) -> Sequence[Hit]:
+            began = time.perf_counter()
+            await RECALLS.pause(0.05)
+            self.waited_s = time.perf_counter() - began
+            return await super().search(request)
+
+    source = Looked()
+    await Desk(source=source).serve(QUESTION)
+    assert source.waited_s >= 0.05
+    async with asyncio.timeout(30):
+        await RECALLS.pause(60)
 
 
 SECRET = "what did my doctor say?"
