@@ -11,7 +11,8 @@ from orion_recall.graph.vocabulary import entity_iri
 from orion_recall.text import memory_key, words
 from orion_recall.values import Chain, Scope
 
-_BOUNDS = PathBounds(max_hops=4, max_expansions=60, edges=64, scan=500, paths=2, memories=3)
+# Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.
+_BOUNDS = PathBounds(max_hops=4, max_expansions=60, edges=16, scan=500, paths=2, memories=3)
 _MOST_STARTS = 2
 # The share of the arm's time that is spent on going along; the rest is for what it does besides.
 _TIME = 0.5
