@@ -21,6 +21,7 @@ from orion_recall.cli.evaluate_files import (
     QueriesFile,
     depths_of,
     plan_of,
+    refuse_to_replace,
 )
 from orion_recall.cli.evaluate_output import (
     RunBars,
@@ -95,6 +96,7 @@ def run_queries(
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out RUN.jsonl`
     """
     check_can_plot(plot)
+    refuse_to_replace(out, memories, queries)
     settings = Settings.read()
     plan = plan_of(
         settings,

@@ -28,6 +28,7 @@ CacheFolder = Annotated[
     typer.Option("--cache", metavar="DIR", help="Where stores and vectors are kept (default: the user's cache)."),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep nothing for the next run.")]
+_DEEPEST = 10_000
 Depths = Annotated[str, typer.Option("--k", help="Depths to measure at.")]
 PlotFile = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE.png", help="A picture of it, by the extra `plot`.")
@@ -67,12 +68,18 @@ def plan_of(
     )
 
 
+def refuse_to_replace(out: Path | None, *read: Path) -> None:
+    """SettingsError when a file that is read would be written over."""
+    if out is not None and out.exists() and any(one.exists() and out.samefile(one) for one in read):
+        raise SettingsError(f"{out} is read, and would be replaced: name another file to write")
+
+
 def depths_of(text: str, option: str = "--k") -> tuple[int, ...]:
-    """Numbers from 1 on, each once; SettingsError for anything else."""
+    """Numbers from 1 to 10,000, each once; SettingsError for anything else."""
     try:
         numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         numbers = ()
-    if not numbers or min(numbers) < 1:
-        raise SettingsError(f"{option}: {text!r} is no list of numbers from 1 on, such as 5,10,20")
+    if not numbers or min(numbers) < 1 or max(numbers) > _DEEPEST:
+        raise SettingsError(f"{option}: {text[:100]!r} is no list of numbers from 1 to {_DEEPEST}, such as 5,10,20")
     return numbers

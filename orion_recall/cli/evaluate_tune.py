@@ -20,6 +20,7 @@ from orion_recall.cli.evaluate_files import (
     QueriesFile,
     depths_of,
     plan_of,
+    refuse_to_replace,
 )
 from orion_recall.cli.evaluate_output import RunBars, progress_bars
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
@@ -69,6 +70,7 @@ def tune_weights(
 
     Example: `orion-recall eval tune --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out mine.v1.yaml`
     """
+    refuse_to_replace(out, memories, queries)
     settings = Settings.read()
     learning = Learning(parts=_parts(parts), l2=l2, step=step, passed_over=passed_over)
     ks = depths_of(depths)

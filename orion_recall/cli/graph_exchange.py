@@ -145,7 +145,7 @@ def import_graph(
     if as_json:
         print_json({"out": str(out), "memories": written})
     else:
-        line = f"{out}: {written:,} memories; store them with `orion-recall import {out}`"
+        line = f"{out}: {written:,} memories; store them in another record with `orion-recall import {out}`"
         console().print(Text(visible(line)), soft_wrap=True)
 
 

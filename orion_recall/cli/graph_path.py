@@ -15,6 +15,7 @@ from orion_recall.cli.graph_reading import TenantOption, TimeOut, entity_named, 
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, visible
 from orion_recall.graph.path import Path as Way
 from orion_recall.graph.path import PathBounds, Paths, find_path
+from orion_recall.graph.reading import TenantGraph
 from orion_recall.settings import Settings
 from orion_recall.sources.graph_reader import GraphReader
 
@@ -58,15 +59,23 @@ def show_path(
         whose = tenant or settings.default_tenant
         seed = await entity_named(source, graph, whose)
         end = await entity_named(target, graph, whose) if target is not None else None
-        return await find_path(graph, whose, seed, end, via=words, now=time.time(), bounds=bounds)
+        ways = await find_path(graph, whose, seed, end, via=words, now=time.time(), bounds=bounds)
+        if not ways.paths:
+            ends = {seed: source} if end is None or target is None else {seed: source, end: target}
+            edges = await TenantGraph(graph, whose).edges(list(ends), limit=1)
+            alone.extend(name for iri, name in ends.items() if not edges[iri])
+        return ways
 
+    alone: list[str] = []
     found = with_graph(data, timeout + 1.0, search)
     if as_json:
         print_json(asdict(found))
         return 0 if found.paths else 1
     if not found.paths:
         told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
-        print_error("NotFound", told, as_json=False)
+        if alone:
+            told += f": no statement joins {' or '.join(alone)} to anything"
+        print_error("NotFound", visible(told), as_json=False)
         return 1
     for way in found.paths:
         _show(way)

@@ -74,7 +74,12 @@ def import_memories(
         # What came through a pipe is gone with it, and so is how far it was read.
         state = _state_folder() if path is file else path.parent
         progress = _progress(settings, path, mapping, state, restart=restart)
-        outcome = asyncio.run(_import(settings, path, mapping, progress, wait=wait))
+        try:
+            outcome = asyncio.run(_import(settings, path, mapping, progress, wait=wait, called=_called(file)))
+        except KeyboardInterrupt:
+            if path is file:
+                notes().print("what was acknowledged is stored: run it again, and it goes on from there")
+            raise
     if as_json:
         print_json(_as_json(outcome))
     else:
@@ -102,6 +107,10 @@ def lines_of(file: Path) -> Generator[Path]:
         yield path
 
 
+def _called(file: Path) -> str:
+    return "standard input" if str(file) == "-" else str(file)
+
+
 def _progress(
     settings: Settings, file: Path, mapping: ImportMapping, state: Path, *, restart: bool
 ) -> ImportProgress:
@@ -121,7 +130,7 @@ def _state_folder() -> Path:
 
 
 async def _import(
-    settings: Settings, file: Path, mapping: ImportMapping, progress: ImportProgress, *, wait: bool
+    settings: Settings, file: Path, mapping: ImportMapping, progress: ImportProgress, *, wait: bool, called: str
 ) -> _Outcome:
     with _bars() as bars:
         reading = bars.add_task("storing", total=file.stat().st_size, completed=progress.position.offset)
@@ -132,7 +141,7 @@ async def _import(
         async with RecallClient.connect(
             bus_of(settings), prefix=settings.prefix, service="orion-recall-import"
         ) as client:
-            imported = await import_file(client, file, mapping, progress=progress, advanced=stored)
+            imported = await import_file(client, file, mapping, progress=progress, advanced=stored, called=called)
         if not wait:
             return _Outcome(imported=imported, copies="not_waited_for")
         if imported.position is None:

@@ -103,7 +103,7 @@ def _line(one: Found) -> str:
         return f"{what} could not be looked at: {one['error']}"
     differing = ", ".join(f"{one[sort]} {sort}" for sort in ("missing", "stale", "extra") if one[sort])
     if not differing:
-        return f"{what} true, {one['held']} memories at position {one['position']}"
+        return f"{what} in order, {one['held']} memories at position {one['position']}"
     shown = "; ".join(f"{sort} {', '.join(ids)}" for sort, ids in one["examples"].items())
     if "left" not in one:
         return f"{what} {differing} ({shown}); --repair mends it"

@@ -15,6 +15,7 @@ from orion_recall.cli.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, notes, print_json
 from orion_recall.cli.record import progress, with_record
+from orion_recall.errors import SettingsError
 from orion_recall.memory.export import exported_lines
 from orion_recall.memory.record_reader import ExportFilters, RecordReader
 from orion_recall.settings import Settings
@@ -71,6 +72,8 @@ def _output(file: str) -> Generator[Callable[[bytes], object]]:
         sys.stdout.buffer.flush()
         return
     target = Path(file)
+    if not target.parent.is_dir():
+        raise SettingsError(f"{target.parent} is no folder: make it first")
     part = target.with_name(f"{target.name}.part")
     try:
         with part.open("wb") as opened:

@@ -30,7 +30,8 @@ def describe(error: ValidationError, where: str = "", *, with_values: bool = Tru
     for problem in error.errors(include_url=False)[:8]:
         path = ".".join(str(step) for step in (where, *problem["loc"]) if step != "")
         given = "" if problem["type"] == "missing" or not with_values else f" (got {_short(problem['input'])})"
-        parts.append(f"{path}: {problem['msg'].removeprefix('Value error, ')}{given}")
+        told = f"{problem['msg'].removeprefix('Value error, ')}{given}"
+        parts.append(f"{path}: {told}" if path else told)
     return "; ".join(parts)
 
 

@@ -77,7 +77,7 @@ class _Changes:
         where, expected = message.where, message.expected_count
         if where is not None and expected is None:
             _check_time(time_left_s)
-            return await _dry_run(self._pool, tenant, where)
+            return await _dry_run(self._pool, tenant, where, self._settings.where_cap)
 
         async def whole(connection: Connection) -> MemoryReceiptV1:
             # Not before: what was done by a worker that died then is not answered as if nothing had been.
@@ -155,9 +155,11 @@ def _check_time(time_left_s: float) -> None:
         raise ExpiredMessage(f"the ttl ran out {-time_left_s * 1000:.0f} ms ago: nothing was changed")
 
 
-async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1) -> MemoryReceiptV1:
+async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> MemoryReceiptV1:
     async with borrow(pool, "counting memories") as connection:
         found = await matching(connection, tenant, where, _SHOWN)
+    if (refusal := _refusal(found.count, found.count, cap)) is not None:
+        return refusal  # nobody is asked about what would be refused
     results = [MemoryVerdictV1(id=name, status="matched") for name in found.ids]
     return MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=0, matched=found.count, results=results)
 
@@ -167,7 +169,7 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
     if count != expected:
         why = f"payload.expected_count: {count} memories match now, not {expected}: look at them again"
     elif count > cap:
-        why = f"payload.where: {count} memories match, and {cap} are the most (ORION_WHERE_CAP): match fewer"
+        why = f"payload.where: {count} memories match, and {cap} are the most: match fewer, or set ORION_WHERE_CAP"
     else:
         return None
     return nothing_done(ErrorInfo(type="refused", message=why)).model_copy(update={"matched": count})

@@ -122,23 +122,28 @@ def file_status(path: Path) -> os.stat_result:
 
 
 def read_batches(
-    path: Path, mapping: ImportMapping, *, start: ImportPosition | None = None, batch_size: int = 200
+    path: Path,
+    mapping: ImportMapping,
+    *,
+    start: ImportPosition | None = None,
+    batch_size: int = 200,
+    called: str | None = None,
 ) -> Iterator[ImportBatch]:
     """The file from `start` on, in batches of at most `batch_size` memories and about 2 MiB.
 
     A bad line becomes a problem of its batch, and the others go on. ImportFileError: the file cannot be
-    read, or holds a naive time while no zone was given.
+    read, or holds a naive time while no zone was given. `called` is what the file is called in what is said of it.
     """
     file_status(path)
     try:
         with path.open("rb") as file:
-            yield from _read(file, path, mapping, start or ImportPosition(), batch_size)
+            yield from _read(file, called or str(path), mapping, start or ImportPosition(), batch_size)
     except OSError as error:
         raise ImportFileError(f"{path}: {error.strerror or type(error).__name__}") from error
 
 
 def _read(
-    file: BinaryIO, path: Path, mapping: ImportMapping, start: ImportPosition, batch_size: int
+    file: BinaryIO, called: str, mapping: ImportMapping, start: ImportPosition, batch_size: int
 ) -> Iterator[ImportBatch]:
     file.seek(start.offset)
     number = start.line
@@ -151,9 +156,9 @@ def _read(
         try:
             memory = _memory(_whole(file, line), mapping, first=number == 1)
         except InvalidMessage as error:
-            problems.append(LineProblem(file=str(path), line=number, reason=str(error)))
+            problems.append(LineProblem(file=called, line=number, reason=str(error)))
         except ImportFileError as error:
-            raise ImportFileError(f"{path}:{number}: {error}") from error
+            raise ImportFileError(f"{called}:{number}: {error}") from error
         else:
             if memory is not None:
                 memories.append(memory)

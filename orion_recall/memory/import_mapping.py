@@ -15,6 +15,7 @@ from orion_recall.errors import ImportFileError
 _TARGETS = tuple(MemoryV1.model_fields)
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at"))
 _LISTS = frozenset(("tags", "entities"))
+_NEEDED = frozenset(("id", "text"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,11 @@ def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, A
     for name in _TARGETS:
         if name in rest and name not in mapping.fields:
             memory[name] = rest.pop(name)
-    memory = {name: _shaped(name, value) for name, value in memory.items() if not _is_empty(value)}
+    # An empty text is refused as one, not as one that is missing.
+    given = {
+        name: value for name, value in memory.items() if not _is_empty(value) or (name in _NEEDED and value == "")
+    }
+    memory = {name: _shaped(name, value) for name, value in given.items()}
     for name in _TIMES & memory.keys():
         memory[name] = _zoned(memory[name], name, mapping)
     if mapping.tenant is not None:
@@ -144,7 +149,7 @@ def _zoned(value: Any, name: str, mapping: ImportMapping) -> Any:
     if mapping.timezone is None:
         raise ImportFileError(
             f"{name}: the time {value!r} has no zone: give --timezone with the zone it is in, such as "
-            "--timezone UTC or --timezone Europe/Oslo"
+            "--timezone UTC or --timezone Europe/Oslo, and run it again: what is stored already stays as it is"
         )
     return moment.replace(tzinfo=_zone(mapping.timezone)).isoformat()
 
@@ -161,5 +166,5 @@ def _zone(name: str) -> tzinfo:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     folded = {one.casefold(): one for one in sorted(known)}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""

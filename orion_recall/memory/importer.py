@@ -75,18 +75,20 @@ async def import_file(
     progress: ImportProgress | None = None,
     advanced: Callable[[ImportPosition, ImportSummary], None] | None = None,
     batch_size: int = 200,
+    called: str | None = None,
 ) -> Imported:
     """Stores every memory of a JSON-lines file; done when all of it is acknowledged.
 
     With `progress` a run that was stopped is gone on with. `advanced` is told after each batch. Batches travel
-    side by side: of two lines with one id and other content, either may be the one that is kept.
+    side by side: of two lines with one id and other content, either may be the one that is kept. `called` is what
+    the file is called in what is said of it.
     ImportFileError: the file cannot be read. ReplyTimeout, BusUnavailable, ClientError (the worker stores
     nothing): run it again, and it goes on.
     """
     began = progress.position if progress is not None else ImportPosition()
-    summary = ImportSummary(file=str(path))
+    summary = ImportSummary(file=called or str(path))
     run = _Run(client, summary, progress, advanced)
-    batches = read_batches(path, mapping or ImportMapping(), start=began, batch_size=batch_size)
+    batches = read_batches(path, mapping or ImportMapping(), start=began, batch_size=batch_size, called=called)
     try:
         # Reading and checking a batch takes a while: not on the loop.
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:

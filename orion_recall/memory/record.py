@@ -270,7 +270,7 @@ def _judge(
             verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
             continue
         if held[key].content_hash != memory.content_hash:
-            why = "the id holds other content: send memory.update.v1 to change it, or take another id"
+            why = "the id holds other content: update it (memory.update.v1), or take another id"
             verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
             continue
         is_new = key in unclaimed

@@ -79,10 +79,8 @@ def _reason(descent: Descent) -> str:
         where = next(step.layer for step in descent.path if step.confidence == best)
         return f"{where} is sure enough: {best:.3f}"
     if descent.ended == "depth":
-        return (
-            f"next layers may be asked {descent.limits.max_depth} times at most; {best:.3f} is the best there was"
-        )
+        return f"next layers may be asked {descent.limits.max_depth} times at most; the surest layer had {best:.3f}"
     if descent.ended == "no_layer":
-        return f"there is no further layer; {best:.3f} is the best there was"
+        return f"there is no further layer; the surest layer had {best:.3f}"
     left = ", ".join(step.layer for step in descent.path if step.not_asked and step.depth > descent.depth)
-    return f"no time was left for {left}; {best:.3f} is the best there was"
+    return f"no time was left for {left}; the surest layer had {best:.3f}"

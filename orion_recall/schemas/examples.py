@@ -412,7 +412,7 @@ def _receipt() -> Json:
             {
                 "id": "mem-03",
                 "status": "conflict",
-                "reason": "the id holds other content: send memory.update.v1 to change it, or take another id",
+                "reason": "the id holds other content: update it (memory.update.v1), or take another id",
             },
         ],
     }

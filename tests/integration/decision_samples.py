@@ -23,7 +23,7 @@ CASCADE: dict[str, Any] = {
     "max_depth": 0,
     "ended": "depth",
     "trigger": "the confidence 0.400 of semantic is under the threshold 0.5",
-    "reason": "next layers may be asked 0 times at most; 0.400 is the best there was",
+    "reason": "next layers may be asked 0 times at most; the surest layer had 0.400",
     "merge_strategy": None,
     "combined": {"semantic": 2},
     "path": [{"layer": "semantic", "depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.5, "late": []}],

@@ -170,7 +170,7 @@ def test_the_way_through_the_layers_is_shown(show: Show):
     step: dict[str, Any] = {"depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.25, "late": [], "not_asked": None}
     way: dict[str, Any] = {
         "trigger": "the confidence 0.400 of semantic is under the threshold 0.5",
-        "reason": "no time was left for graph; 0.400 is the best there was",
+        "reason": "no time was left for graph; the surest layer had 0.400",
         "path": [
             step | {"layer": "semantic", "late": ["vector"]},
             step | {"layer": "graph", "depth": 1, "confidence": None, "not_asked": "no time was left"},
@@ -180,7 +180,7 @@ def test_the_way_through_the_layers_is_shown(show: Show):
     assert "too late: vector" in out
     assert "not asked: no time was left" in out
     assert "The confidence 0.400 of semantic is under the threshold 0.5." in out
-    assert "It ended because no time was left for graph; 0.400 is the best there was." in out
+    assert "It ended because no time was left for graph; the surest layer had 0.400." in out
 
 
 def test_nothing_found_and_nothing_handed_over_are_said(show: Show):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.cli.evaluate_files import depths_of, plan_of
+from orion_recall.cli.evaluate_files import depths_of, plan_of, refuse_to_replace
 from orion_recall.cli.evaluate_variants import measures_of
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.baselines import BASELINES, Baseline
@@ -63,8 +63,19 @@ def test_what_cannot_be_is_refused(tmp_path: Path):
         )
 
 
-@pytest.mark.parametrize("text", ["", "0", "5,x", "-1", "5,,10"])
-def test_depths_are_numbers_from_1_on(text: str):
+def test_a_file_that_is_read_is_not_written_over(tmp_path: Path):
+    read, same = tmp_path / "q.jsonl", tmp_path / "same.jsonl"
+    read.write_text("{}")
+    same.symlink_to(read)
+    for out in (read, same):
+        with pytest.raises(SettingsError, match="name another file"):
+            refuse_to_replace(out, tmp_path / "m.jsonl", read)
+    refuse_to_replace(tmp_path / "run.jsonl", read)
+    refuse_to_replace(None, read)
+
+
+@pytest.mark.parametrize("text", ["", "0", "5,x", "-1", "5,,10", "10001", "9" * 30])
+def test_depths_are_numbers_from_1_to_10000(text: str):
     with pytest.raises(SettingsError, match="--k"):
         depths_of(text)
 

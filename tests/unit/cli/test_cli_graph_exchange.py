@@ -57,7 +57,7 @@ def test_what_is_exported_can_be_imported(data: Path, form: str, capsys: pytest.
     out, lines = data / {"nquads": "g.nq", "jsonld": "g.jsonld"}[form], data / "lines.jsonl"
     assert run(["graph", "export", "--data", str(data), "--format", form, "--out", str(out)]) == 0
     assert run(["graph", "import", str(out), "--out", str(lines)]) == 0
-    assert "3 memories; store them with `orion-recall import" in capsys.readouterr().out
+    assert "3 memories; store them in another record with `orion-recall import" in capsys.readouterr().out
     found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
     assert [(one["id"], one["tenant"]) for one in sorted(found, key=lambda one: one["id"])] == [
         ("m1", "acme"), ("m2", "acme"), ("m3", "other"),

@@ -54,12 +54,12 @@ def test_an_id_that_cannot_be_stored_as_it_is_is_a_problem_and_text_is_cleaned(t
 def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(tmp_path: Path) -> None:
     file = write(
         tmp_path, good("a"), "{", "", "[1]", b"\xff\xfe", '{"id": "b"}', '{"id":"c","text":"x","n":NaN}',
-        "[" * 20_000, '{"id":"d","text":"x","n":' + "9" * 5000 + "}", good("e"),
+        "[" * 20_000, '{"id":"d","text":"x","n":' + "9" * 5000 + "}", good("e"), '{"id":"f","text":""}',
     )  # fmt: skip
     [batch] = read_batches(file, PLAIN)
     assert [memory["id"] for memory in batch.memories] == ["a", "e"]
     assert batch.lines == (1, 10)
-    assert [problem.line for problem in batch.problems] == [2, 4, 5, 6, 7, 8, 9]
+    assert [problem.line for problem in batch.problems] == [2, 4, 5, 6, 7, 8, 9, 11]
     reasons = [str(problem) for problem in batch.problems]
     assert reasons[0].startswith(f"{file}:2: not JSON")
     assert "one JSON object a line" in reasons[1]
@@ -67,8 +67,11 @@ def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(t
     assert "text: Field required" in reasons[3]
     assert "NaN" in reasons[4]
     assert "nested too deeply" in reasons[5]
-    assert batch.end.line == 10
+    assert "text: String should have at least 1 character" in reasons[7], "it is there"
+    assert batch.end.line == 11
     assert batch.end.offset == file.stat().st_size
+    [batch] = read_batches(file, PLAIN, called="what was piped")
+    assert str(batch.problems[0]).startswith("what was piped:2: not JSON")
 
 
 def test_a_mark_at_the_beginning_of_the_file_is_no_part_of_the_first_line(tmp_path: Path) -> None:

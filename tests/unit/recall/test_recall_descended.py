@@ -41,9 +41,9 @@ async def test_the_whole_way_is_told(tokens: TokenCounter):
         (
             {"threshold": 0.9, "max_depth": 0},
             "depth",
-            "next layers may be asked 0 times at most; 0.539 is the best there was",
+            "next layers may be asked 0 times at most; the surest layer had 0.539",
         ),
-        ({"threshold": 0.9}, "no_layer", "there is no further layer; 0.772 is the best there was"),
+        ({"threshold": 0.9}, "no_layer", "there is no further layer; the surest layer had 0.772"),
     ],
 )
 async def test_why_it_ended_is_said(tokens: TokenCounter, changes: dict[str, float], ended: str, reason: str):
@@ -62,7 +62,7 @@ async def test_what_was_cut_is_named(tokens: TokenCounter):
         tokens, cascading(threshold=1.0, first="prospective", timeout_ms=40, max_depth=3), slow=["procedure"]
     )
     assert way.trigger == "prospective found nothing"
-    assert way.reason == "no time was left for episodic, graph; 0.539 is the best there was"
+    assert way.reason == "no time was left for episodic, graph; the surest layer had 0.539"
     assert {step.layer: step.late for step in way.path if step.late} == {"procedural": ["vector"]}
 
 
