@@ -165,6 +165,7 @@ class Service:
         """Queries, memories and decisions until `stop()`. `ready` is set once queries are being taken."""
         await self._wait_for_bus()
         await self._freshness.before_serving()
+        await self._presence.appear()
         queries = asyncio.create_task(self._queries.run())
         beside = asyncio.create_task(self._beside())
         keeping = [

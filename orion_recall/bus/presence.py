@@ -33,6 +33,10 @@ class Presence:
         """Write the card now: it says something new."""
         self._wake.set()
 
+    async def appear(self) -> None:
+        """Write the card before anybody is told that the worker is there."""
+        await self._write()
+
     async def run(self) -> None:
         """Write the card every two seconds and whenever woken; take it away at the end."""
         try:

@@ -299,4 +299,4 @@ async def test_an_export_is_what_an_import_takes(
     capsys.readouterr()
     assert await asyncio.to_thread(run, ["memory", "export", "-", "--tenant", "other"]) == 0
     assert json.loads(capsys.readouterr().out)["text"] == "Mira sailed."
-    assert await asyncio.to_thread(run, ["memory", "export", str(tmp_path / "no" / "where.jsonl")]) == 1
+    assert await asyncio.to_thread(run, ["memory", "export", str(tmp_path / "no" / "where.jsonl")]) == 2

@@ -28,6 +28,7 @@ from orion_recall.postgres import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall
 from orion_recall.service import loaded_profiles
 from orion_recall.settings import Settings
+from orion_recall.sources import edge_shard
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.stores import open_sources
 from orion_recall.values import Change, Memory
@@ -221,8 +222,10 @@ async def test_a_crash_anywhere_between_merge_and_copy_is_made_good(
             raise SourceError("the power is cut")
 
         # After the points, before the position.
-        monkeypatch.setattr(index, "_write_card", fail)
-        await catch_up(record, index)
+        with monkeypatch.context() as patched:
+            patched.setattr(edge_shard, "write_card", fail)
+            await catch_up(record, index)
+            await index.close()
     async with opened(folder, embedder) as index:
         assert index.position < await record.head()
         await catch_up(record, index)
