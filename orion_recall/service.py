@@ -206,6 +206,7 @@ class Service:
             return
         self._pool = await open_pool(self.settings.dsn, name="worker", min_size=0, max_size=6)
         await _migrated(self.settings.dsn)
+        self._look.wake()  # what was looked for before may be there only now
         record = Record(self._pool, extractor=self.settings.extractor)
         self._freshness.follow(self._pool)
         self._accesses = AccessCounts(record)

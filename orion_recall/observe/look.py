@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping
 
@@ -27,16 +28,24 @@ class StoreLook:
         self._running, self._changed = running, changed
         self._found: dict[_Place, str | None] = {}
         self._index_note: str | None = None
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Ask now: a store may have become another."""
+        self._wake.set()
 
     async def run(self) -> None:
-        """Ask every so many seconds, as the settings say; never when they say 0."""
+        """Ask every so many seconds, as the settings say, and when woken; never when they say 0."""
         every_s = self._running.settings.look_every_s
         while every_s > 0:
+            self._wake.clear()
             before = (self._found, self._index_note)
             self._found, self._index_note = await self._look(), await self._without_late()
             if (self._found, self._index_note) != before:
                 self._changed()
-            await asyncio.sleep(every_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(every_s):
+                    await self._wake.wait()
         await asyncio.Event().wait()
 
     @property

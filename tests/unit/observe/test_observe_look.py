@@ -115,6 +115,21 @@ async def test_what_nobody_has_foreseen_is_told_and_ends_no_worker() -> None:
     assert found["vector", ""] == ("failing", True, "not foreseen: ZeroDivisionError")
 
 
+async def test_whoever_is_woken_asks_at_once() -> None:
+    store, seen = Store(SourceError("no such table")), asyncio.Event()
+    look = StoreLook(running({"vector": store}, every_s=600), changed=seen.set)
+    task = asyncio.create_task(look.run())
+    async with asyncio.timeout(30):
+        await seen.wait()
+        seen.clear()
+        store.error = None
+        look.wake()
+        await seen.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [(one.health, one.why) for one in look.stores] == [("ok", None)]
+
+
 def test_where_nobody_looks_it_is_told_what_recalls_have_met() -> None:
     arm = SeveralStores("vector", {"": Store(), "notes": Store()})
     look = StoreLook(running({"vector": arm}, every_s=0), changed=lambda: None)
