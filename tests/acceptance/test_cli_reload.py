@@ -23,10 +23,14 @@ def test_edits_of_profiles_are_taken_or_refused_and_status_says_which(program: P
     with edited.started("up", "--json") as running:
         running.ready()
 
+        def workers() -> Any:
+            return program.run("status", "--json").json["bus"]["workers"]
+
         def worker() -> Any:
-            (found,) = program.run("status", "--json").json["bus"]["workers"]
+            (found,) = workers()
             return found
 
+        running.wait_until(workers, "the first look for messages, with which a worker is a consumer of its group")
         first = worker()
         assert "reflect.v1" in first["profiles"]
         file.write_text(good.replace("max_total_items: 12", "max_total_items: 11"), "utf-8")
