@@ -104,7 +104,8 @@ async def _run(dsn: str, sql: str) -> None:
 async def the_bus_is_left_clean(request: pytest.FixtureRequest) -> AsyncGenerator[list[str]]:
     """Fails a test that leaves pending entries, keys without a time to live or reply streams on a bus.
 
-    A fixture that hands out a bus appends its URL.
+    A fixture that hands out a bus appends its URL. That of `engines` is not asked about: tests of one part of a
+    worker leave there what the rest of it would have taken.
     """
     urls: list[str] = []
     yield urls

@@ -80,16 +80,14 @@ async def asked(client: RecallClient) -> Asked:
 
 
 async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a_restart(
-    engines: EmbeddedEngines,
+    service_engines: EmbeddedEngines,
     database: str,
     empty_database: str,
     sparql_server: Oxigraph,
     tmp_path: Path,
     prefix: str,
     monkeypatch: pytest.MonkeyPatch,
-    the_bus_is_left_clean: list[str],
 ) -> None:
-    the_bus_is_left_clean.append(engines.redis_url)
     await sparql_server.update(WIKI)
     theirs = urlsplit(empty_database)
     pool = await open_pool(empty_database, name="test", max_size=1)
@@ -110,7 +108,7 @@ async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a
             mappings = tmp_path / "mappings.yaml"
             mappings.write_text(MAPPINGS.format(notes=notes.host_and_port, wiki=wiki.host_and_port))
             settings = Settings.read(
-                redis_url=engines.redis_url,
+                redis_url=service_engines.redis_url,
                 postgres_dsn=database,
                 data_dir=tmp_path / "data",
                 mappings=mappings,
@@ -122,7 +120,7 @@ async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a
                 ready = asyncio.Event()
                 serving = asyncio.create_task(service.serve(ready))
                 await ready.wait()
-                async with RecallClient.connect(engines.redis_url, prefix=prefix) as client:
+                async with RecallClient.connect(service_engines.redis_url, prefix=prefix) as client:
                     receipt = await client.store([OWN])
                     await caught_up(service, receipt.position or 0)
                     await goes_through(client, notes, wiki, tickets)

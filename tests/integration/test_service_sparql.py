@@ -60,13 +60,10 @@ async def served(settings: Settings) -> AsyncGenerator[tuple[Service, RecallClie
 
 
 @pytest.fixture
-def settings(
-    engines: EmbeddedEngines, database: str, sparql_server: Oxigraph, the_bus_is_left_clean: list[str]
-) -> Generator[Settings]:
-    the_bus_is_left_clean.append(engines.redis_url)
+def settings(service_engines: EmbeddedEngines, database: str, sparql_server: Oxigraph) -> Generator[Settings]:
     data_dir = Path(tempfile.mkdtemp(prefix="orion-test-"))
     yield Settings.read(
-        redis_url=engines.redis_url,
+        redis_url=service_engines.redis_url,
         postgres_dsn=database,
         sparql_url=sparql_server.url,
         data_dir=data_dir,

@@ -37,17 +37,15 @@ tables:
 
 @pytest.fixture
 def settings(
-    engines: EmbeddedEngines,
+    service_engines: EmbeddedEngines,
     database: str,
-    the_bus_is_left_clean: list[str],
     prefix: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Generator[Settings]:
     """Of a worker, and of the commands that this process runs; its data folder is its own."""
-    the_bus_is_left_clean.append(engines.redis_url)
     data_dir = Path(tempfile.mkdtemp(prefix="orion-test-"))
     for name, value in {
-        "REDIS_URL": engines.redis_url,
+        "REDIS_URL": service_engines.redis_url,
         "POSTGRES_DSN": database,
         "DATA_DIR": str(data_dir),
         "PREFIX": prefix,
