@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.copies import copies_behind
+from orion_recall.memory.copies import kept_positions
 from orion_recall.memory.tombstones import TombstoneStream
 from orion_recall.postgres import Pool
 from orion_recall.settings import Settings
@@ -33,20 +33,20 @@ class Acknowledger:
     async def pending(self, changed: Iterable[tuple[str, str]], position: int, timeout_s: float) -> bool:
         """False once every registered copy is at the position; True when one is not after `timeout_s`.
 
-        `changed` are the memories by tenant and id.
-
-        Then workers leave the memories out all the same, by their tombstones.
+        `changed` are the memories by tenant and id. While it is pending workers leave them out, by their
+        tombstones; once it is not, every worker finds what they are now.
         """
         self._wake()
         await self._tombstones.publish({memory_key(tenant, name): position for tenant, name in changed})
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         try:
-            while await copies_behind(self._pool, position):
+            while min((kept := await kept_positions(self._pool)).values(), default=position) < position:
                 if loop.time() + _LOOK_EVERY_S > until:
                     return True
                 await asyncio.sleep(_LOOK_EVERY_S)
         except RecordError as error:
             log.warning("whether the copies have position %d cannot be seen: %s", position, error)
             return True
+        await self._tombstones.reached(kept)
         return False

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import LiteralString
 
-from orion_recall.memory.record import GONE_AFTER_S, Record
+from orion_recall.memory.record import GONE_AFTER_S
 from orion_recall.postgres import Pool, borrow
 from orion_recall.sources.source import Projection
-from orion_recall.text import memory_key
+from orion_recall.text import memory_key, number_of
 
 # A copy that gives no sign of life belongs to a worker that is gone. When that one comes back it learns what was
 # changed before it serves.
-_BEHIND: LiteralString = """
-SELECT count(*) FROM projections p WHERE p.position < $1 AND p.updated_at > now() - make_interval(secs => $2)
+_KEPT: LiteralString = """
+SELECT kind, copy, position FROM projections WHERE updated_at > now() - make_interval(secs => $1)
 """
 
 # The memories told of behind a position that are not what they were when they were stored. A copy at 0 holds at
@@ -35,10 +36,16 @@ SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('memories')
 """
 
 
-async def copies_behind(pool: Pool, position: int) -> int:
-    """How many registered copies that are still kept have not reached the position. RecordError."""
+async def kept_positions(pool: Pool) -> dict[int, int]:
+    """How far every registered copy has come that is still kept, by `copy_number`. RecordError."""
     async with borrow(pool, "reading positions") as connection:
-        return int(await connection.fetchval(_BEHIND, position, GONE_AFTER_S))
+        rows = await connection.fetch(_KEPT, GONE_AFTER_S)
+    return {copy_number(row["kind"], row["copy"]): row["position"] for row in rows}
+
+
+def copy_number(kind: str, copy: str) -> int:
+    """The number that workers call a copy by: its name may be an address or a folder."""
+    return number_of(kind, copy)
 
 
 async def changed_since(pool: Pool, position: int) -> dict[int, int]:
@@ -50,26 +57,44 @@ async def changed_since(pool: Pool, position: int) -> dict[int, int]:
     return {memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows}
 
 
+@dataclass(slots=True)
+class _Course:
+    """How far a copy has come that others write: as far as anybody saw it, since this process saw it go back."""
+
+    reached: int = 0
+    _own: int = 0
+
+    def saw(self, position: int) -> None:
+        """What this process saw itself. A copy only goes back when it has lost something."""
+        self.reached = position if position < self._own else max(self.reached, position)
+        self._own = position
+
+
 class OwnCopies:
     """How far the copies that this worker searches have come."""
 
     def __init__(self, projections: Sequence[Projection]) -> None:
-        self._projections = projections
-        # A shared copy is written by one worker: the others are told by the record.
-        self._reported: dict[tuple[str | None, str], int] = {}
+        self._own = [part for part in projections if not part.shared]
+        # A shared copy is written by one worker, and the others see it move once a second.
+        self._shared = {
+            copy_number(part.kind, part.copy or ""): (part, _Course()) for part in projections if part.shared
+        }
 
     @property
     def are_shared(self) -> bool:
         """Whether others may write to one of them."""
-        return any(part.shared for part in self._projections)
+        return bool(self._shared)
 
     def floor(self) -> float:
         """What all of them have; infinity for a worker that has none."""
-        return min((self._position(part) for part in self._projections), default=math.inf)
+        for part, course in self._shared.values():
+            course.saw(part.position)
+        positions = [part.position for part in self._own]
+        positions += [course.reached for _, course in self._shared.values()]
+        return min(positions, default=math.inf)
 
-    async def look(self, record: Record) -> None:
-        """Ask the record how far those are that others write. RecordError."""
-        self._reported = {(one.copy, one.kind): one.position for one in await record.copies()}
-
-    def _position(self, part: Projection) -> int:
-        return self._reported.get((part.copy, part.kind), part.position) if part.shared else part.position
+    def reached(self, positions: Mapping[int, int]) -> None:
+        """What is known of copies, by their numbers; those that are not shared know it better themselves."""
+        self.floor()
+        for number, (_, course) in self._shared.items():
+            course.reached = max(course.reached, positions.get(number, 0))

@@ -16,8 +16,7 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.errors import RecordError
-from orion_recall.memory.copies import OwnCopies, changed_since
-from orion_recall.memory.record import Record
+from orion_recall.memory.copies import OwnCopies, changed_since, kept_positions
 from orion_recall.memory.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
@@ -51,7 +50,7 @@ class Freshness:
         self._pool: Pool | None = None
         self._learnt_to = math.inf
         self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
-        tombstones.floor = self._copies.floor
+        tombstones.floor, tombstones.reached = self._copies.floor, self._copies.reached
 
     async def before_serving(self) -> None:
         """Learn what was changed behind the copies: from the bus, and from the record where it answers in time."""
@@ -91,7 +90,7 @@ class Freshness:
 
     async def _look(self, pool: Pool) -> None:
         if self._copies.are_shared and self._tombstones.in_force:
-            await self._copies.look(Record(pool))
+            self._copies.reached(await kept_positions(pool))
         # A copy that is not where it was has lost something, or was put back to what it was some time ago.
         floor = self._copies.floor()
         if floor < self._learnt_to:

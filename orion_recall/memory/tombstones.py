@@ -3,6 +3,8 @@
 A tombstone is a memory's number and the position in the outbox at which it changed. It is in force for a worker
 while the copies that this worker searches are below that position: so long the memory is left out of every recall.
 Tombstones travel on a stream that every worker reads from its start, without a group. They hold no id and no word.
+Behind them comes how far the copies have come, once all have heard: a copy that others write is not looked at in
+every recall, and what was acknowledged is to be found from then on.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -26,19 +28,24 @@ log = logging.getLogger("orion_recall.memory")
 _MOST_KEPT = 10_000
 _AT_ONCE = 500
 _BLOCK_MS = 1000
+_CHANGED, _REACHED = "positions", "reached"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 # Longer than any recall takes: one that began before the copies had moved on still needs what was in force then.
 _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    """Those that this worker knows of. `floor` gives how far its copies have come; without any it needs none."""
+    """Those that this worker knows of. `floor` gives how far its copies have come; without any it needs none.
+
+    `reached` is called with how far copies have come that others may have written, by their numbers.
+    """
 
     def __init__(self) -> None:
         self._positions: dict[int, int] = {}
         self._highest = 0
         self._swept_at, self._swept_to = time.monotonic(), 0.0
         self.floor: Callable[[], float] = lambda: math.inf
+        self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
 
     def add(self, positions: Mapping[int, int]) -> None:
         """Further ones, by the memory's number; of two for one memory the later counts."""
@@ -72,11 +79,12 @@ class Tombstones:
 
 
 class TombstoneStream:
-    """The stream of them: `publish` for whoever changes something, `run` for every worker."""
+    """The stream of them: `publish` and `reached` for whoever changes something, `run` for every worker."""
 
     def __init__(self, redis: Redis, blocking: Redis, stream: str, known: Tombstones) -> None:
         self._redis, self._blocking, self._stream, self._known = redis, blocking, stream, known
         self._last = "0"
+        self._is_caught_up = False
 
     async def publish(self, positions: Mapping[int, int]) -> None:
         """Tells every worker, this one first; while the bus is away it waits."""
@@ -84,12 +92,7 @@ class TombstoneStream:
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                await self._redis.xadd(
-                    self._stream,
-                    {"positions": json.dumps({str(key): position for key, position in positions.items()})},
-                    maxlen=_MOST_KEPT,
-                    approximate=True,
-                )
+                await self._add({_CHANGED: positions})
             except BUS_AWAY as error:
                 if pause_s == _FIRST_PAUSE_S:
                     log.warning("a tombstone waits: the bus is away (%s)", type(error).__name__)
@@ -102,25 +105,43 @@ class TombstoneStream:
             else:
                 return
 
+    async def reached(self, copies: Mapping[int, int]) -> None:
+        """Tells every worker, this one first, how far copies have come, by their numbers."""
+        self._known.reached(copies)
+        try:
+            await self._add({_CHANGED: {}, _REACHED: copies})
+        except (*BUS_AWAY, RedisError) as error:
+            # They look at the record themselves, half a second later.
+            log.debug("on %s nothing is said of copies: %s", self._stream, error)
+
     async def catch_up(self) -> None:
         """Read what is there now. RedisError when the bus does not answer."""
         while await self._read(None):
             pass
+        self._is_caught_up = True
 
     async def run(self, told: Callable[[], None]) -> None:
         """Read until cancelled; `told` is called after each news."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
+                if not self._is_caught_up:
+                    self._last = "0"  # another server, or one that has lost some, may count anew
+                    await self.catch_up()
+                    told()
                 if await self._read(_BLOCK_MS):
                     told()
                 self._known.sweep()
                 pause_s = _FIRST_PAUSE_S
             except (*BUS_AWAY, RedisError) as error:
                 log.debug("reading tombstones: %s; trying again", error)
-                self._last = "0"  # another server, or one that has lost some, may count anew
+                self._is_caught_up = False
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _add(self, fields: Mapping[str, Mapping[int, int]]) -> None:
+        said: dict[Any, Any] = {name: json.dumps(numbers) for name, numbers in fields.items()}
+        await self._redis.xadd(self._stream, said, maxlen=_MOST_KEPT, approximate=True)
 
     async def _read(self, block_ms: int | None) -> bool:
         client = self._redis if block_ms is None else self._blocking
@@ -130,14 +151,17 @@ class TombstoneStream:
         )
         rows = [row for _, part in found or [] for row in part]
         for entry_id, fields in rows:
-            self._known.add(_positions(fields))
+            self._known.add(_numbers(fields, _CHANGED))
+            # Of what was said some time ago nobody knows whether it still holds: a copy may have been lost since.
+            if block_ms is not None and _REACHED.encode() in fields:
+                self._known.reached(_numbers(fields, _REACHED))
             self._last = entry_id.decode()
         return bool(rows)
 
 
-def _positions(fields: Mapping[bytes, bytes]) -> dict[int, int]:
+def _numbers(fields: Mapping[bytes, bytes], name: str) -> dict[int, int]:
     try:
-        found = json.loads(fields[b"positions"])
+        found = json.loads(fields[name.encode()])
         return {int(key): int(position) for key, position in found.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning("a tombstone could not be read: %r", error)

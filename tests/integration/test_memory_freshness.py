@@ -17,7 +17,7 @@ from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.copies import copies_behind
+from orion_recall.memory.copies import copy_number, kept_positions
 from orion_recall.memory.record import Record
 from orion_recall.postgres import Pool, borrow, open_pool
 from orion_recall.service import Service
@@ -156,8 +156,8 @@ async def test_a_copy_that_gives_signs_of_life_counts_and_one_that_is_gone_does_
             "VALUES ('behind', 'index', $1, now() - '3 min'::interval)",
             head - 1,
         )
-        assert await copies_behind(pool, head) == 0, "nobody keeps it"
+        assert await kept_positions(pool) == {}, "nobody keeps it"
         await connection.execute("UPDATE projections SET updated_at = now()")
-        assert await copies_behind(pool, head) == 1, "it is slow, and lives"
+        assert await kept_positions(pool) == {copy_number("index", "behind"): head - 1}, "it is slow, and lives"
         await connection.execute("UPDATE projections SET position = $1", head)
-        assert await copies_behind(pool, head) == 0
+        assert await kept_positions(pool) == {copy_number("index", "behind"): head}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -205,6 +206,23 @@ async def test_two_workers_share_one_graph_and_one_goes_on_alone(
         receipt = await client.store([{"id": "m-more", "text": "Ana sings.", "speaker": "Ana"}])
         await until(there, "the one that is left goes on")
         await until(lambda: _holds(graph, "m-more"), "what it stored is in the graph")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_change_that_is_acknowledged_is_found_from_then_on(
+    settings: Settings, tmp_path: Path, workers: int
+) -> None:
+    """A worker looks twice a second how far a shared copy has come, and may have done so before the change."""
+    async with served(settings) as (_, client), contextlib.AsyncExitStack() as stack:
+        if workers == 2:
+            await stack.enter_async_context(served(settings.changed(data_dir=tmp_path, instance="second")))
+        await client.store([WORK])
+        for house in range(30):
+            text = f"I work at Fjord Labs in house {house}."
+            receipt = await client.update([{"id": "m-work", "text": text}])
+            assert receipt.pending is False
+            bundle = (await client.recall("Where does Ana work?", options={})).bundle
+            assert text in bundle.rendered, bundle.stats
 
 
 async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
