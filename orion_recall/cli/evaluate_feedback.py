@@ -19,8 +19,8 @@ from orion_recall.cli.output import JsonFlag, console, notes, print_error, print
 from orion_recall.cli.record import progress, with_record
 from orion_recall.decisions.fed_back import FeedbackLog
 from orion_recall.evaluation.fed_back import Converted, LeftOut
-from orion_recall.evaluation.run import written_beside
 from orion_recall.settings import Settings
+from orion_recall.whole_file import whole_text
 
 _WHY: dict[LeftOut, str] = {
     "no_decision": "messages are about a decision that is not in the log, or of another tenant",
@@ -81,7 +81,7 @@ async def _convert(
     settings: Settings, out: Path, converted: Converted, *, tenant: str | None, since: datetime | None
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        lines = stack.enter_context(written_beside(out))
+        lines = stack.enter_context(whole_text(out))
         settings = await with_record(settings, stack)
         log = FeedbackLog(await stack.enter_async_context(open_postgres(settings)))
         told = stack.enter_context(progress("feedback"))

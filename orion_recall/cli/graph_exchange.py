@@ -24,6 +24,7 @@ from orion_recall.graph.exchanged import memory_lines
 from orion_recall.graph.pages import Select, count, ends, tenants
 from orion_recall.graph.vocabulary import ORION, tenant_graph
 from orion_recall.sources.graph_reader import open_graph_reader
+from orion_recall.whole_file import whole_file, whole_text
 
 _HUBS = 10
 # For one page of the graph; a long export asks for many.
@@ -97,13 +98,8 @@ def export_graph(
             if form == "turtle" and len(names) > 1:
                 known = ", ".join(map(tenant_of, names))
                 raise SettingsError(f"--tenant: Turtle holds one graph, and there are {len(names)}: {known}")
-            unfinished = out.with_name(f"{out.name}.part")
-            try:
-                with unfinished.open("wb") as file:
-                    await write_rdf(graph.select, names, form, file, advanced)
-                unfinished.replace(out)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            with whole_file(out) as file:
+                await write_rdf(graph.select, names, form, file, advanced)
             return names
 
     written, names = asyncio.run(_counted("writing", write))
@@ -131,15 +127,10 @@ def import_graph(
         raise SettingsError(f"{out} is there already: name a new file")
 
     async def write(advanced: Advanced) -> None:
-        unfinished = out.with_name(f"{out.name}.part")
-        try:
-            with unfinished.open("w", encoding="utf-8") as lines:
-                async for line in memory_lines(file):
-                    lines.write(json.dumps(line, ensure_ascii=False) + "\n")
-                    advanced(1)
-            unfinished.replace(out)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with whole_text(out) as lines:
+            async for line in memory_lines(file):
+                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+                advanced(1)
 
     written, _ = asyncio.run(_counted("reading", write))
     if as_json:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +15,7 @@ from orion_recall.errors import TransientSourceError
 from orion_recall.graph.picture import Part, page, part_around
 from orion_recall.settings import Settings
 from orion_recall.sources.graph_reader import GraphReader
+from orion_recall.whole_file import whole_text
 
 
 def write_picture(
@@ -52,25 +51,11 @@ def write_picture(
 
     part, whose = with_graph(data, timeout, gather)
     title = f"Around {', '.join(entities)}" if entities else f"The graph of {whose}"
-    _write(out, page(part, title=title))
+    with whole_text(out) as file:
+        file.write(page(part, title=title))
     told = {"file": str(out), "entities": len(part.nodes), "edges": len(part.edges), "cut": part.cut}
     if as_json:
         print_json(told)
     else:
         more = " (there are more: --max-nodes, --hops)" if part.cut else ""
         notes().print(f"{len(part.nodes)} entities and {len(part.edges)} edges in {out}{more}", markup=False)
-
-
-def _write(out: Path, text: str) -> None:
-    """The whole file or none of it."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(out)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

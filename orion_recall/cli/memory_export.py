@@ -15,10 +15,10 @@ from orion_recall.cli.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, notes, print_json
 from orion_recall.cli.record import progress, with_record
-from orion_recall.errors import SettingsError
 from orion_recall.memory.export import exported_lines
 from orion_recall.memory.record_reader import ExportFilters, RecordReader
 from orion_recall.settings import Settings
+from orion_recall.whole_file import whole_file
 
 
 def export_memories(
@@ -71,14 +71,5 @@ def _output(file: str) -> Generator[Callable[[bytes], object]]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
         return
-    target = Path(file)
-    if not target.parent.is_dir():
-        raise SettingsError(f"{target.parent} is no folder: make it first")
-    part = target.with_name(f"{target.name}.part")
-    try:
-        with part.open("wb") as opened:
-            yield opened.write
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with whole_file(Path(file)) as opened:
+        yield opened.write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,26 +12,28 @@ from orion_recall.errors import EvaluationError, ProfileError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profile
 from orion_recall.profile.sections import RankingWeights
+from orion_recall.whole_file import whole_text
 from orion_recall.yaml_nodes import compose_mapping
 
 
 def write_profile(source: Path, out: Path, weights: Mapping[str, float]) -> Profile:
-    """The profile of `source` under the name of the file `out`, with these weights; what was read back from there.
+    """The profile of `source` under the name of the file `out`, with these weights.
 
-    Weights of 0 whose default is 0 are left out. EvaluationError when `out` cannot be written or its name is no
-    profile's.
+    Weights of 0 whose default is 0 are left out. EvaluationError when the name of `out` is no profile's; then what
+    was there stays. SettingsError when there can be no such file.
     """
-    try:
-        text = source.read_text("utf-8")
-        made = with_ranking(text, out.stem, weights)
-        out.write_text(made, "utf-8")
-    except OSError as error:
-        raise EvaluationError(f"{out}: {error.strerror or type(error).__name__}") from error
-    try:
-        return load_profile(out)
-    except ProfileError as error:
-        out.unlink(missing_ok=True)
-        raise EvaluationError(f"the profile cannot be written as {out}: {error}") from error
+    made = with_ranking(source.read_text("utf-8"), out.stem, weights)
+    with tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+        trial = Path(folder, out.name)
+        trial.write_text(made, "utf-8")
+        try:
+            profile = load_profile(trial)
+        except ProfileError as error:
+            why = str(error).replace(str(trial), str(out))
+            raise EvaluationError(f"the profile cannot be written as {out}: {why}") from error
+    with whole_text(out) as file:
+        file.write(made)
+    return profile
 
 
 def with_ranking(text: str, name: str, weights: Mapping[str, float]) -> str:

@@ -7,18 +7,14 @@ its table is searched as it is, without one that arm is off.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import tempfile
 import time
-from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.prepare import prepared, private_settings
@@ -26,6 +22,7 @@ from orion_recall.evaluation.trials import Asking
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.settings import Settings
+from orion_recall.whole_file import whole_text
 
 
 async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> RunSummary:
@@ -34,7 +31,7 @@ async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
     summary = RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
-    with written_beside(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+    with whole_text(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
         private = private_settings(settings, Path(folder) / "data")
         async with prepared(plan, private, progress, summary) as (opened, contents):
             summary.model = opened.embedder.name
@@ -104,21 +101,3 @@ def _note(recalled: Recalled, summary: RunSummary) -> None:
         if status in ("failed", "late"):
             times, first = summary.silent.get(name, (0, error or status))
             summary.silent[name] = (times + 1, first)
-
-
-@contextlib.contextmanager
-def written_beside(out: Path) -> Generator[TextIO]:
-    """A file that takes its place when the block ends well, and is gone when it does not."""
-    if out.is_dir():
-        raise EvaluationError(f"{out} is a folder: name a file in it")
-    if not out.parent.is_dir():
-        raise EvaluationError(f"{out.parent} is no folder: make it first")
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as lines:
-            yield lines
-            lines.flush()
-            os.fsync(lines.fileno())
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors right_of_way values telemetry text titles zones",
+        "errors right_of_way values telemetry text titles whole_file zones",
         "contracts schemas profile settings settings_reference mappings shipped yaml_nodes "
         "postgres postgres_rights postgres_types",
         "bus models graph engines",

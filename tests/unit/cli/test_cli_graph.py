@@ -146,7 +146,7 @@ def test_a_picture_is_written_whole(graph: Command, tmp_path: Path):
     assert "8 entities and 8 edges" in graph("viz", "--out", str(out))[2]
     assert graph("viz", "Nobody", "--out", str(tmp_path / "no.html"))[0] == 1
     assert not (tmp_path / "no.html").exists()
-    assert graph("viz", "--out", str(tmp_path / "nowhere" / "x.html"))[0] == 1
+    assert graph("viz", "--out", str(tmp_path / "nowhere" / "x.html"))[0] == 2
 
 
 def _umask() -> int:

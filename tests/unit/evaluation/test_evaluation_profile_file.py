@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.errors import EvaluationError
+from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.profile_file import with_ranking, write_profile
 from orion_recall.profile.reading import load_profile
 from orion_recall.shipped import shipped_folder
@@ -53,10 +53,13 @@ def test_a_shipped_profile_is_written_and_read_again_with_its_comments(name: str
     assert [line for line in comments if line not in (tmp_path / "mine.v2.yaml").read_text("utf-8")] == []
 
 
-def test_what_cannot_be_written_is_told_and_leaves_nothing(tmp_path: Path):
+def test_what_cannot_be_written_is_told_and_leaves_all_as_it_was(tmp_path: Path):
     source = shipped_folder("profiles") / "reflect.v1.yaml"
-    with pytest.raises(EvaluationError, match="No such file or directory"):
+    with pytest.raises(SettingsError, match="is no folder: make it first"):
         write_profile(source, tmp_path / "nowhere" / "mine.v1.yaml", WEIGHTS)
-    with pytest.raises(EvaluationError, match="cannot be written as"):
-        write_profile(source, tmp_path / "No Name.yaml", WEIGHTS)
-    assert not (tmp_path / "No Name.yaml").exists()
+    out = tmp_path / "No Name.yaml"
+    out.write_text("what somebody wrote")
+    with pytest.raises(EvaluationError, match="cannot be written as") as refused:
+        write_profile(source, out, WEIGHTS)
+    assert f"{out}:3" in str(refused.value)
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [(out.name, "what somebody wrote")]

@@ -1,0 +1,47 @@
+"""Files that are written whole: beside their place first. Nobody reads half of one, and no old one is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import IO, TextIO
+
+from orion_recall.errors import SettingsError
+
+
+@contextlib.contextmanager
+def whole_file(target: Path) -> Generator[IO[bytes]]:
+    """A file that takes the target's place, on disk, when the block ends well; else the target stays as it was.
+
+    What is no file, such as a pipe or a terminal, is written as it comes. SettingsError when there can be no file.
+    """
+    if target.is_dir():
+        raise SettingsError(f"{target} is a folder: name a file in it")
+    if not target.parent.is_dir():
+        raise SettingsError(f"{target.parent} is no folder: make it first")
+    if target.exists() and not target.is_file():
+        with target.open("wb") as opened:
+            yield opened
+        return
+    place = target.resolve()  # a link stays one
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_text(target: Path) -> Generator[TextIO]:
+    """The same for text, in UTF-8 with the ends of lines as given."""
+    with whole_file(target) as file:
+        lines = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        yield lines
+        lines.detach()
