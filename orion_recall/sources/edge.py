@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import qdrant_edge as qe
 
@@ -24,9 +23,9 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.sources.edge_card import card_if_known
-from orion_recall.sources.edge_places import build_place, free_place, is_complete, swap
+from orion_recall.sources.edge_optimiser import EdgeOptimiser
+from orion_recall.sources.edge_places import build_place, is_complete, swap
 from orion_recall.sources.edge_points import max_sim_request, scope_filter, titled_request
-from orion_recall.sources.edge_renewal import optimise_apart, read_through
 from orion_recall.sources.edge_shard import Before, KeptShard
 from orion_recall.sources.edge_writes import read_held, read_names, read_versions
 from orion_recall.sources.engine_threads import EngineThreads
@@ -50,10 +49,7 @@ from orion_recall.text import memory_key
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
-T = TypeVar("T")
 
-# Search is exact, and right, before it is optimised: only slower. Every time it costs a copy of the whole.
-_OPTIMISE_AFTER, _OPTIMISE_AFTER_SHARE = 5000, 0.5
 # The engine holds Python's lock while it flushes, some 100 ms: seldom, then, and what a crash takes comes again.
 _SAVE_AFTER_S = 10.0
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
@@ -74,8 +70,7 @@ class EdgeIndex:
         self._readers = EngineThreads("the index", 2, name="index-read")
         self._writer = EngineThreads("the index", 1, name="index-write")
         self._speakers: dict[str, frozenset[str]] = {}
-        self._since_optimised = 0
-        self._renewing: asyncio.Task[None] | None = None
+        self._optimiser = EdgeOptimiser(folder, self._kept, self._writer, self._leave)
         self._saving: asyncio.Task[None] | None = None
         self._lock: FolderLock | None = None
         self._expected: str | None = None
@@ -102,7 +97,10 @@ class EdgeIndex:
 
     async def close(self) -> None:
         """Flush what was written and let the folder go."""
-        await _ended(self._renewing, self._saving)
+        await self._optimiser.end()
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.gather(self._saving, return_exceptions=True)
         with contextlib.suppress(SourceError):
             await self.save()
         with contextlib.suppress(SourceError):
@@ -271,9 +269,7 @@ class EdgeIndex:
         self._kept.refuse_another_model()
         await self._written(step, changes[-1].position)
         self._note_speakers(changes)
-        self._since_optimised += len(step.points) + len(step.gone)
-        if self._since_optimised >= _OPTIMISE_AFTER and self._since_optimised >= _OPTIMISE_AFTER_SHARE * self.count:
-            self._renew_beside()
+        self._optimiser.note(len(step.points) + len(step.gone))
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
@@ -307,7 +303,7 @@ class EdgeIndex:
 
     async def take(self, built: EdgeIndex) -> None:
         """The index that was built beside takes this one's place; searches that run end with the old one."""
-        await _ended(self._renewing)
+        await self._optimiser.end()
         await built.save()
         self._open_shard()
         lock, built._lock = built._lock, None
@@ -333,7 +329,7 @@ class EdgeIndex:
 
         Searches are right before it, only slower. An index that is in use does it by itself, in another process.
         """
-        self._since_optimised = 0
+        self._optimiser.forget()
         shard = self._open_shard()
         await self._writer.run(lambda: cast("None", shard.optimize()))
 
@@ -370,38 +366,6 @@ class EdgeIndex:
             else:
                 self._speakers[tenant] |= {memory.speaker for memory in mine if memory.speaker}
 
-    def _renew_beside(self) -> None:
-        if self._renewing is None or self._renewing.done():
-            self._since_optimised = 0  # what fails is tried again after as many
-            self._renewing = asyncio.create_task(self._renew())
-            self._renewing.add_done_callback(_log_failure)
-
-    async def _renew(self) -> None:
-        """An optimised copy takes the place of the index, which is read and written meanwhile."""
-        place = free_place(self.folder, "optimised")
-        lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
-        try:
-            copy = await _to_the_end(self._writer.run(lambda: self._kept.copy_to(place)))
-            await optimise_apart(copy)
-            await asyncio.to_thread(read_through, copy)
-        except BaseException:
-            self._give_up_copy(place, lock)
-            raise
-        await _to_the_end(self._go_over(place, lock))
-
-    async def _go_over(self, place: Path, lock: FolderLock) -> None:
-        try:
-            before = await self._writer.run(lambda: self._kept.go_over_to(place, lock))
-        except SourceError:
-            self._give_up_copy(place, lock)
-            raise
-        await self._leave(before)
-
-    def _give_up_copy(self, place: Path, lock: FolderLock) -> None:
-        self._kept.give_up_copy()
-        lock.release()
-        shutil.rmtree(place, ignore_errors=True)
-
     async def _save_in_time(self) -> None:
         while not self._kept.is_saved:
             await asyncio.sleep(_SAVE_AFTER_S)
@@ -420,26 +384,3 @@ class EdgeIndex:
         if self._lock is not None:
             raise SourceError(f"the index in {self.folder} is empty, and its embedding model is not known yet")
         raise SourceError(f"the index in {self.folder} is not open")
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.warning("the index could not be optimised, and is searched as it is: %s", error)
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """What it gives; waited for when cancelled, too: what runs in a thread cannot be stopped half-way."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise
-
-
-async def _ended(*tasks: asyncio.Task[None] | None) -> None:
-    """Those that run are cancelled, and waited for."""
-    running = [task for task in tasks if task is not None]
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)

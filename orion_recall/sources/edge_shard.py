@@ -57,6 +57,11 @@ class KeptShard:
         # What was written since the copy was made that is being optimised; None when there is none.
         self._since_copied: Written | None = None
 
+    @property
+    def count(self) -> int:
+        """Points in it: memories and entities."""
+        return self._open()[0].info().points_count
+
     def load(self) -> None:
         """Load what is there, or make it; SourceError when it cannot be used. Hold the folder's lock."""
         mine = card_if_known(self._embedder)

@@ -15,7 +15,7 @@ from source_samples import ALL, OURS, TENANT, HashingEmbedder, changes, dense, k
 
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources import edge, edge_renewal, edge_writes
+from orion_recall.sources import edge, edge_optimiser, edge_renewal, edge_writes
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource
 from orion_recall.sources.index_card import FORMAT
@@ -160,7 +160,7 @@ async def test_a_closed_index_says_so(index: EdgeIndex):
 async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_meanwhile(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch, most_kept: int
 ):
-    monkeypatch.setattr(edge, "_OPTIMISE_AFTER", 1)
+    monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
     monkeypatch.setattr(edge_writes, "_MOST_KEPT", most_kept)
     copied, go_on = asyncio.Event(), asyncio.Event()
 
@@ -169,7 +169,7 @@ async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_
         await go_on.wait()
         await edge_renewal.optimise_apart(shard)
 
-    monkeypatch.setattr(edge, "optimise_apart", optimise_later)
+    monkeypatch.setattr(edge_optimiser, "optimise_apart", optimise_later)
     gone, changed, kept = OURS[0], OURS[1], OURS[2]
     async with opened(made(folder, sparse)) as one:
         await one.apply(changes(gone, changed, kept))
@@ -197,13 +197,13 @@ async def held(one: EdgeIndex) -> dict[str, tuple[int, str]]:
 async def test_an_optimiser_that_fails_leaves_the_index_as_it_is(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(edge, "_OPTIMISE_AFTER", 1)
+    monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
 
     async def break_first(shard: Path) -> None:
         shutil.rmtree(shard)
         await edge_renewal.optimise_apart(shard)
 
-    monkeypatch.setattr(edge, "optimise_apart", break_first)
+    monkeypatch.setattr(edge_optimiser, "optimise_apart", break_first)
     async with opened(made(folder, sparse)) as one:
         await one.apply(changes(*ALL))
         before = await snapshot(one)
@@ -235,7 +235,7 @@ async def test_what_was_written_is_saved_in_time_and_at_the_end(
 async def test_an_index_that_is_closed_while_it_is_optimised_goes_on_from_where_it_was(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(edge, "_OPTIMISE_AFTER", 1)
+    monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
     for pause_s in (0.0, 0.005, 0.05, 0.5, 1.0):
         async with opened(made(folder, sparse)) as one:
             await one.apply(changes(*ALL))
