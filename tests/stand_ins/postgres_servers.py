@@ -105,7 +105,7 @@ async def postgres_server(
         process = await _run(binaries.bin_dir / "postgres", "-D", folder / "data", *arguments)
         server = PostgresProcess(folder, int(given["port"]), process)
         try:
-            await _listening(server.port, process)
+            await _ready(folder / "data" / "postmaster.pid", process)
             yield server
         finally:
             await _end(process, signal.SIGINT)
@@ -137,6 +137,14 @@ async def _run(program: Path, *arguments: object) -> Process:
     return await asyncio.create_subprocess_exec(
         str(program), *map(str, arguments), stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, cwd="/", **_owner()
     )
+
+
+async def _ready(pid_file: Path, process: Process) -> None:
+    """It takes sessions: it listens before, and turns them away while it starts up."""
+    async with asyncio.timeout(30):
+        while not (pid_file.exists() and pid_file.read_text().rstrip().endswith("ready")):
+            assert process.returncode is None, "it has ended"
+            await asyncio.sleep(0.05)
 
 
 async def _listening(port: int, process: Process) -> None:
