@@ -330,8 +330,7 @@ class EdgeIndex:
         Searches are right before it, only slower. An index that is in use does it by itself, in another process.
         """
         self._optimiser.forget()
-        shard = self._open_shard()
-        await self._writer.run(lambda: cast("None", shard.optimize()))
+        await self._writer.run(lambda: cast("None", self._open_shard().optimize()))
 
     async def _written(self, step: IndexStep, position: int) -> None:
         await self._writer.run(lambda: self._kept.write(step, position))
@@ -344,12 +343,13 @@ class EdgeIndex:
         """What the shard holds of the changes' memories and of the names that they give."""
         if self._kept.card is None:
             return {}, {}
-        shard, keys = self._open_shard(), name_keys_of(changes)
-        return await self._held_of(keys_of(changes)), await self._writer.run(lambda: read_names(shard, keys))
+        # The shard that is live when it is read: an optimised copy may take its place at every await.
+        keys = name_keys_of(changes)
+        held = await self._held_of(keys_of(changes))
+        return held, await self._writer.run(lambda: read_names(self._open_shard(), keys))
 
     async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
-        shard = self._open_shard()
-        return await self._writer.run(lambda: read_held(shard, keys))
+        return await self._writer.run(lambda: read_held(self._open_shard(), keys))
 
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens: those of a new index, else those it has always had."""

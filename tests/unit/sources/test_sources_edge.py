@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from orion_recall.sources import edge, edge_optimiser, edge_renewal, edge_writes
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.index import LexicalSource
 from orion_recall.sources.index_card import FORMAT
+from orion_recall.sources.points import HeldPoint
 from orion_recall.values import Change, Scope
 
 
@@ -186,6 +187,33 @@ async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_
         crane = (await HashingEmbedder().embed_query("harbour crane")).tolist()
         left = {*changed.entities, *kept.entities}
         assert {label for label, _ in await again.names_near(crane, TENANT, 9)} == left, "with their vectors"
+
+
+async def test_a_copy_that_takes_its_place_between_two_reads_of_a_write_costs_nothing(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
+    current, go_on = folder / "index" / "current", asyncio.Event()
+
+    async def optimise_later(shard: Path) -> None:
+        await go_on.wait()
+        await edge_renewal.optimise_apart(shard)
+
+    monkeypatch.setattr(edge_optimiser, "optimise_apart", optimise_later)
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(*OURS))
+        read_first = one._held_of  # pyright: ignore[reportPrivateUsage]
+
+        async def then_another_takes_the_place(keys: Sequence[int]) -> dict[int, HeldPoint]:
+            found = await read_first(keys)
+            go_on.set()
+            while not current.exists():
+                await asyncio.sleep(0.01)
+            return found
+
+        monkeypatch.setattr(one, "_held_of", then_another_takes_the_place)
+        await one.apply([Change(position=10, memory=replace(OURS[0], text="A quiet lighthouse", version=2))])
+        assert (await held(one))[OURS[0].id] == (2, "A quiet lighthouse")
 
 
 async def held(one: EdgeIndex) -> dict[str, tuple[int, str]]:
