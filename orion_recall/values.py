@@ -87,6 +87,21 @@ class QuestionTime:
 
 NO_TIME = QuestionTime()
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerType:
+    """What an answer must give, beside a time: a name, a number, or neither in particular.
+
+    `known` are folded words that are no answer where a name is asked for: the question's own, and who speaks.
+    """
+
+    name: bool = False
+    number: bool = False
+    known: frozenset[str] = frozenset()
+
+
+ANY_TYPE = AnswerType()
+
 QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
 """What a question is after: a fact (when nothing says otherwise), a time, who is what to whom, how it is done, what
 is best done, what is still to be done, or what is known at all."""
@@ -121,6 +136,7 @@ class Question:
     session_id: str | None = None
     node_id: str | None = None
     time: QuestionTime = NO_TIME
+    answer_type: AnswerType = ANY_TYPE
     chains: tuple[Chain, ...] = ()
     vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)
 

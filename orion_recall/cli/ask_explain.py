@@ -110,8 +110,9 @@ def _understood(out: Console, trace: Json) -> None:
     rows += [("time", _interval(one)) for one in time.get("intervals", ())]
     if not time.get("intervals"):
         rows.append(("time", "none named"))
-    if time.get("asks_when"):
-        rows.append(("asks for", "a time"))
+    asks_for = [*(["time"] if time.get("asks_when") else []), *(known.pop("asks_for", None) or ())]
+    if asks_for:
+        rows.append(("asks for", " and ".join(f"a {kind}" for kind in asks_for)))
     if time.get("session"):
         rows.append(("session", f"the {time['session']} one"))
     rows += _named(known, trace.get("strategy"))

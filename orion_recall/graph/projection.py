@@ -48,9 +48,9 @@ def _projected(
     cut, told = next_steps(list(changes.values()), there) if changes else (list(there), [])
     less, more = yield from entity_changes(said, held)
     edges = yield from edge_changes(said, held)
-    # What breaks off half-way is found out when it is done again: names go while their memory is still there to
-    # tell of them, and come after it.
-    return [*less, *_memories(memories, said, held), *_steps(cut, told), *edges, *more]
+    # What breaks off half-way is found out when it is done again, by what the memories' own nodes say: names go and
+    # edges change while these still say what was before, and names come after them.
+    return [*less, *edges, *_memories(memories, said, held), *_steps(cut, told), *more]
 
 
 def _held(nodes: Sequence[Node]) -> Generator[str, Sequence[Row], dict[Node, Held]]:

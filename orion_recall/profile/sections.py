@@ -90,6 +90,19 @@ class RankingWeights(BaseModel):
         default=0.0,
         description="Weight of 'the query asks when, the memory tells a time', a relevance part (no unit).",
     )
+    tells_name: Weight = Field(
+        default=0.0,
+        description="Weight of 'the query asks for a name, the memory has one that is new', a relevance part (no "
+        "unit).",
+    )
+    tells_number: Weight = Field(
+        default=0.0,
+        description="Weight of 'the query asks how many, the memory has a number', a relevance part (no unit).",
+    )
+    asks_nothing: Weight = Field(
+        default=0.0,
+        description="Weight of 'the memory asks no question', a relevance part (no unit).",
+    )
     words: Weight = Field(
         default=0.0,
         description="Weight of the keyword score, stretched over the candidates, a relevance part (no unit).",

@@ -23,6 +23,9 @@ _NAMES = {
     "speaker": "who said it",
     "time": "its time",
     "tells_time": "telling a time",
+    "tells_name": "giving a name",
+    "tells_number": "giving a number",
+    "asks_nothing": "not asking itself",
     "recency": "being newer",
     "late": "how each word of the question is met",
     "words": "its words",
@@ -97,6 +100,10 @@ def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
         told.append("of the time asked about" if time == 1.0 else "close to the time asked about")
     if values.get("tells_time") == 1.0:
         told.append("it tells a time, and the question asks when")
+    if values.get("tells_name") == 1.0:
+        told.append("it gives a name that the question does not have, and the question asks for one")
+    if values.get("tells_number") == 1.0:
+        told.append("it gives a number, and the question asks for one")
     if (rerank := values.get("rerank")) is not None:
         told.append(f"the reranker gives it {rerank:.2f}")
     # Without turns beside it the part is the memory's own closeness, or that of the last one that was reached.

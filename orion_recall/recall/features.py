@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.profile import Profile
+from orion_recall.recall.answers import gives_name, gives_number
 from orion_recall.recall.when.overlap import overlap, tells_time
-from orion_recall.values import NO_TIME, Candidate, MemoryView, QuestionTime, SourceName
+from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, Candidate, MemoryView, QuestionTime, SourceName
 
 Found = tuple[Candidate, MemoryView]
 Column = Sequence[float | None]
@@ -33,6 +34,7 @@ def parts_of(
     named_speaker: str | None = None,
     similarities: Mapping[int, float] = _NOTHING,
     time: QuestionTime = NO_TIME,
+    answer_type: AnswerType = ANY_TYPE,
     session_id: str | None = None,
     further: Mapping[str, Mapping[int, float]] = _NO_PARTS,
     followed: Mapping[str, Mapping[int, float]] = _NO_PARTS,
@@ -57,6 +59,7 @@ def parts_of(
     columns |= _of_time(candidates, time, session_id)
     if time.asks_when and weights["tells_time"]:
         columns["tells_time"] = [1.0 if tells_time(memory.text) else 0.0 for memory in memories]
+    columns |= _of_answers(memories, answer_type, weights)
     for name, source in _BY_SOURCE:
         if weights[name]:
             columns |= _stretched(name, [candidate.scores.get(source) for candidate, _ in candidates])
@@ -74,6 +77,20 @@ def parts_of(
         columns[name] = [values.get(candidate.key) for candidate, _ in candidates]
     for name, values in followed.items():
         columns[name] = [values.get(candidate.key, 0.0) for candidate, _ in candidates]
+    return columns
+
+
+def _of_answers(
+    memories: Sequence[MemoryView], wanted: AnswerType, weights: Mapping[str, float]
+) -> dict[str, Column]:
+    """What a text gives of what the question asks for; and whether it says something, or asks itself."""
+    columns: dict[str, Column] = {}
+    if wanted.name and weights["tells_name"]:
+        columns["tells_name"] = [1.0 if gives_name(memory.text, wanted.known) else 0.0 for memory in memories]
+    if wanted.number and weights["tells_number"]:
+        columns["tells_number"] = [1.0 if gives_number(memory.text) else 0.0 for memory in memories]
+    if weights["asks_nothing"]:
+        columns["asks_nothing"] = [0.0 if "?" in memory.text else 1.0 for memory in memories]
     return columns
 
 

@@ -251,6 +251,7 @@ class _Look:
             named_speaker=self.understood.named_speaker,
             similarities=similarities,
             time=self.question.time,
+            answer_type=self.question.answer_type,
             session_id=self.query.session_id,
             further={"late": closeness} if closeness else {},
             followed=followed.parts,

@@ -14,7 +14,7 @@ import numpy as np
 from orion_recall.profile import Profile
 from orion_recall.recall.features import Column, parts_of
 from orion_recall.text import words
-from orion_recall.values import NO_TIME, Candidate, MemoryView, QuestionTime, ScoredCandidate
+from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, Candidate, MemoryView, QuestionTime, ScoredCandidate
 
 _NOTHING: Mapping[int, float] = {}
 _NO_PARTS: Mapping[str, Mapping[int, float]] = {}
@@ -31,6 +31,7 @@ def score_candidates(
     named_speaker: str | None = None,
     similarities: Mapping[int, float] = _NOTHING,
     time: QuestionTime = NO_TIME,
+    answer_type: AnswerType = ANY_TYPE,
     session_id: str | None = None,
     further: Mapping[str, Mapping[int, float]] = _NO_PARTS,
     followed: Mapping[str, Mapping[int, float]] = _NO_PARTS,
@@ -47,6 +48,7 @@ def score_candidates(
         named_speaker=named_speaker,
         similarities=similarities,
         time=time,
+        answer_type=answer_type,
         session_id=session_id,
         further=further,
         followed=followed,

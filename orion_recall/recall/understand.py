@@ -10,6 +10,7 @@ from functools import lru_cache
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.models.language import DEFAULT, Language, language_of
 from orion_recall.profile import Profile
+from orion_recall.recall.answers import answer_type
 from orion_recall.recall.chains import chains
 from orion_recall.recall.classes import FACTUAL, Classified, classify
 from orion_recall.recall.entities import NamedEntity, entities
@@ -67,6 +68,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             session_id=query.session_id,
             node_id=query.node_id,
             time=time,
+            answer_type=answer_type(text, said, language=language, known=_name_words(speakers)),
             chains=chains(text) if profile.graph.paths else (),
         ),
         named_speaker=next(iter(named)) if len(named) == 1 else None,

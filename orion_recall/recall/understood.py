@@ -33,7 +33,8 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
         rest["class_words"] = list(classified.words)
         rest["people"] = list(understanding.people)
         rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
-    return {"time": told, **rest}
+    asks_for = [kind for kind in ("name", "number") if getattr(understanding.question.answer_type, kind)]
+    return {"time": told, "asks_for": asks_for, **rest}
 
 
 def _instant(moment: float | None) -> str | None:

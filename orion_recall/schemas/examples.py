@@ -220,7 +220,7 @@ def _trace(items: list[Json]) -> Json:
     return {
         "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
         "ranked": 2,
-        "understood": {"time": {"intervals": [], "asks_when": False, "session": None}},
+        "understood": {"time": {"intervals": [], "asks_when": False, "session": None}, "asks_for": []},
         "searched": {"by_meaning": _FRAGMENT, "by_words": _FRAGMENT, "named_speaker": None},
         "why": [
             "mem-17 is first with 0.963: found first by words, 2nd by meaning; 23 hours old. "
@@ -312,6 +312,7 @@ def _decision() -> Json:
             "dropped": {"near_duplicate": 1},
             "understood": {
                 "time": {"intervals": [], "asks_when": False, "session": None},
+                "asks_for": [],
                 "class": "factual",
                 "class_words": [],
                 "language": "english",

@@ -149,6 +149,7 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
     trace: dict[str, Any] = {
         "understood": {
             "time": time,
+            "asks_for": ["name", "number"],
             "class": "temporal",
             "class_words": ["when", "last week"],
             "entities": [{"name": "Fjord Labs", "kind": "thing"}, {"name": "Ana"}],
@@ -159,7 +160,12 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
     out = show(reply(candidate("m1"), trace=trace), 120)
     assert '"lately": 2026-11-21 up to 2026-11-22 12:30 (relative)' in out
     assert '"until today": any time up to 2026-11-22 (open)' in out
-    for words in ("names                Ana", "the first one", "asks for             a time", "temporal"):
+    for words in (
+        "names                Ana",
+        "the first one",
+        "asks for             a time and a name and a number",
+        "temporal",
+    ):
         assert words in out
     assert 'class                temporal: "when", "last week"' in out
     assert "entities             Fjord Labs (thing), Ana" in out

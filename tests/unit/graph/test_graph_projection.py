@@ -9,7 +9,7 @@ from typing import Any
 import pyoxigraph
 import pytest
 from graph_samples import apply, changes, memory, select, take_out, told
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orion_recall.graph.operations import rendered
@@ -227,6 +227,12 @@ def test_any_sequence_with_any_repeats_gives_the_graph_that_is_built_fresh(
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(memories(), min_size=1, max_size=6), later=st.lists(memories(), min_size=1, max_size=4),
        broken=st.integers(0, 30))  # fmt: skip
+@example(steps=[stating("a", WORKS)], later=[stating("a", WORKS, occurred_at=1.0)], broken=1)
+@example(
+    steps=[stating("a", WORKS)],
+    later=[replace(stating("a", WORKS), entities=("ANA", "FJORD LABS"), occurred_at=1.0)],
+    broken=2,
+)
 def test_a_batch_that_broke_off_anywhere_is_mended_by_the_next_one(
     steps: list[Memory], later: list[Memory], broken: int
 ):

@@ -11,7 +11,16 @@ from orion_recall.recall.explain_words import ordinal, why_first
 from orion_recall.recall.rank import combine
 from orion_recall.values import ScoredCandidate, SelectedItem, Selection, SourceName
 
-WEIGHTS = {"fusion": 0.5, "neighbour": 0.3, "speaker": 0.2, "time": 0.4, "tells_time": 0.2, "recency": 0.1}
+WEIGHTS = {
+    "fusion": 0.5,
+    "neighbour": 0.3,
+    "speaker": 0.2,
+    "time": 0.4,
+    "recency": 0.1,
+    "tells_time": 0.2,
+    "tells_name": 0.2,
+    "tells_number": 0.2,
+}
 
 
 def item(
@@ -60,6 +69,8 @@ def test_a_part_that_has_no_words_has_its_name():
         ({"fusion": 1.0, "time": 1.0}, {}, "of the time asked about"),
         ({"fusion": 1.0, "time": 0.9}, {}, "close to the time asked about"),
         ({"fusion": 1.0, "tells_time": 1.0}, {}, "it tells a time, and the question asks when"),
+        ({"fusion": 1.0, "tells_name": 1.0}, {}, "it gives a name that the question does not have"),
+        ({"fusion": 1.0, "tells_number": 1.0}, {}, "it gives a number, and the question asks for one"),
         ({"fusion": 1.0, "neighbour": 0.7}, {"closeness": 0.6}, "the turn beside it is closer still"),
         ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "the graph says Mira sister of (Ana)"),
         ({"fusion": 1.0}, {"ts": None}, "undated"),

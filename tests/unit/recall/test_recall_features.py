@@ -29,7 +29,10 @@ def made(part: str, *candidates: Pair) -> dict[str, float | None]:
     return {memory.id: value for (_, memory), value in zip(candidates, column, strict=bool(column))}
 
 
-OFF_BY_DEFAULT = ("words", "meaning", "session", "after_question", "length", "first_person", "tells_time")
+OFF_BY_DEFAULT = (
+    *("words", "meaning", "session", "after_question", "length", "first_person"),
+    *("tells_time", "tells_name", "tells_number", "asks_nothing"),
+)
 
 
 def test_a_part_that_weighs_nothing_is_not_made():

@@ -10,7 +10,15 @@ from recall_fakes import NOW, key, profile, scored, view
 from orion_recall.recall.features import recency
 from orion_recall.recall.rank import combine, jaccard, near_duplicates, score_candidates
 from orion_recall.text import words
-from orion_recall.values import Candidate, Interval, MemoryView, QuestionTime, ScoredCandidate, SessionNamed
+from orion_recall.values import (
+    AnswerType,
+    Candidate,
+    Interval,
+    MemoryView,
+    QuestionTime,
+    ScoredCandidate,
+    SessionNamed,
+)
 
 HOUR = 3600.0
 SENTENCE = "the harbour crane on the north quay needs a new gearbox and two new cables before friday noon says bo"
@@ -239,6 +247,29 @@ def test_a_question_that_asks_when_prefers_texts_that_tell_a_time():
     assert [(item.memory.id, item.parts["tells_time"]) for item in made] == [("b", 1.0), ("a", 0.0)]
     off = score_candidates(pair, profile(), now=NOW, time=QuestionTime(asks_when=True))
     assert all("tells_time" not in item.parts for item in off)
+
+
+@pytest.mark.parametrize(
+    ("part", "asked", "text"),
+    [
+        ("tells_name", AnswerType(name=True, known=frozenset({"ana"})), "Ana met Bo"),
+        ("tells_number", AnswerType(number=True), "it took three days"),
+    ],
+)
+def test_a_question_prefers_texts_that_give_what_it_asks_for(part: str, asked: AnswerType, text: str):
+    weights = {"fusion": 0.5, part: 0.2}
+    pair = [candidate("a", text="well, Ana was there"), candidate("b", text=text)]
+    made = score_candidates(pair, profile(ranking=weights), now=NOW, answer_type=asked)
+    assert [(item.memory.id, item.parts[part]) for item in made] == [("b", 1.0), ("a", 0.0)]
+    for weighed, wanted in ((weights, AnswerType()), ({"fusion": 0.5}, asked)):
+        off = score_candidates(pair, profile(ranking=weighed), now=NOW, answer_type=wanted)
+        assert all(part not in item.parts for item in off)
+
+
+def test_what_says_something_is_preferred_to_what_asks():
+    pair = [candidate("a", text="Is the crane broken?"), candidate("b", text="The crane is broken.")]
+    made = score_candidates(pair, profile(ranking={"fusion": 0.5, "asks_nothing": 0.2}), now=NOW)
+    assert [(item.memory.id, item.parts["asks_nothing"]) for item in made] == [("b", 1.0), ("a", 0.0)]
 
 
 @pytest.mark.parametrize(("named", "session"), [("first", "one"), ("last", "two")])

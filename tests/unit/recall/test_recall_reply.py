@@ -94,7 +94,7 @@ async def test_each_further_part_comes_on_request_only(tokens: TokenCounter, par
     assert item.get("entities", ["Fjord Labs"]) == ["Fjord Labs"]
     assert item.get("chunk", "The crane needs a gearbox.") == "The crane needs a gearbox."
     assert stats.get("trace", {"ranked": 2})["ranked"] == 2
-    told = {"time", "class", "class_words", "language", "people", "entities"}
+    told = {"time", "asks_for", "class", "class_words", "language", "people", "entities"}
     assert stats.get("trace", {"understood": dict.fromkeys(told)})["understood"].keys() == told
 
 
