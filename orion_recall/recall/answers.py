@@ -30,7 +30,7 @@ _ASKS_NUMBER: Final = re.compile(r"\bhow\s+(?:many|much|long|old|often|far|big|t
 
 _NUMBER: Final = re.compile(
     r"""\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozens?|hundreds?|thousands?|once|twice
-      |couple|few|several|many|first|second|third)\b""",
+      |couple|few|several|(?<!how\s)many|first|second|third)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
 _CAPITAL: Final = re.compile(r"[A-Z][\w'’-]+")
@@ -72,5 +72,5 @@ def gives_name(text: str, known: Set[str]) -> bool:
 
 
 def gives_number(text: str) -> bool:
-    """Whether the text says how many, in figures or words."""
+    """Whether the text says how many, in figures or words; to ask it is not to say it."""
     return _NUMBER.search(text) is not None

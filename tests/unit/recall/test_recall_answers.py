@@ -86,6 +86,8 @@ def test_figures_and_number_words_are_numbers(text: str):
     assert gives_number(text)
 
 
-@pytest.mark.parametrize("text", ["", "cranes", "anyone", "the lonely tenor", "someone often forgets"])
+@pytest.mark.parametrize(
+    "text", ["", "cranes", "anyone", "the lonely tenor", "someone often forgets", "How many are there?"]
+)
 def test_other_words_are_none(text: str):
     assert not gives_number(text)
