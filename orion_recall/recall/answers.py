@@ -28,11 +28,12 @@ _ASKS_NAME: Final = re.compile(
 )
 _ASKS_NUMBER: Final = re.compile(r"\bhow\s+(?:many|much|long|old|often|far|big|tall|high|heavy)\b", re.IGNORECASE)
 
-_NUMBER: Final = re.compile(
-    r"""\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozens?|hundreds?|thousands?|once|twice
-      |couple|few|several|(?<!how\s)many|first|second|third)\b""",
-    re.VERBOSE | re.IGNORECASE,
+_NUMBERS: Final = frozenset(
+    """0 1 2 3 4 5 6 7 8 9 one two three four five six seven eight nine ten eleven twelve dozen dozens hundred
+    hundreds thousand thousands once twice couple few several many first second third""".split()
 )
+# Looked up word by word: an expression of all of them takes four times as long.
+_PIECES: Final = re.compile(r"[a-z]+|\d")
 _CAPITAL: Final = re.compile(r"[A-Z][\w'’-]+")
 _OPENS: Final = '"“‘(['
 # Before these a sentence goes on, and so does one after a letter or digit.
@@ -73,4 +74,5 @@ def gives_name(text: str, known: Set[str]) -> bool:
 
 def gives_number(text: str) -> bool:
     """Whether the text says how many, in figures or words; to ask it is not to say it."""
-    return _NUMBER.search(text) is not None
+    folded = text.casefold().replace("how many", "how")
+    return not _NUMBERS.isdisjoint(_PIECES.findall(folded))

@@ -21,6 +21,9 @@ Column = Sequence[float | None]
 UNDATED_RECENCY = 0.5
 WHOLE_LENGTH = 200
 """Characters from which a text is long enough to say something: below it `length` grows in proportion."""
+READ_CHARS = 2000
+"""Characters of a text that are read for what it tells: some more than are embedded. Whole documents would cost a
+recall more than all its searches."""
 _NOTHING: Mapping[int, float] = {}
 _NO_PARTS: Mapping[str, Mapping[int, float]] = {}
 _BY_SOURCE: tuple[tuple[str, SourceName], ...] = (("words", "lexical"), ("meaning", "vector"))
@@ -58,7 +61,7 @@ def parts_of(
         columns["speaker"] = [1.0 if memory.speaker == named_speaker else 0.0 for memory in memories]
     columns |= _of_time(candidates, time, session_id)
     if time.asks_when and weights["tells_time"]:
-        columns["tells_time"] = [1.0 if tells_time(memory.text) else 0.0 for memory in memories]
+        columns["tells_time"] = [1.0 if tells_time(memory.text[:READ_CHARS]) else 0.0 for memory in memories]
     columns |= _of_answers(memories, answer_type, weights)
     for name, source in _BY_SOURCE:
         if weights[name]:
@@ -86,9 +89,11 @@ def _of_answers(
     """What a text gives of what the question asks for; and whether it says something, or asks itself."""
     columns: dict[str, Column] = {}
     if wanted.name and weights["tells_name"]:
-        columns["tells_name"] = [1.0 if gives_name(memory.text, wanted.known) else 0.0 for memory in memories]
+        columns["tells_name"] = [
+            1.0 if gives_name(memory.text[:READ_CHARS], wanted.known) else 0.0 for memory in memories
+        ]
     if wanted.number and weights["tells_number"]:
-        columns["tells_number"] = [1.0 if gives_number(memory.text) else 0.0 for memory in memories]
+        columns["tells_number"] = [1.0 if gives_number(memory.text[:READ_CHARS]) else 0.0 for memory in memories]
     if weights["asks_nothing"]:
         columns["asks_nothing"] = [0.0 if "?" in memory.text else 1.0 for memory in memories]
     return columns

@@ -8,8 +8,8 @@ from recall_fakes import NOW, key, profile, view
 
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import RankingWeights
-from orion_recall.recall.features import WHOLE_LENGTH, parts_of
-from orion_recall.values import Candidate, MemoryView, SourceName
+from orion_recall.recall.features import READ_CHARS, WHOLE_LENGTH, parts_of
+from orion_recall.values import AnswerType, Candidate, MemoryView, QuestionTime, SourceName
 
 Pair = tuple[Candidate, MemoryView]
 
@@ -42,6 +42,19 @@ def test_a_part_that_weighs_nothing_is_not_made():
     assert {name: RankingWeights().model_dump()[name] for name in OFF_BY_DEFAULT} == dict.fromkeys(
         OFF_BY_DEFAULT, 0
     )
+
+
+def test_of_a_long_text_the_beginning_is_read_for_what_it_tells():
+    told, filler = "it took three days until yesterday with Mira. ", "and so on " * READ_CHARS
+    pair = [found("first", text=told + filler), found("last", text=filler + told)]
+    weighed = weighing("tells_time", "tells_name", "tells_number")
+    asked = AnswerType(name=True, number=True)
+    columns = parts_of(pair, weighed, now=NOW, time=QuestionTime(asks_when=True), answer_type=asked)
+    assert {name: list(columns[name]) for name in columns if name.startswith("tells")} == {
+        "tells_time": [1.0, 0.0],
+        "tells_name": [1.0, 0.0],
+        "tells_number": [1.0, 0.0],
+    }
 
 
 def test_words_and_meaning_are_a_sources_scores_stretched_over_the_candidates():
