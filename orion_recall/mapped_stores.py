@@ -17,7 +17,8 @@ from orion_recall.sources.mapped_sparql import MappedGraphSource
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.sources.source import Source
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
-from orion_recall.sources.timeline import ROLES, TimelineSource, TimelineTable
+from orion_recall.sources.timeline import TimelineSource
+from orion_recall.sources.timeline_table import OWN_VIEW, TimelineTable
 from orion_recall.values import SourceName
 
 Part = tuple[SourceName, str, Source]
@@ -33,8 +34,14 @@ async def open_mapped(
     """(arm, store, source) for every part that a mapped store has in an arm; closed when the stack ends.
 
     Nothing is asked of the stores yet: one that is away costs its own hits. SettingsError for a secret that is not
-    set, and for a table without a Postgres.
+    set, for a table without a Postgres, and for a store that has the name of the timeline's own table.
     """
+    table = settings.timeline_table
+    if table != OWN_VIEW and table in mappings.names:
+        raise SettingsError(
+            f"ORION_TIMELINE_TABLE and a store of ORION_MAPPINGS have the name {table!r}: what is cited under it "
+            "must be one store"
+        )
     parts: list[Part] = []
     for mapping in mappings.qdrant:
         collection = collection_of(mapping)
@@ -69,15 +76,8 @@ def timeline_of(mapping: TableMapping, settings: Settings) -> TimelineSource:
     dsn = mapping.dsn or settings.dsn
     if dsn is None:
         raise SettingsError(f"the store {mapping.name!r} needs a Postgres: set dsn_env, or ORION_POSTGRES_DSN")
-    unknown = [role for role in mapping.columns if role not in ROLES]
-    if unknown:
-        raise SettingsError(
-            f"the store {mapping.name!r}: {unknown[0]!r} is not a role; roles are {', '.join(ROLES)}"
-        )
-    # A table of others has no column that nobody has named.
-    columns = {role: column for role in ROLES if (column := mapping.columns.get(role))}
     try:
-        table = TimelineTable(name=mapping.table, columns=columns, tenant=mapping.tenant, cited_as=mapping.name)
+        table = TimelineTable.mapped(mapping.table, mapping.columns.named, mapping.tenant, cited_as=mapping.name)
     except SettingsError as error:
         raise SettingsError(f"the store {mapping.name!r}: {error}") from error
     return TimelineSource(dsn, table, connections=2)

@@ -5,7 +5,7 @@
     sparql:
       - {name: wiki, url: "http://graph:7878/query", tenant: default, label: "…#label", text: "…#comment"}
     tables:
-      - {name: tickets, table: public.tickets, tenant: default, columns: {id: number, ts: opened, text: summary}}
+      - {name: tickets, table: public.tickets, tenant: default, columns: {ts: opened, text: [head, body]}}
 
 What is found there is cited under the mapping's name. Nothing is ever written there. Secrets stand in environment
 variables, which the file only names.
@@ -14,7 +14,7 @@ variables, which the file only names.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
@@ -23,7 +23,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from orion_recall.errors import SettingsError
-from orion_recall.settings import TIMELINE_ROLES
 
 _MAX_BYTES = 256 * 1024
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$")]
@@ -36,7 +35,7 @@ _OWN_TENANT: dict[str, Any] = {"required": ["tenant"], "properties": {"tenant": 
 
 
 def _one_of(section: str) -> dict[str, Any]:
-    return {"oneOf": [_OWN_TENANT, {"properties": {section: _OWN_TENANT}}]}
+    return {"oneOf": [_OWN_TENANT, {"properties": {section: _OWN_TENANT}, "required": [section]}]}
 
 
 class _Strict(BaseModel):
@@ -121,28 +120,63 @@ class SparqlMapping(_Strict):
         return _secret(self.name, self.token_env)
 
 
-class TableMapping(_Strict):
-    """A table or view for the timeline; `columns` are role: column, as in ORION_TIMELINE_COLUMNS.
+class TableColumns(_Strict):
+    """Which columns of a table play which role, as in ORION_TIMELINE_COLUMNS.
 
-    Without `dsn_env` it lies in the service's own Postgres.
+    `text` may be several columns, a line each: a list of them, or label: column. `ts` holds times, epoch seconds or
+    milliseconds, or either as text. Not named, `id` is id, `ts` is ts, timestamp, created_at or occurred_at, and
+    `text` is text, summary or content, the first that there is; every other role is left out.
     """
+
+    tenant: str | None = None
+    id: str | None = None
+    ts: str | None = None
+    text: (
+        str
+        | Annotated[tuple[str, ...], Field(min_length=1)]
+        | Annotated[dict[str, str], Field(min_length=1)]
+        | None
+    ) = None
+    title: str | None = None
+    session_id: str | None = None
+    node_id: str | None = None
+    user_id: str | None = None
+    kind: str | None = None
+    speaker: str | None = None
+    uri: str | None = None
+    tags: str | None = None
+    search: str | None = None
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _columns(cls, value: Any) -> Any:
+        several: Any = (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value or ""]
+        )
+        if not several or not all(isinstance(one, str) for one in cast("Iterable[Any]", several)):
+            raise ValueError("write a column, a list of columns, or label: column")
+        return cast("Any", value)
+
+    @property
+    def named(self) -> Mapping[str, str | Sequence[str] | Mapping[str, str]]:
+        """The columns by role, of the roles that are named."""
+        return self.model_dump(exclude_none=True)
+
+
+class TableMapping(_Strict):
+    """A table or view for the timeline. Without `dsn_env` it lies in the service's own Postgres."""
 
     model_config = ConfigDict(json_schema_extra=_one_of("columns"))
 
     name: Name
     dsn_env: str | None = None
     table: str = Field(min_length=1)
-    columns: Annotated[
-        dict[str, str],
-        Field(
-            json_schema_extra={"propertyNames": {"enum": list(TIMELINE_ROLES)}, "required": ["id", "ts", "text"]}
-        ),
-    ]
+    columns: TableColumns = TableColumns()
     tenant: str | None = None
 
     @model_validator(mode="after")
     def _belongs_to_somebody(self) -> TableMapping:
-        return _one_tenant(self, bool(self.columns.get("tenant")), "columns.tenant")
+        return _one_tenant(self, bool(self.columns.tenant), "columns.tenant")
 
     @property
     def dsn(self) -> str | None:
@@ -163,10 +197,14 @@ class Mappings(_Strict):
         stores = (*self.qdrant, *self.sparql, *self.tables)
         return {one.name: one.tenant for one in stores if one.tenant is not None}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all stores."""
+        return [one.name for one in (*self.qdrant, *self.sparql, *self.tables)]
+
     @model_validator(mode="after")
     def _names_differ(self) -> Mappings:
-        names = [one.name for one in (*self.qdrant, *self.sparql, *self.tables)]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted({name for name in self.names if self.names.count(name) > 1})
         if twice:
             raise ValueError(f"two stores have the name {twice[0]!r}: what is cited under it must be one store")
         return self

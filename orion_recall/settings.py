@@ -110,10 +110,14 @@ class Settings(BaseSettings):
         default=None, description="secret that keys the hash of a query's text; the same for all workers"
     )
 
-    timeline_table: str = Field(default="collapse_mirror", description="table or view, may be schema.name")
+    timeline_table: str = Field(
+        default="collapse_mirror",
+        description="table or view, may be schema.name; rows of another than the own view are cited as table:id",
+    )
     timeline_columns: Annotated[Mapping[str, str], NoDecode] = Field(
         default_factory=dict[str, str],
-        description="role=column,…; a role is left out by an empty column; default: every role by its own name",
+        description="role=column,…; text=a+b joins columns; a role is left out by an empty column; "
+        "default: every role by its own name, where there is such a column",
     )
     timeline_tenant: str | None = Field(
         default=None, description="the tenant that a table without a tenant column belongs to"

@@ -44,7 +44,8 @@ from orion_recall.sources.source import (
 )
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient
-from orion_recall.sources.timeline import TimelineSource, TimelineTable
+from orion_recall.sources.timeline import TimelineSource
+from orion_recall.sources.timeline_table import TimelineTable
 from orion_recall.values import SourceName
 
 log = logging.getLogger("orion_recall.service")
@@ -100,7 +101,7 @@ async def open_sources(
         }
         standing_by: StandIn | None = None
         if settings.dsn is not None:
-            timeline = TimelineSource(settings.dsn, _timeline_table(settings))
+            timeline = TimelineSource(settings.dsn, timeline_table(settings))
             stack.push_async_callback(timeline.close)
             arms["sql_timeline"][""] = timeline
             record = RecordSearch(settings.dsn)
@@ -193,5 +194,6 @@ def _one_each(arms: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[Source
     }
 
 
-def _timeline_table(settings: Settings) -> TimelineTable:
+def timeline_table(settings: Settings) -> TimelineTable:
+    """The timeline's table as the settings name it."""
     return TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)

@@ -309,7 +309,8 @@ class Hit(NamedTuple):
 
     `read` gives the memory, from a source that has read it anyway; the others leave it to be fetched once, in a
     batch, for the few that are ranked. `statements` are the graph's reasons, readable; with a `path` above 0 they
-    are the steps of a path that was asked for, which rests on this memory.
+    are the steps of a path that was asked for, which rests on this memory. `source_ref` is where the source has it
+    from, where that is not told by the memory itself.
     """
 
     key: int
@@ -317,6 +318,7 @@ class Hit(NamedTuple):
     read: Callable[[], MemoryView] | None = None
     statements: tuple[str, ...] = ()
     path: float = 0.0
+    source_ref: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,7 +361,10 @@ class LateReport:
 
 @dataclass(slots=True, kw_only=True)
 class Candidate:
-    """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score."""
+    """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
+
+    `source_ref` is what the best source's hit says of where it is from.
+    """
 
     key: int
     fused: float = 0.0
@@ -369,6 +374,7 @@ class Candidate:
     statements: tuple[str, ...] = ()
     path: float = 0.0
     best_source: SourceName = "vector"
+    source_ref: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

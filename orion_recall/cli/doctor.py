@@ -23,7 +23,9 @@ from orion_recall.settings import Settings
 from orion_recall.sources.mapped_qdrant import text_of, value_at
 from orion_recall.sources.mapped_sparql import MappedGraphSource
 from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
-from orion_recall.stores import graph_of, index_of, mark_of
+from orion_recall.sources.timeline import TimelineSource, told
+from orion_recall.sources.timeline_table import OWN_VIEW
+from orion_recall.stores import graph_of, index_of, mark_of, timeline_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _TIMEOUT_S = 10.0
@@ -51,14 +53,17 @@ def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     """Check the servers of index and graph, and the stores of others, with a sample item of these.
 
     Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
-    ORION_MAPPINGS names, whether every mapping fits. Exit code 1 when one cannot be used.
+    ORION_MAPPINGS names, and of ORION_TIMELINE_TABLE, whether every mapping fits. Exit code 1 when one cannot be
+    used.
 
     Example: `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
     """
     settings = find(data)
-    if settings.mappings is None and settings.qdrant_url is None and settings.sparql_url is None:
+    has_servers = settings.qdrant_url is not None or settings.sparql_url is not None
+    if settings.mappings is None and not has_servers and not _reads_another_table(settings):
         raise SettingsError(
-            "ORION_MAPPINGS, ORION_QDRANT_URL and ORION_SPARQL_URL are not set: there are no servers to look at"
+            "ORION_MAPPINGS, ORION_QDRANT_URL, ORION_SPARQL_URL and ORION_TIMELINE_TABLE are not set: there are no "
+            "servers to look at"
         )
     findings = asyncio.run(_look(load_mappings(settings.mappings), settings))
     ok = all(finding.ok for finding in findings)
@@ -77,6 +82,7 @@ async def _look(mappings: Mappings, settings: Settings) -> list[Finding]:
         looks: list[tuple[str, str, Awaitable[Finding]]] = [
             *([("its own index", "qdrant", _own_index(settings, embedder))] if settings.qdrant_url else []),
             *([("its own graph", "sparql", _own_graph(settings))] if settings.sparql_url else []),
+            *([("its own timeline", "table", _own_timeline(settings))] if _reads_another_table(settings) else []),
             *((one.name, "qdrant", _qdrant(one, embedder)) for one in mappings.qdrant),
             *((one.name, "sparql", _sparql(one)) for one in mappings.sparql),
             *((one.name, "table", _table(one, settings)) for one in mappings.tables),
@@ -181,20 +187,35 @@ async def _sparql(mapping: SparqlMapping) -> Finding:
     return Finding(store=mapping.name, kind="sparql", arms=["rdf"], problems=problems, sample=dict(sample or {}))
 
 
+async def _own_timeline(settings: Settings) -> Finding:
+    if settings.dsn is None:
+        raise SettingsError("ORION_TIMELINE_TABLE is in the service's own Postgres: set ORION_POSTGRES_DSN")
+    return await _timeline("its own timeline", TimelineSource(settings.dsn, timeline_table(settings)))
+
+
 async def _table(mapping: TableMapping, settings: Settings) -> Finding:
-    timeline = timeline_of(mapping, settings)
+    return await _timeline(mapping.name, timeline_of(mapping, settings))
+
+
+async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     try:
-        row, roles = await timeline.sample()
+        sample = await timeline.sample()
+        total, lacking = await timeline.lacking()
     finally:
         await timeline.close()
-    shown = {role: row[role] for role in roles} if row is not None else {}
-    problems = [
-        f"the newest row has no {role}" for role in ("id", "ts", "text") if row is not None and row[role] is None
-    ]
-    remarks = [] if row is not None else ["the table is empty"]
+    problems: list[str] = []
+    remarks: list[str] = []
+    if not total:
+        remarks.append("the table is empty")
+    elif lacking:
+        (problems if total in lacking.values() else remarks).append(told(total, lacking))
     return Finding(
-        store=mapping.name, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=shown
+        store=store, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample
     )
+
+
+def _reads_another_table(settings: Settings) -> bool:
+    return settings.timeline_table != OWN_VIEW
 
 
 def _show(finding: Finding) -> None:

@@ -89,7 +89,8 @@ class MemoryItemV1(Message):
     id: str = Field(description="the memory's id; of a mapped store its name, a colon and the id there: notes:0")
     source: SourceName
     source_ref: str | None = Field(
-        description="where it is from: a mapped store's name; else the memory's `source`, or what it was found in"
+        description="where it is from: a mapped store's name; the timeline's table; else the memory's `source`, or "
+        "what it was found in"
     )
     uri: str | None
     score: float

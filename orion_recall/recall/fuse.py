@@ -76,11 +76,11 @@ def _candidate(
     for source, ranked in lists:
         if (found := ranked.get(key)) is None:
             continue
-        rank, (_, score, read, statements, path) = found
+        rank, (_, score, read, statements, path, source_ref) = found
         if source not in candidate.ranks:  # else it is a further list's, which ranks fewer
             candidate.ranks[source], candidate.scores[source] = rank, score
         if rank < best:
-            best, candidate.best_source = rank, source
+            best, candidate.best_source, candidate.source_ref = rank, source, source_ref
         if candidate.read is None:
             candidate.read = read
         if statements:

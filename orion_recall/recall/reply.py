@@ -20,7 +20,7 @@ from orion_recall.recall.explain import explained
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.values import SelectedItem, SourceReport
 
-_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "timeline"}
+_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 
 def reply(
@@ -109,7 +109,7 @@ def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: In
     fields: dict[str, Any] = {
         "id": memory.id,
         "source": candidate.best_source,
-        "source_ref": memory.source_ref or _SOURCE_REFS[candidate.best_source],
+        "source_ref": candidate.source_ref or memory.source_ref or _SOURCE_REFS[candidate.best_source],
         "uri": memory.uri,
         "score": scored.score,
         "ts": memory.ts,

@@ -24,8 +24,9 @@ from orion_recall.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.sources.rdf import RdfSource, Row
 from orion_recall.sources.source import OwnGraph
-from orion_recall.sources.timeline import TimelineTable, timeline_query
-from orion_recall.stores import Opened, open_sources
+from orion_recall.sources.timeline import TimelineSource
+from orion_recall.sources.timeline_sql import timeline_query
+from orion_recall.stores import Opened, open_sources, timeline_table
 from orion_recall.values import MemoryView, Scope, SearchRequest, SourceName, SourceReport
 
 _TIMEOUT_S = 60.0
@@ -122,7 +123,10 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
     candidates = fuse(reports, method=profile.fusion.method, k=profile.fusion.k, weights=weights, limit=limit)
     pool = [candidate.key for candidate in candidates]
     sparse = SparseEncoder()
-    table = TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)
+    assert settings.dsn is not None
+    timeline = TimelineSource(settings.dsn, timeline_table(settings))
+    shape = await timeline.shape()
+    await timeline.close()
     return Asked(
         query=query,
         envelope=_envelope(query),
@@ -135,7 +139,7 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
         terms=sparse.encode_query(question.keyword_text),
         entity_terms=sparse.encode_query(question.text),
         sparql=listener.heard,
-        sql=timeline_query(table, request),
+        sql=timeline_query(shape, request),
         reports=reports,
         pool=pool,
         memories=await opened.index.fetch(pool),

@@ -19,7 +19,8 @@ from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import Record
 from orion_recall.postgres import close_connection, close_pool, migrate, open_connection, open_pool
-from orion_recall.sources.timeline import TimelineSource, TimelineTable
+from orion_recall.sources.timeline import TimelineSource
+from orion_recall.sources.timeline_table import TimelineTable
 from orion_recall.text import text_hash
 from orion_recall.values import Question, Scope, SearchRequest
 from tests.stand_ins.certificates import Certificates

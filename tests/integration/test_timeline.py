@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from timelines import NOW, ask, hits, ids, run, timeline
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import Record
-from orion_recall.postgres import open_connection, open_pool
-from orion_recall.sources.timeline import TimelineSource, TimelineTable, timeline_query
-from orion_recall.text import content_words, memory_key, text_hash
-from orion_recall.values import Hit, Question, Scope, SearchRequest
-
-NOW = 1_772_366_400.0
-OWN = TimelineTable()
-
-
-def ask(text: str = "crane", *, minutes: int = 180, limit: int = 10, **fields: Any) -> SearchRequest:
-    """A request; `session` and `node` are the query's own, the other fields are the scope's."""
-    session, node = fields.pop("session", None), fields.pop("node", None)
-    question = Question(
-        text=text, dense_text=text, keyword_text=text, terms=frozenset(content_words(text)), now=NOW,
-        text_hash=text_hash(text), session_id=session, node_id=node,
-    )  # fmt: skip
-    scope = Scope(tenant=fields.pop("tenant", "acme"), **fields)
-    return SearchRequest(question=question, scope=scope, limit=limit, window_minutes=minutes)
-
-
-@asynccontextmanager
-async def timeline(dsn: str, table: TimelineTable = OWN) -> AsyncGenerator[TimelineSource]:
-    source = TimelineSource(dsn, table)
-    try:
-        yield source
-    finally:
-        await source.close()
-
-
-async def ids(dsn: str, request: SearchRequest, table: TimelineTable = OWN) -> list[str]:
-    return [hit.read().id for hit in await hits(dsn, request, table) if hit.read is not None]
-
-
-async def hits(dsn: str, request: SearchRequest, table: TimelineTable = OWN) -> Sequence[Hit]:
-    async with timeline(dsn, table) as source:
-        return await source.search(request)
-
-
-async def run(dsn: str, *statements: str) -> None:
-    connection = await open_connection(dsn, name="test", statement_timeout_ms=5000)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
+from orion_recall.postgres import open_pool
+from orion_recall.sources.timeline_sql import timeline_query
+from orion_recall.sources.timeline_table import TimelineTable
+from orion_recall.text import memory_key, text_hash
 
 
 async def remember(dsn: str, *rows: tuple[str, str, float | None], tenant: str = "acme", **fields: Any) -> None:
@@ -91,7 +48,7 @@ async def test_the_rows_of_the_window_come_back_as_memories(database: str) -> No
     memory = hit.read()
     assert (memory.id, memory.text, memory.title, memory.speaker) == ("m1", "The crane is mended.", "Crane", "Bo")
     assert (memory.session_id, memory.user_id, memory.kind, memory.uri) == ("s", "u", "observation", "x:1")
-    assert (memory.ts, memory.tags, memory.source_ref) == (NOW - 600, ("harbour",), "collapse_mirror")
+    assert (memory.ts, memory.tags, hit.source_ref) == (NOW - 600, ("harbour",), "collapse_mirror")
     assert memory.text_hash == text_hash("The crane is mended.")
 
 
@@ -190,7 +147,7 @@ def at(minutes: float, *, zone: bool = True) -> str:
 async def test_a_foreign_table_is_searched_through_a_column_map(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
     found = await hits(empty_database, ask("crane"), foreign())
-    assert [hit.read().id for hit in found if hit.read] == ["1", "2"]
+    assert [hit.read().id for hit in found if hit.read] == ["Shop_Floor.event_log:1", "Shop_Floor.event_log:2"]
     assert found[0].read is not None
     first = found[0].read()
     assert (first.text, first.speaker, first.tags, first.ts) == ("the crane fell", "Bo", ("harbour",), NOW - 1200)
@@ -199,7 +156,9 @@ async def test_a_foreign_table_is_searched_through_a_column_map(empty_database: 
 
 async def test_a_row_of_a_mapped_store_is_not_the_own_memory_of_that_id(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
-    found = await hits(empty_database, ask("crane"), replace(foreign(), cited_as="floor"))
+    found = await hits(
+        empty_database, ask("crane"), TimelineTable.mapped("Shop_Floor.event_log", MAP, "acme", cited_as="floor")
+    )
     memories = [hit.read() for hit in found if hit.read]
     assert [(memory.id, memory.source_ref) for memory in memories] == [("floor:1", "floor"), ("floor:2", "floor")]
     own = {memory_key("acme", name) for name in ("1", "2", "floor:1", "floor:2")}
@@ -208,14 +167,14 @@ async def test_a_row_of_a_mapped_store_is_not_the_own_memory_of_that_id(empty_da
 
 async def test_a_column_of_ready_search_vectors_is_used(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
-    assert (await ids(empty_database, ask("gearbox"), foreign(search="doc")))[0] == "1"
-    assert (await ids(empty_database, ask("gearbox"), foreign()))[0] == "2"
+    assert (await ids(empty_database, ask("gearbox"), foreign(search="doc")))[0] == "Shop_Floor.event_log:1"
+    assert (await ids(empty_database, ask("gearbox"), foreign()))[0] == "Shop_Floor.event_log:2"
 
 
 async def test_times_without_a_zone_are_utc(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamp", one=at(20, zone=False), two=at(10, zone=False)))
     found = await hits(empty_database, ask("crane"), foreign())
-    assert [(hit.read().id, hit.read().ts) for hit in found if hit.read] == [("1", NOW - 1200), ("2", NOW - 600)]
+    assert [hit.read().ts for hit in found if hit.read] == [NOW - 1200, NOW - 600]
 
 
 async def test_a_table_without_tenants_answers_for_its_one_tenant_only(empty_database: str) -> None:
@@ -279,14 +238,6 @@ async def test_a_server_that_is_away_is_a_passing_error() -> None:
     async with timeline("postgresql://nobody@127.0.0.1:1/none") as source:
         with pytest.raises(TransientSourceError):
             await source.search(ask())
-        with pytest.raises(TransientSourceError):
-            await source.warm()
-
-
-async def test_a_source_can_be_warmed(database: str) -> None:
-    async with timeline(database) as source:
-        await source.warm()
-        assert await source.search(ask()) == []
 
 
 @pytest.mark.parametrize(
@@ -311,16 +262,18 @@ def test_names_that_are_no_identifiers_and_missing_roles_are_refused(
 
 
 def test_a_table_of_one_tenant_needs_no_tenant_column() -> None:
-    assert "tenant" not in TimelineTable.mapped("log", {}, "acme").columns
-    assert TimelineTable.mapped("log", {"tenant": "org"}, "acme").columns["tenant"] == "org"
+    whole = TimelineTable.mapped("log", {}, "acme")
+    assert (whole.answers_for("acme"), whole.answers_for("other")) == (True, False)
+    assert TimelineTable.mapped("log", {"tenant": "org"}, "acme").answers_for("other")
 
 
-def test_values_are_parameters_and_never_text_of_the_statement() -> None:
+async def test_values_are_parameters_and_never_text_of_the_statement(database: str) -> None:
     nasty = "'; DROP TABLE memories; --"
     request = ask(
         nasty, tenant=nasty, session_id=nasty, user_id=nasty, kinds=(nasty,), tags=(nasty,), session=nasty
     )
-    statement, values = timeline_query(OWN, request)
+    async with timeline(database) as source:
+        statement, values = timeline_query(await source.shape(), request)
     assert "DROP" not in statement
     assert values.count(nasty) == 4
     assert statement.count("$") >= len(values)

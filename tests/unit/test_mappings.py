@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from orion_recall.errors import SettingsError
-from orion_recall.mappings import Mappings, load_mappings
+from orion_recall.mapped_stores import open_mapped
+from orion_recall.mappings import Mappings, TableColumns, load_mappings
+from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.settings import TIMELINE_ROLES, Settings
+from orion_recall.sources.timeline_table import TimelineTable
 
 WHOLE = """
 qdrant:
@@ -45,10 +53,39 @@ def test_a_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (notes,), (wiki,), (tickets,) = mappings.qdrant, mappings.sparql, mappings.tables
     assert (notes.vector, notes.sparse, notes.payload.title) == ("body", "words", "head.line")
     assert (wiki.graph, wiki.token) == ("urn:wiki", None)
-    assert (tickets.columns["id"], tickets.dsn) == ("number", None)
+    assert (tickets.columns.id, tickets.dsn) == ("number", None)
     monkeypatch.setenv("NOTES_KEY", "s3cret")
     assert notes.api_key == "s3cret"
     assert "s3cret" not in repr(mappings)
+
+
+def test_a_table_has_the_roles_of_the_settings() -> None:
+    assert set(TableColumns.model_fields) == set(TIMELINE_ROLES)
+
+
+def test_the_text_of_a_table_may_be_several_columns_with_labels_or_without(tmp_path: Path) -> None:
+    for text in ("[summary, mantra]", "{User: prompt, Orion: response}"):
+        (tickets,) = load_mappings(written(tmp_path, WHOLE.replace("text: summary", f"text: {text}"))).tables
+        table = TimelineTable.mapped(tickets.table, tickets.columns.named, tickets.tenant)
+        assert [tuple(part) for part in table.text] == (
+            [("summary", None), ("mantra", None)] if "[" in text else [("prompt", "User"), ("response", "Orion")]
+        )
+
+
+def test_a_table_needs_no_column_named(tmp_path: Path) -> None:
+    text = "tables:\n  - {name: mirror, table: mesh.collapse_mirror, tenant: default}\n"
+    assert load_mappings(written(tmp_path, text)).tables[0].columns.named == {}
+    schema: Any = Draft202012Validator(Mappings.model_json_schema())
+    assert schema.is_valid({"tables": [{"name": "mirror", "table": "mirror", "tenant": "default"}]})
+    assert not schema.is_valid({"tables": [{"name": "mirror", "table": "mirror"}]})
+
+
+async def test_no_store_has_the_name_of_the_timelines_own_table(tmp_path: Path) -> None:
+    mappings = load_mappings(written(tmp_path, WHOLE))
+    settings = Settings.read(timeline_table="tickets", timeline_tenant="default")
+    async with contextlib.AsyncExitStack() as stack:
+        with pytest.raises(SettingsError, match="have the name 'tickets'"):
+            await open_mapped(mappings, settings, OnnxEmbedder(), SparseEncoder(), stack)
 
 
 def test_a_secret_that_is_not_set_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +107,9 @@ def test_a_secret_that_is_not_set_is_named(tmp_path: Path, monkeypatch: pytest.M
         (("time_format: epoch", "time_format: unix"), r":10: `qdrant\.0\.payload\.time_format`"),
         (("- {name: tickets", "- [name: tickets"), "is not YAML"),
         (("http://qdrant:6333", "qdrant:6333"), r":4: `qdrant\.0\.url`"),
+        (("id: number", "number: id"), r":14: `tables\.0\.columns\.number`: is not a known key"),
+        (("text: summary", "text: []"), r":14: `tables\.0\.columns\.text`: write a column, a list"),
+        (("text: summary", "text: {User: 5}"), r":14: `tables\.0\.columns\.text`: write a column, a list"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, change: tuple[str, str], said: str) -> None:

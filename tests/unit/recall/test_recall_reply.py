@@ -55,6 +55,18 @@ async def test_an_item_says_where_it_comes_from(tokens: TokenCounter):
     assert (shed["source"], shed["source_ref"], shed["ts"], shed["tags"]) == ("vector", "index", None, [])
 
 
+async def test_a_source_that_says_where_it_has_a_memory_from_is_believed_where_it_is_the_one_that_is_named(
+    tokens: TokenCounter,
+):
+    first = FakeSource("sql_timeline", (hit("m2", 0.9, source_ref="mirror"), hit("m1", 0.5, source_ref="mirror")))
+    arms = [FakeSource("lexical", (hit("m1", 7.0),)), first]
+    asked = query()
+    recalled = await recall(asked, profile(), sources(tokens, arms, CRANE, SHED), now=NOW)
+    made = reply(asked, recalled, latency_ms=1.0, profile="test.v1", decision_id="d-1")
+    told = {item.id: (item.source, item.source_ref) for item in made.bundle.items}
+    assert told == {"m1": ("lexical", "chat"), "m2": ("sql_timeline", "mirror")}
+
+
 async def test_the_rendered_text_is_one_bullet_for_every_item(tokens: TokenCounter):
     written, _ = await answered(tokens)
     lines = written["bundle"]["rendered"].split("\n")

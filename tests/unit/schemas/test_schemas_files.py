@@ -324,7 +324,7 @@ def test_the_readmes_mappings_are_valid_by_their_schema_and_their_model():
         r"```yaml\n((?:#.*\n)?qdrant:.*?)```", (CONTRACTS.parent / "README.md").read_text("utf-8"), re.DOTALL
     )
     check("mappings", yaml.safe_load(text))
-    assert len(Mappings.model_validate(yaml.safe_load(text)).tables) == 1
+    assert len(Mappings.model_validate(yaml.safe_load(text)).tables) == 3
 
 
 def test_every_reference_of_the_asyncapi_document_resolves():

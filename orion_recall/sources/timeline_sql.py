@@ -1,0 +1,239 @@
+"""The SQL of the timeline. Identifiers are quoted, everything else is a parameter.
+
+Times may be columns of times, of numbers (epoch seconds or milliseconds) or of text (ISO 8601, or such numbers). A
+pattern lets through what every Postgres can cast, and nothing else: text that cannot be read is no time, and never
+an error. Only what looks like a date is one: `now` and `infinity` could be cast, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from orion_recall.settings import TIMELINE_ROLES
+from orion_recall.sources.timeline_table import Column, TimelineShape
+from orion_recall.values import SearchRequest
+
+_NEWEST = 200
+# More would be refused by to_tsvector, and with it the whole query.
+_SEARCHED_CHARACTERS = 200_000
+# From here on a number is read as milliseconds (1973), up to here (the year 5138).
+_MILLISECONDS, _LAST_MILLISECOND = 10**11, 10**14
+_DAY_S = 86_400.0
+
+# Every date of the calendar from the year 1000 to 2999, with an optional time and zone. No backslashes: what they
+# mean in a literal is a setting of the server.
+_DATE = (
+    "(?:[12][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    "|(?:[12][0-9](?:0[48]|[2468][048]|[13579][26])|(?:1[26]|2[048])00)-02-29)"
+)
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,9})?)?"
+_ZONE = "(?: ?(?:[Zz]|UTC|GMT|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?))?"
+_ISO = f"^{_DATE}(?:[Tt ]{_CLOCK}{_ZONE})?$"
+_EPOCH = "^[0-9]{9,13}(?:[.][0-9]{1,9})?$"
+
+
+def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, list[Any]]:
+    """The statement and its values: the window's newest rows, best first.
+
+    Raises SourceError when the scope asks for what the table has no column for.
+    """
+    scope, question = request.scope, request.question
+    since = question.now - request.window_minutes * 60
+    since = since if scope.since is None else max(since, scope.since)
+    values: list[Any] = [_moment(since), _moment(question.now)]
+    conditions = [*_narrowed(shape, request, values), *_usable(shape)]
+    time = shape.column("ts")
+    conditions += _roughly(time, values[0].timestamp(), values[1].timestamp(), values)
+    # A column without a zone is read as UTC, which is the session's.
+    window = ["ts >= $1::timestamptz", "ts <= $2::timestamptz"]
+    if scope.until is not None:
+        values.append(_moment(scope.until))
+        window.append(f"ts < ${len(values)}::timestamptz")
+    values.append(" or ".join(sorted(question.terms)[:32]))
+    # In a SELECT of its own it is read once; a plan for any values would read it anew for every row, twice.
+    words = f"(SELECT websearch_to_tsquery('english', ${len(values)}))"
+    values.extend((question.session_id, question.node_id, request.limit))
+    session, node, limit = (f"${len(values) - back}" for back in (2, 1, 0))
+    score = _score(words, _either(shape, session, node))
+    chosen = _chosen(shape)
+    names = ", ".join(name for name in chosen if name not in ("ts", "search"))
+    # Without the fence the pattern of a text column is gone through several times a row.
+    fence = "" if time.kind == "time" else " OFFSET 0"
+    rows = (
+        f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in chosen.items())} "  # noqa: S608 (quoted)
+        f"FROM {shape.relation} WHERE {' AND '.join(conditions)}{fence}"
+    )
+    newest = (
+        f"SELECT {names}, ts::timestamptz AS ts, {_searched(shape)} AS searched FROM ({rows}) AS rows "  # noqa: S608
+        f"WHERE {' AND '.join(window)} ORDER BY rows.ts DESC LIMIT {_NEWEST}"
+    )
+    return (
+        f"SELECT {names}, ts, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
+        f"ORDER BY score DESC, ts DESC, id LIMIT {limit}",
+        values,
+    )
+
+
+def sample_query(shape: TimelineShape) -> str:
+    """SQL for the newest row with everything as text."""
+    chosen = [f"({sql})::text AS {name}" for name, sql in _chosen(shape).items() if name != "search"]
+    newest = f"{time_sql(shape.column('ts'))} DESC NULLS LAST"
+    return f"SELECT {', '.join(chosen)} FROM {shape.relation} ORDER BY {newest} LIMIT 1"  # noqa: S608 (quoted)
+
+
+def count_query(shape: TimelineShape) -> str:
+    """SQL for the number of rows, and of those that are never found because they lack a role."""
+    identity, text = _usable(shape)
+    return (
+        f"SELECT count(*) AS rows, count(*) FILTER (WHERE {time_sql(shape.column('ts'))} IS NULL) AS ts, "  # noqa: S608
+        f"count(*) FILTER (WHERE NOT ({identity})) AS id, "
+        f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {shape.relation}"
+    )
+
+
+def text_name(place: int) -> str:
+    """The name of a text column in the rows."""
+    return f"text_{place}"
+
+
+def _chosen(shape: TimelineShape) -> dict[str, str]:
+    """SQL by its name in the rows."""
+    chosen = {
+        role: shape.columns[role].as_text for role in TIMELINE_ROLES if role in shape.columns and role != "ts"
+    }
+    chosen["ts"] = time_sql(shape.column("ts"))
+    for role in ("tags", "search"):
+        if role in shape.columns and shape.columns[role].kind in ("list", "json", "vector"):
+            chosen[role] = shape.columns[role].quoted
+    return chosen | {text_name(place): column.as_text for place, column in enumerate(shape.text)}
+
+
+def _usable(shape: TimelineShape) -> tuple[str, str]:
+    """SQL that holds for rows with an id, and for those with a text."""
+    texts = " OR ".join(f"{column.as_text} ~ '[^[:space:]]'" for column in shape.text)
+    return f"{shape.column('id').quoted} IS NOT NULL", f"({texts})"
+
+
+def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -> Iterable[str]:
+    """SQL for tenant and scope; their values are added."""
+    scope = request.scope
+    # A table of one tenant has been asked for that one only.
+    tenant = None if shape.of_one_tenant else scope.tenant
+    for role, value in (("tenant", tenant), ("session_id", scope.session_id), ("user_id", scope.user_id)):
+        if value is not None:
+            values.append(value)
+            yield f"{shape.column(role).as_text} = ${len(values)}::text"
+    if scope.kinds:
+        values.append(list(scope.kinds))
+        yield f"{shape.column('kind').as_text} = ANY(${len(values)}::text[])"
+    if scope.tags:
+        column = shape.column("tags")
+        values.append(_written(scope.tags) if column.kind in ("text", "other") else list(scope.tags))
+        yield _has_tag(column, f"${len(values)}::text[]")
+
+
+def _has_tag(column: Column, wanted: str) -> str:
+    if column.kind == "list":
+        return f"{column.quoted}{'' if column.type == '_text' else '::text[]'} && {wanted}"
+    if column.kind == "json":
+        return f"{column.quoted}::jsonb ?| {wanted}"
+    text = f"btrim({column.as_text})"
+    listed = f"ARRAY(SELECT found[1] FROM regexp_matches({text}, '\"([^\"]*)\"', 'g') AS found)"  # noqa: S608 (quoted)
+    split = f"regexp_split_to_array({text}, '[[:space:]]*,[[:space:]]*')"
+    return f"(CASE WHEN left({text}, 1) = '[' THEN {listed} ELSE {split} END) && {wanted}"
+
+
+def _written(tags: Iterable[str]) -> list[str]:
+    """The tags as they stand in text, and in JSON."""
+    return list(dict.fromkeys(form for tag in tags for form in (tag, json.dumps(tag)[1:-1], _json(tag))))
+
+
+def _json(tag: str) -> str:
+    return json.dumps(tag, ensure_ascii=False)[1:-1]
+
+
+def time_sql(column: Column) -> str:
+    """SQL for the column's time, null where it cannot be read."""
+    if column.kind == "time":
+        return column.quoted
+    if column.kind == "number":
+        return _epoch(column.quoted)
+    text = column.as_text
+    # In bytes order: patterns know no collation that is not deterministic.
+    plain = f'{text} COLLATE "C"'
+    return (
+        f"CASE WHEN {plain} ~ '{_ISO}' THEN {text}::timestamptz "
+        f"WHEN {plain} ~ '{_EPOCH}' THEN {_epoch(f'{text}::float8')} END"
+    )
+
+
+def _epoch(number: str) -> str:
+    return (
+        f"CASE WHEN {number} >= 0 AND {number} < {_MILLISECONDS} THEN to_timestamp({number}::float8) "
+        f"WHEN {number} >= {_MILLISECONDS} AND {number} <= {_LAST_MILLISECOND} "
+        f"THEN to_timestamp({number}::float8 / 1000) END"
+    )
+
+
+def _roughly(column: Column, since: float, until: float, values: list[Any]) -> Iterable[str]:
+    """SQL that holds for all of the window and little besides, and that an index on the column can serve."""
+
+    def value(one: str | int) -> str:
+        values.append(one)
+        return f"${len(values)}::{'text' if isinstance(one, str) else 'bigint'}"
+
+    if column.kind == "number":
+        low, high = int(since), int(until) + 1
+        milliseconds = f"{value(max(low * 1000, _MILLISECONDS))} AND {value(high * 1000)}"
+        yield f"({column.quoted} BETWEEN {value(low)} AND {value(high)} OR {column.quoted} BETWEEN {milliseconds})"
+    elif column.kind == "text" and since < 10**9:
+        # Of numbers of several lengths the order as text is not that of their values.
+        yield f"{column.quoted} >= {value('0')}"
+    elif column.kind == "text":
+        # ISO 8601 sorts by time, up to the zone. The seconds are the first ten digits of milliseconds, too.
+        ranges = (
+            (_day(since - _DAY_S), _day(until + 2 * _DAY_S)),
+            (str(int(since)), str(int(until) + 1)),
+        )
+        parts = [f"{column.quoted} >= {value(low)} AND {column.quoted} < {value(high)}" for low, high in ranges]
+        yield f"({' OR '.join(parts)})"
+
+
+def _score(words: str, own: str) -> str:
+    """SQL in [0, 1]: half for sharing a word at all, so that no row is ahead of one that does by being newer."""
+    recency = (
+        "coalesce(extract(epoch FROM ts - $1::timestamptz) "
+        "/ nullif(extract(epoch FROM $2::timestamptz - $1::timestamptz), 0), 0)"
+    )
+    matched = f"coalesce((searched @@ {words})::int, 0)"
+    # What shares no word has no rank: it is not worked out.
+    rank = f"CASE WHEN searched @@ {words} THEN ts_rank_cd(searched, {words}, 32) ELSE 0 END"
+    return f"0.5 * {matched} + 0.2 * ({rank}) + 0.2 * {recency} + 0.1 * {own}"
+
+
+def _either(shape: TimelineShape, session: str, node: str) -> str:
+    """SQL that is 1 when the row is of the query's session or node, else 0; both parameters are always used."""
+    parts = [
+        f"coalesce({role} = {value}::text, false)" if role in shape.columns else f"{value}::text = ''"
+        for role, value in (("session_id", session), ("node_id", node))
+    ]
+    return f"(CASE WHEN {' OR '.join(parts)} THEN 1 ELSE 0 END)"
+
+
+def _searched(shape: TimelineShape) -> str:
+    if "search" in shape.columns:
+        return "search"
+    names = [*(["title"] if "title" in shape.columns else []), *(text_name(n) for n in range(len(shape.text)))]
+    return f"to_tsvector('english', left(concat_ws(' ', {', '.join(names)}), {_SEARCHED_CHARACTERS}))"
+
+
+def _day(seconds: float) -> str:
+    return f"{_moment(seconds):%Y-%m-%d}"
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(min(max(seconds, 0.0), 4e9), UTC)

@@ -1,0 +1,234 @@
+"""Which table the timeline reads: as it is configured, and as it is in the database.
+
+Columns are looked up in the catalogue, so that a table needs neither the names nor the types of the own view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from orion_recall.errors import SettingsError, SourceError
+from orion_recall.postgres import Record, quote_identifier, quote_qualified
+from orion_recall.settings import TIMELINE_ROLES
+
+OWN_VIEW = "collapse_mirror"
+# No row can be shown without these.
+_NEEDED = ("id", "ts", "text")
+_USUAL_NAMES = {"ts": ("ts", "timestamp", "created_at", "occurred_at"), "text": ("text", "summary", "content")}
+_SHOWN_COLUMNS = 40
+
+ColumnKind = Literal["time", "number", "text", "list", "json", "vector", "other"]
+_KINDS: Mapping[str, ColumnKind] = {
+    **dict.fromkeys(("timestamptz", "timestamp", "date"), "time"),
+    **dict.fromkeys(("int2", "int4", "int8", "numeric", "float4", "float8"), "number"),
+    **dict.fromkeys(("text", "varchar"), "text"),
+    **dict.fromkeys(("json", "jsonb"), "json"),
+    "tsvector": "vector",
+}
+
+# A view of that name in the schema of the record's own tables is the own one.
+CATALOGUE = """
+SELECT a.attname::text AS name, base.typname::text AS type, base.typcategory::text AS category,
+    n.nspname::text AS schema, c.relname::text AS relation,
+    coalesce(c.relkind = 'v' AND c.relname = 'collapse_mirror' AND c.relnamespace =
+        (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('orion_migrations')), false) AS is_own
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type t ON t.oid = a.atttypid
+JOIN pg_type base ON base.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+WHERE c.oid = to_regclass($1)
+ORDER BY a.attnum
+"""
+
+# A column, several that are joined, or several with a label each.
+NamedColumns = str | Sequence[str] | Mapping[str, str]
+
+
+class TextColumn(NamedTuple):
+    """A part of the text: its column, and what is put before it."""
+
+    column: str
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineTable:
+    """A table or view as it is configured: which columns play which role.
+
+    `named` has the columns that the configuration names; an empty one leaves its role out. `text` is the columns
+    that make the text, none where the configuration names none. `tenant` is whose the table is, for one without a
+    tenant column. `cited_as` is the name of a mapped store: its rows are cited under it.
+    """
+
+    name: str = OWN_VIEW
+    named: Mapping[str, str] = field(default_factory=dict[str, str])
+    text: tuple[TextColumn, ...] = ()
+    tenant: str | None = None
+    cited_as: str | None = None
+
+    def __post_init__(self) -> None:
+        quote_qualified(self.name)
+        for role, column in self.named.items():
+            if column:
+                quote_identifier(column)
+            elif role in _NEEDED:
+                raise SettingsError(f"ORION_TIMELINE_COLUMNS: the timeline needs a column for {role!r}")
+            elif role == "tenant" and self.tenant is None:
+                raise SettingsError(
+                    "ORION_TIMELINE_COLUMNS: no column holds the tenant; if the whole table belongs to one tenant, "
+                    "say which with ORION_TIMELINE_TENANT"
+                )
+        for part in self.text:
+            quote_identifier(part.column)
+
+    @classmethod
+    def mapped(
+        cls, name: str, named: Mapping[str, NamedColumns], tenant: str | None, *, cited_as: str | None = None
+    ) -> TimelineTable:
+        """The table with the roles that a mapping names; `text` may be several columns, `a+b` in one string."""
+        columns = {role: column for role, column in named.items() if isinstance(column, str) and role != "text"}
+        text = _text_columns(named["text"]) if "text" in named else ()
+        if tenant is not None:
+            columns.setdefault("tenant", "")
+        return cls(name=name, named=columns, text=text, tenant=tenant, cited_as=cited_as)
+
+    def answers_for(self, tenant: str) -> bool:
+        """Whether the tenant may have rows here; where each row says whose it is the rows have to tell."""
+        return self.named.get("tenant") != "" or self.tenant == tenant
+
+    def looks_for(self, role: str) -> bool:
+        """Whether a column of the role's own name plays it. Of a mapped store, only where no row can do without."""
+        return role not in self.named and (self.cited_as is None or role in _NEEDED)
+
+
+class Column(NamedTuple):
+    """A column of the table: its quoted name, and what is done with its type. `type` is Postgres' own name."""
+
+    quoted: str
+    kind: ColumnKind
+    type: str
+
+    @property
+    def as_text(self) -> str:
+        """SQL for its value as text; a JSON string without its quotes."""
+        if self.kind == "text":
+            return self.quoted
+        return f"({self.quoted} #>> '{{}}')" if self.kind == "json" else f"{self.quoted}::text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineShape:
+    """A timeline table as it is in the database: the columns that are there, by role, and their types.
+
+    `labels` has the label of every text column. `cited_as` is the name that its rows are cited under, None for the
+    own view, whose ids are those of own memories. `source_ref` is the table as it is configured.
+    """
+
+    relation: str
+    columns: Mapping[str, Column]
+    text: tuple[Column, ...]
+    labels: tuple[str | None, ...]
+    cited_as: str | None
+    source_ref: str
+    of_one_tenant: bool
+
+    def column(self, role: str) -> Column:
+        """The role's column. SourceError when the table has none."""
+        if role in self.columns:
+            return self.columns[role]
+        whose = "; say whose the table is with ORION_TIMELINE_TENANT" if role == "tenant" else ""
+        raise SourceError(
+            f"the timeline {self.source_ref} has no column for {role}: it cannot keep to this query's scope{whose}"
+        )
+
+
+def shape_of(table: TimelineTable, catalogue: Sequence[Record]) -> TimelineShape:
+    """The table with the types of its columns, out of the rows of `CATALOGUE`.
+
+    SourceError when it is not there, or lacks a column that the mapping names or that no row can do without.
+    """
+    if not catalogue:
+        raise SourceError(f"there is no table or view {table.name} that this service's Postgres login can see")
+    first = catalogue[0]
+    if table.cited_as is None and table.name == OWN_VIEW and not first["is_own"]:
+        raise SourceError(
+            f"{OWN_VIEW} is not the view of this service's memories: run `orion-recall migrate`, or name another "
+            f"table with its schema (ORION_TIMELINE_TABLE={first['schema']}.{OWN_VIEW})"
+        )
+    there = {row["name"]: _column(row) for row in catalogue}
+    columns = {role: column for role in TIMELINE_ROLES if (column := _playing(table, role, there))}
+    text = table.text or (TextColumn(_usual(table, "text", there)),)
+    return TimelineShape(
+        relation=f"{_quoted(first['schema'])}.{_quoted(first['relation'])}",
+        columns=columns,
+        text=tuple(_existing(table, "text", part.column, there) for part in text),
+        labels=tuple(part.label for part in text),
+        cited_as=table.cited_as or (None if first["is_own"] else table.name),
+        source_ref=table.cited_as or table.name,
+        of_one_tenant=table.named.get("tenant") == "",
+    )
+
+
+def _playing(table: TimelineTable, role: str, there: Mapping[str, Column]) -> Column | None:
+    """The column of a role; the text has its own."""
+    column = table.named.get(role)
+    if role == "text" or column == "":
+        return None
+    if column is not None:
+        found = _existing(table, role, column, there)
+        if role == "search" and found.kind != "vector":
+            raise SourceError(f"the timeline {table.name}: {column!r} for search is no tsvector")
+        return found
+    if role in _NEEDED:
+        return there[_usual(table, role, there)]
+    found = there.get(role) if table.looks_for(role) else None
+    return None if found is not None and role == "search" and found.kind != "vector" else found
+
+
+def _existing(table: TimelineTable, role: str, column: str, there: Mapping[str, Column]) -> Column:
+    if column not in there:
+        raise SourceError(
+            f"the timeline {table.name} has no column {column!r}, which plays {role}; it has {_listed(there)}"
+        )
+    return there[column]
+
+
+def _usual(table: TimelineTable, role: str, there: Mapping[str, Column]) -> str:
+    names = _USUAL_NAMES.get(role, (role,))
+    for name in names:
+        if name in there:
+            return name
+    raise SourceError(
+        f"the timeline {table.name} has no column {' or '.join(names)} to play {role}: name one of its columns "
+        f"({_listed(there)}) in ORION_TIMELINE_COLUMNS, or under `columns` of the store"
+    )
+
+
+def _listed(there: Mapping[str, Column]) -> str:
+    names = list(there)
+    return ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
+
+
+def _column(row: Record) -> Column:
+    kind: ColumnKind = "list" if row["category"] == "A" else _KINDS.get(row["type"], "other")
+    return Column(quoted=_quoted(row["name"]), kind=kind, type=row["type"])
+
+
+def _quoted(name: str) -> str:
+    # A name of the catalogue may hold anything, unlike one of a configuration.
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text_columns(columns: NamedColumns) -> tuple[TextColumn, ...]:
+    if isinstance(columns, str):
+        columns = [part.strip() for part in columns.split("+")]
+    if isinstance(columns, Mapping):
+        parts = tuple(TextColumn(column, label) for label, column in columns.items())
+    else:
+        parts = tuple(TextColumn(column) for column in columns)
+    if not any(part.column for part in parts):
+        raise SettingsError("ORION_TIMELINE_COLUMNS: the timeline needs a column for 'text'")
+    return parts
