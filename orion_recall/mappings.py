@@ -14,7 +14,7 @@ variables, which the file only names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
@@ -150,10 +150,12 @@ class TableColumns(_Strict):
     @field_validator("text", mode="before")
     @classmethod
     def _columns(cls, value: Any) -> Any:
-        several: Any = (
-            value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value or ""]
-        )
-        if not several or not all(isinstance(one, str) for one in cast("Iterable[Any]", several)):
+        several: list[Any] = [value or ""]
+        if isinstance(value, list):
+            several = cast("list[Any]", value)
+        if isinstance(value, dict):
+            several = list(cast("dict[Any, Any]", value).values())
+        if not several or not all(isinstance(one, str) for one in several):
             raise ValueError("write a column, a list of columns, or label: column")
         return cast("Any", value)
 

@@ -20,7 +20,7 @@ from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.postgres import Record, quote_qualified
 from orion_recall.sources.held_connections import HeldConnections
 from orion_recall.sources.mapped_ids import cited_id, mapped_key
-from orion_recall.sources.timeline_sql import count_query, sample_query, text_name, timeline_query
+from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
 from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
@@ -73,7 +73,7 @@ class TimelineSource:
         return roles | {"text": _joined(texts, shape.labels) or None}
 
     async def lacking(self) -> tuple[int, Mapping[str, int]]:
-        """The number of rows, and of those that are never found for want of a readable role, by role."""
+        """The number of rows, `COUNTED` at most, and of those never found for want of a readable role, by role."""
         (row,) = await self._fetch(count_query(await self.shape()), [])
         return row["rows"], {role: row[role] for role in ("id", "ts", "text") if row[role]}
 
@@ -96,7 +96,8 @@ class TimelineSource:
 def told(total: int, lacking: Mapping[str, int]) -> str:
     """In words how many rows are never found."""
     wants = {"id": "no id", "ts": "no time that can be read", "text": "no text"}
-    counts = "; ".join(f"{count:,} of {total:,} rows have {wants[role]}" for role, count in lacking.items())
+    of_them = f"{total:,} rows{' that were looked at' if total >= COUNTED else ''}"
+    counts = "; ".join(f"{count:,} of {of_them} have {wants[role]}" for role, count in lacking.items())
     return f"{counts}: they are never found"
 
 

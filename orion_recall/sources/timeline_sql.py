@@ -17,11 +17,13 @@ from orion_recall.sources.timeline_table import Column, TimelineShape
 from orion_recall.values import SearchRequest
 
 _NEWEST = 200
+COUNTED = 100_000
 # More would be refused by to_tsvector, and with it the whole query.
 _SEARCHED_CHARACTERS = 200_000
 # From here on a number is read as milliseconds (1973), up to here (the year 5138).
 _MILLISECONDS, _LAST_MILLISECOND = 10**11, 10**14
-_DAY_S = 86_400.0
+# No zone is further from UTC.
+_ZONE_S, _DAY_S = 15 * 3600.0, 86_400.0
 
 # Every date of the calendar from the year 1000 to 2999, with an optional time and zone. No backslashes: what they
 # mean in a literal is a setting of the server.
@@ -30,10 +32,12 @@ _DATE = (
     "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     "|(?:[12][0-9](?:0[48]|[2468][048]|[13579][26])|(?:1[26]|2[048])00)-02-29)"
 )
-_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,9})?)?"
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?"
 _ZONE = "(?: ?(?:[Zz]|UTC|GMT|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?))?"
 _ISO = f"^{_DATE}(?:[Tt ]{_CLOCK}{_ZONE})?$"
-_EPOCH = "^[0-9]{9,13}(?:[.][0-9]{1,9})?$"
+_EPOCH = "^[0-9]{9,13}(?:[.][0-9]+)?$"
+# Postgres refuses what is much longer, such as a fraction of a hundred digits.
+_LONGEST = 40
 
 
 def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, list[Any]]:
@@ -79,20 +83,25 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
 
 
 def sample_query(shape: TimelineShape) -> str:
-    """SQL for the newest row with everything as text."""
+    """SQL for the newest row with everything as text; where times are worked out, of the first `COUNTED` rows."""
     chosen = [f"({sql})::text AS {name}" for name, sql in _chosen(shape).items() if name != "search"]
     newest = f"{time_sql(shape.column('ts'))} DESC NULLS LAST"
-    return f"SELECT {', '.join(chosen)} FROM {shape.relation} ORDER BY {newest} LIMIT 1"  # noqa: S608 (quoted)
+    rows = shape.relation if shape.column("ts").kind == "time" else _first_rows(shape)
+    return f"SELECT {', '.join(chosen)} FROM {rows} ORDER BY {newest} LIMIT 1"  # noqa: S608 (quoted)
 
 
 def count_query(shape: TimelineShape) -> str:
-    """SQL for the number of rows, and of those that are never found because they lack a role."""
+    """SQL for the number of rows, of the first `COUNTED`, and of those that are never found for want of a role."""
     identity, text = _usable(shape)
     return (
         f"SELECT count(*) AS rows, count(*) FILTER (WHERE {time_sql(shape.column('ts'))} IS NULL) AS ts, "  # noqa: S608
         f"count(*) FILTER (WHERE NOT ({identity})) AS id, "
-        f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {shape.relation}"
+        f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {_first_rows(shape)}"
     )
+
+
+def _first_rows(shape: TimelineShape) -> str:
+    return f"(SELECT * FROM {shape.relation} LIMIT {COUNTED}) AS first_rows"  # noqa: S608 (quoted)
 
 
 def text_name(place: int) -> str:
@@ -166,7 +175,7 @@ def time_sql(column: Column) -> str:
     # In bytes order: patterns know no collation that is not deterministic.
     plain = f'{text} COLLATE "C"'
     return (
-        f"CASE WHEN {plain} ~ '{_ISO}' THEN {text}::timestamptz "
+        f"CASE WHEN length({text}) > {_LONGEST} THEN NULL WHEN {plain} ~ '{_ISO}' THEN {text}::timestamptz "
         f"WHEN {plain} ~ '{_EPOCH}' THEN {_epoch(f'{text}::float8')} END"
     )
 
@@ -196,7 +205,7 @@ def _roughly(column: Column, since: float, until: float, values: list[Any]) -> I
     elif column.kind == "text":
         # ISO 8601 sorts by time, up to the zone. The seconds are the first ten digits of milliseconds, too.
         ranges = (
-            (_day(since - _DAY_S), _day(until + 2 * _DAY_S)),
+            (_day(since - _ZONE_S), _day(until + _ZONE_S + _DAY_S)),
             (str(int(since)), str(int(until) + 1)),
         )
         parts = [f"{column.quoted} >= {value(low)} AND {column.quoted} < {value(high)}" for low, high in ranges]

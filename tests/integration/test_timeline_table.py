@@ -279,6 +279,20 @@ async def test_the_own_view_is_known_by_its_schema_and_not_by_how_it_is_written(
         assert (await source.shape()).cited_as == "copy.collapse_mirror"
 
 
+async def test_a_table_that_is_altered_costs_one_search_and_is_read_anew(empty_database: str) -> None:
+    await mirrored(empty_database, rows=3)
+    async with timeline(empty_database, mirror()) as source:
+        assert len(await source.search(ask("crane"))) == 3
+        await run(
+            empty_database,
+            "DELETE FROM mesh.collapse_mirror WHERE id <> 'cm-0'",
+            'ALTER TABLE mesh.collapse_mirror ALTER "timestamp" TYPE timestamptz USING "timestamp"::timestamptz',
+        )
+        with pytest.raises(SourceError):
+            await source.search(ask("crane"))
+        assert [memory.ts for memory in memories(await source.search(ask("crane")))] == [NOW]
+
+
 async def test_doctor_counts_what_of_a_table_is_never_found(
     empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
