@@ -5,9 +5,9 @@ from __future__ import annotations
 from orion_recall.errors import FailedMessage, RecordError
 from orion_recall.postgres import is_connection_lost, sqlstate
 
-# Codes and classes of SQLSTATE. 40: rolled back for another transaction's sake (serialization, deadlock). 55: a lock
-# that another holds. 0A000: a plan that was made before the schema changed. 57014: a statement that took too long,
-# which has the class of a server that shuts down, but the same message may take too long every time.
+# Codes and classes of SQLSTATE. 40: rolled back in favour of another transaction (serialization, deadlock).
+# 55: another holds a lock. 0A000: a plan was made before the schema changed. 57014: a statement took too long; its
+# class is that of a server that shuts down, but the same message may take too long every time.
 _MAY_PASS = ("40", "55", "0A000", "57014")
 _TOOK_TOO_LONG = "57014"
 _AGAIN = "then send it again, or put it back with `orion-recall dead requeue`"

@@ -22,8 +22,9 @@ from orion_recall.memory.extract import Extraction
 from orion_recall.memory.extraction import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.extraction_queue import ExtractionQueue
 from orion_recall.memory.extractors import Extractor, LightExtractor, Passage
-from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.journey import Journey
 from orion_recall.memory.llm_extractor import LlmExtractor
+from orion_recall.memory.recompose import Patch
 from orion_recall.memory.record import Record
 from orion_recall.models.chat import ChatServer
 from orion_recall.postgres import Pool, open_pool
