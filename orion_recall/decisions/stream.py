@@ -75,7 +75,10 @@ class DecisionStream:
     async def acknowledge(self, ids: Sequence[str]) -> None:
         """Say that the entries are persisted, or set aside. What the bus refuses stays pending, and comes again."""
         if ids:
-            await self._insist("acknowledging", lambda: self._redis.xack(self.name, DECISIONS_GROUP, *ids))
+            await self._insist(
+                "acknowledging decisions (they come again)",
+                lambda: self._redis.xack(self.name, DECISIONS_GROUP, *ids),
+            )
 
     async def set_aside(self, entry_id: str, envelope: bytes, why: str) -> bool:
         """Put an entry that cannot be persisted on the dead stream, with the reason, and acknowledge it.
@@ -84,7 +87,7 @@ class DecisionStream:
         """
         letter: dict[Any, Any] = {"entry_id": entry_id, "reason": why, "envelope": envelope}
         is_taken = await self._insist(
-            "setting decisions aside",
+            "setting decisions aside (they stay pending and are tried again)",
             lambda: self._redis.xadd(self.dead_name, letter, maxlen=DEAD_MAXLEN, approximate=True),
         )
         if is_taken:
@@ -96,8 +99,11 @@ class DecisionStream:
 
         Nothing is left of it to keep, and while it is pending nothing after it could be trimmed.
         """
-        await self._insist("counting lost decisions", lambda: self._redis.incrby(f"{self.name}:trimmed", 1))
-        await self.acknowledge([entry_id])
+        is_counted = await self._insist(
+            "counting lost decisions (they go uncounted)", lambda: self._redis.incrby(f"{self.name}:trimmed", 1)
+        )
+        if is_counted or not self._stop.is_set():  # else its successor counts it
+            await self.acknowledge([entry_id])
 
     async def lag(self) -> int | None:
         """Decisions on the bus that are not acknowledged; None when the server does not know."""
@@ -170,12 +176,7 @@ class DecisionStream:
             except ResponseError as error:
                 if doing not in self._refused and not group_is_gone(error):
                     self._refused.add(doing)
-                    log.error(  # noqa: TRY400 (no fault of the program)
-                        "%s of %s: the bus refused (%s); they stay pending and are tried again",
-                        doing,
-                        self.name,
-                        error,
-                    )
+                    log.error("%s: the bus refused: %s", doing, error)  # noqa: TRY400 (no fault of the program)
                 return False
             else:
                 self._refused.discard(doing)

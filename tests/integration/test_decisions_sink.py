@@ -471,3 +471,17 @@ async def test_the_whole_envelope_may_come_in_the_field_data(
     await redis.xadd(settings.decision_stream, {"data": json.dumps({"payload": sent})})
     async with _running(sink):
         await _until(_has_rows(pool, 1), "the row")
+
+
+async def test_a_lost_decision_that_cannot_be_counted_holds_up_no_trimming(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    stream = settings.decision_stream
+    await redis.set(f"{stream}:trimmed", "no number")
+    await publish(redis, stream, envelope(decision()))
+    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "sink-1", {stream: ">"})  # and then its process was killed
+    await redis.xtrim(stream, maxlen=0, approximate=False)
+    async with _running(sink):
+        await _until(_is_idle(redis, stream), "acknowledged")
+    assert await redis.get(f"{stream}:trimmed") == b"no number"
