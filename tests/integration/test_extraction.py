@@ -362,7 +362,7 @@ async def test_what_is_cut_off_at_any_step_of_its_end_is_done_again_as_a_whole(p
     queue = ExtractionQueue(pool)
     (taken,) = await queue.take("llm", 1, for_s=0)
     found = Extraction(entities=("Bo",), by="llm")
-    with pytest.raises(RecordError, match="cut off"):
+    with pytest.raises(RecordError, match="P0001"):
         await queue.finish(taken, found)
     assert (await held(pool, "a"), await record.head()) == (before, head)
     await pool.execute("DROP FUNCTION stop CASCADE")
