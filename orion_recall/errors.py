@@ -4,7 +4,8 @@ OrionError
 ├── MessageError        a message cannot be served: reply, decide, and (for `InvalidMessage`) dead-letter
 │   ├── InvalidMessage      malformed or wrong type in a known field     -> outcome "invalid"
 │   ├── ExpiredMessage      its ttl has run out                          -> outcome "expired"
-│   └── RefusedMessage      not allowed: tenant or reply address         -> outcome "refused"
+│   ├── RefusedMessage      not allowed: tenant or reply address         -> outcome "refused"
+│   └── FailedMessage       the record refuses it for good               -> outcome "failed"
 ├── ProfileError        a broken profile: refuse to start, or keep the last good one
 ├── SettingsError       a broken setting: refuse to start, with what to do
 ├── SourceError         a source could not answer: record it and go on without its hits
@@ -13,7 +14,7 @@ OrionError
 │   └── PartialSourceError      one of several stores did not answer: its hits are missing, the others' are there
 ├── EngineError         an embedded engine could not start or is held by another process
 ├── ModelError          weights are missing or are not what they should be
-├── RecordError         the record (Postgres) is away: stop reading, lose nothing
+├── RecordError         the record (Postgres) is away: stop reading, lose nothing; or it refuses (the cause says so)
 ├── GraphQueryError     a query of the graph cannot be understood or is not allowed: place and reason
 ├── ImportFileError     a line of an import file cannot be read: file, line and reason
 ├── BackupError         a backup that cannot be made or brought back: file and reason
@@ -63,6 +64,10 @@ class RefusedMessage(MessageError):
     """Well-formed but not allowed here."""
 
     outcome = "refused"
+
+
+class FailedMessage(MessageError):
+    """Well-formed, but the record will not take it, however often it is tried; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +140,7 @@ class ModelError(OrionError):
 
 
 class RecordError(OrionError):
-    """The record is not reachable now. What is queued stays queued."""
+    """The record is not reachable now, and what is queued stays queued; or it refuses what was asked of it."""
 
 
 class GraphQueryError(OrionError):

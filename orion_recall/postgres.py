@@ -178,8 +178,8 @@ def reason(error: BaseException) -> str:
     state = sqlstate(error)
     if isinstance(error, asyncpg.exceptions.DataError | asyncpg.InterfaceError) and isinstance(error, ValueError):
         return f"Postgres refused a value ({type(error).__name__})"
-    if state is not None and state[:2] in ("22", "23"):
-        # The text of a data error may quote the value: the kind of error has to do.
+    if state is not None and state[:2] in ("22", "23", "P0"):
+        # The text of a data error may quote the value, and so may a trigger's: the kind of error has to do.
         return f"Postgres refused a value ({type(error).__name__}, {state})"
     if state is not None:
         return f"Postgres: {_first_line(error)} ({state})"

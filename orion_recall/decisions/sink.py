@@ -1,7 +1,8 @@
 """From the bus into Postgres: decisions are read in batches, written once by id, acknowledged, then trimmed.
 
 Nothing is acknowledged before it is committed. While Postgres is away the sink keeps the batch it holds and
-reads no further, so what is queued stays on the stream; a row that Postgres refuses is set aside alone.
+reads no further, so what is queued stays on the stream; a row that Postgres refuses is set aside alone. One that
+the bus cannot set aside either (no memory left, no right) stays pending, and is tried again when it has been idle.
 """
 
 from __future__ import annotations
@@ -37,11 +38,15 @@ _INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-
 
 @dataclass(slots=True, kw_only=True)
 class SinkCounts:
-    """What became of entries: rows written, rows that were there already, entries set aside or trimmed."""
+    """What became of entries: rows written, rows that were there already, entries set aside or trimmed.
+
+    `held` counts how often an entry was left pending because neither Postgres nor the dead stream took it.
+    """
 
     persisted: int = 0
     repeated: int = 0
     set_aside: int = 0
+    held: int = 0
     trimmed: int = 0
 
 
@@ -161,10 +166,9 @@ class DecisionSink:
         for batch in batches(rows):
             if not await self._write(batch):
                 return
-            await self._stream.acknowledge([row.entry_id for row in batch])
 
     async def _write(self, rows: Sequence[Row]) -> bool:
-        """Write the rows, halving what is refused. False: stopped before Postgres took them."""
+        """Write and acknowledge the rows, halving what is refused. False: stopped before Postgres took them."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -179,20 +183,25 @@ class DecisionSink:
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             else:
                 self._note_written(len(rows), int(status.rpartition(" ")[2]))
+                await self._stream.acknowledge([row.entry_id for row in rows])
                 return True
 
     async def _halve(self, rows: Sequence[Row], error: Exception) -> bool:
         if len(rows) > 1:
             middle = len(rows) // 2
             return await self._write(rows[:middle]) and await self._write(rows[middle:])
-        log.warning("decision entry %s is set aside: %s", rows[0].entry_id, reason(error))
         why = str(error).partition("\n")[0][:500]
-        await self._set_aside(rows[0].entry_id, rows[0].envelope, f"{sqlstate(error)} {why}")
+        if await self._set_aside(rows[0].entry_id, rows[0].envelope, f"{sqlstate(error)} {why}"):
+            log.warning("decision entry %s is set aside: %s", rows[0].entry_id, reason(error))
         return True
 
-    async def _set_aside(self, entry_id: str, envelope: bytes, why: str) -> None:
-        self.counts.set_aside += 1
-        await self._stream.set_aside(entry_id, envelope, why)
+    async def _set_aside(self, entry_id: str, envelope: bytes, why: str) -> bool:
+        is_taken = await self._stream.set_aside(entry_id, envelope, why)
+        if is_taken:
+            self.counts.set_aside += 1
+        else:
+            self.counts.held += 1
+        return is_taken
 
     async def _wait_for_postgres(self, error: Exception, pause_s: float) -> None:
         if not self._away:

@@ -33,6 +33,8 @@ class DecisionStream:
         self.name = settings.decision_stream
         self.dead_name = f"{settings.decision_stream}:dead"
         self._redis, self._stop = redis, stop
+        # What the bus refuses now, in words: said once in the log, until it takes it again.
+        self._refused: set[str] = set()
         self._keep_ms = settings.decisions_keep_s * 1000
         self._claim_idle_ms = settings.claim_idle_ms * CLAIM_IDLE_TIMES
         self._reader = GroupReader(redis, blocking, stream=self.name, group=DECISIONS_GROUP, consumer=consumer)
@@ -71,23 +73,37 @@ class DecisionStream:
         ]
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
-        """Say that the entries are persisted, or set aside."""
+        """Say that the entries are persisted, or set aside. What the bus refuses stays pending, and comes again."""
         if ids:
-            await self._insist("acknowledging", lambda: self._redis.xack(self.name, DECISIONS_GROUP, *ids))
+            await self._insist(
+                "acknowledging decisions (they come again)",
+                lambda: self._redis.xack(self.name, DECISIONS_GROUP, *ids),
+            )
 
-    async def set_aside(self, entry_id: str, envelope: bytes, why: str) -> None:
-        """Put an entry that cannot be persisted on the dead stream, with the reason, and acknowledge it."""
+    async def set_aside(self, entry_id: str, envelope: bytes, why: str) -> bool:
+        """Put an entry that cannot be persisted on the dead stream, with the reason, and acknowledge it.
+
+        False when the bus does not take it: the entry stays pending, and is claimed when it has been idle.
+        """
         letter: dict[Any, Any] = {"entry_id": entry_id, "reason": why, "envelope": envelope}
-        await self._insist(
-            f"setting {entry_id} aside",
+        is_taken = await self._insist(
+            "setting decisions aside (they stay pending and are tried again)",
             lambda: self._redis.xadd(self.dead_name, letter, maxlen=DEAD_MAXLEN, approximate=True),
         )
-        await self.acknowledge([entry_id])
+        if is_taken:
+            await self.acknowledge([entry_id])
+        return is_taken
 
     async def count_lost(self, entry_id: str) -> None:
-        """Count an entry that was trimmed away while it was pending, and acknowledge it."""
-        await self._insist(f"counting {entry_id}", lambda: self._redis.incrby(f"{self.name}:trimmed", 1))
-        await self.acknowledge([entry_id])
+        """Count an entry that was trimmed away while it was pending, and acknowledge it, counted or not.
+
+        Nothing is left of it to keep, and while it is pending nothing after it could be trimmed.
+        """
+        is_counted = await self._insist(
+            "counting lost decisions (they go uncounted)", lambda: self._redis.incrby(f"{self.name}:trimmed", 1)
+        )
+        if is_counted or not self._stop.is_set():  # else its successor counts it
+            await self.acknowledge([entry_id])
 
     async def lag(self) -> int | None:
         """Decisions on the bus that are not acknowledged; None when the server does not know."""
@@ -145,7 +161,8 @@ class DecisionStream:
         groups = await self._redis.xinfo_groups(self.name)
         return [group for group in groups if _text(group["name"]) == DECISIONS_GROUP]
 
-    async def _insist(self, doing: str, once: Callable[[], Awaitable[Any]]) -> None:
+    async def _insist(self, doing: str, once: Callable[[], Awaitable[Any]]) -> bool:
+        """Whether the bus took it. False: it refused, or it was away until `stop` was set."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -153,15 +170,17 @@ class DecisionStream:
             except BUS_AWAY as error:
                 if self._stop.is_set():
                     log.warning("%s: the bus is away (%s)", doing, type(error).__name__)
-                    return
+                    return False
                 await wait_for_stop(self._stop, pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             except ResponseError as error:
-                if not group_is_gone(error):
+                if doing not in self._refused and not group_is_gone(error):
+                    self._refused.add(doing)
                     log.error("%s: the bus refused: %s", doing, error)  # noqa: TRY400 (no fault of the program)
-                return
+                return False
             else:
-                return
+                self._refused.discard(doing)
+                return True
 
 
 async def wait_for_stop(stop: asyncio.Event, longest_s: float) -> None:

@@ -6,8 +6,9 @@ when every copy has it, or with `pending` when that takes too long.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.bus.envelope import Received
@@ -25,8 +26,9 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import ExpiredMessage, RefusedMessage
 from orion_recall.memory.acknowledge import Acknowledger, waiting_s
-from orion_recall.memory.journey import ChangeVerdict, Patch, delete, update
+from orion_recall.memory.journey import delete, drafts_now, update
 from orion_recall.memory.patch import read_changes, read_patch
+from orion_recall.memory.recompose import ChangeVerdict, Draft, Patch
 from orion_recall.memory.requests import answered_once, hash_of, key_of
 from orion_recall.memory.serving import NO_RECORD, nothing_done, served_tenant
 from orion_recall.memory.where import matching
@@ -104,6 +106,11 @@ class Updates(_Changes):
 
     kind = UPDATE_KIND
 
+    def __init__(self, pool: Pool | None, acknowledger: Acknowledger | None, settings: Settings) -> None:
+        super().__init__(pool, acknowledger, settings)
+        # Drafts made together would be as many threads beside the loop, and recalls one of that many.
+        self._turn = asyncio.Lock()
+
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """Every patch judged alone; RecordError: nothing was changed."""
         message = read_message(MemoryUpdateV1, received.payload, "payload")
@@ -113,16 +120,44 @@ class Updates(_Changes):
             read_patch(raw, f"memories.{index}", self._settings) for index, raw in enumerate(message.memories or ())
         ]
 
+        def wanted_of(ids: Sequence[str]) -> Sequence[Patch | MemoryVerdictV1]:
+            return patches if changes is None else [Patch(id=name, changes=changes) for name in ids]
+
         async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
-            wanted = patches if changes is None else [Patch(id=name, changes=changes) for name in ids]
+            wanted = wanted_of(ids)
             good = [one for one in wanted if isinstance(one, Patch)]
-            told = await update(connection, tenant, good, actor=message.actor, extractor=self._settings.extractor)
+            extractor = self._settings.extractor
+            told = await update(connection, tenant, good, drafted, actor=message.actor, extractor=extractor)
             verdicts = iter(told)
             judged = [next(verdicts) if isinstance(one, Patch) else one for one in wanted]
             return _receipt(judged)
 
+        # Before the lock is taken, under which nobody else can store or change anything.
+        drafted = await self._drafts(message, tenant, wanted_of, time_left_s)
         key = key_of(message.idempotency_key, self._settings.update_stream, received.entry)
         return await self._answer(message, tenant, key, hash_of(self.kind, message), work, time_left_s)
+
+    async def _drafts(
+        self,
+        message: MemoryUpdateV1,
+        tenant: str,
+        wanted_of: Callable[[Sequence[str]], Sequence[Patch | MemoryVerdictV1]],
+        time_left_s: float,
+    ) -> Mapping[str, Draft]:
+        """What would come of the message now; nothing of one that changes nothing now."""
+        ids: Sequence[str] = ()
+        if self._pool is None or time_left_s <= 0:
+            return {}
+        if message.where is not None:
+            if message.expected_count is None:
+                return {}
+            async with borrow(self._pool, "counting memories") as connection:
+                found = await matching(connection, tenant, message.where, self._settings.where_cap)
+            if _refusal(found.count, message.expected_count, self._settings.where_cap) is not None:
+                return {}
+            ids = found.ids
+        async with self._turn:
+            return await drafts_now(self._pool, tenant, [one for one in wanted_of(ids) if isinstance(one, Patch)])
 
 
 class Deletes(_Changes):

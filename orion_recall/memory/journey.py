@@ -8,45 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from orion_recall.contracts import MemoryV1, describe
-from orion_recall.errors import InvalidMessage
 from orion_recall.memory import journey_sql as sql
 from orion_recall.memory import record_sql
-from orion_recall.memory.compose import as_message, compose
 from orion_recall.memory.extraction_queue import queue_new
+from orion_recall.memory.recompose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.postgres import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
+from orion_recall.right_of_way import RECALLS
 from orion_recall.text import storable
 from orion_recall.values import JsonValue, Memory
 
-ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
 Step = Literal["add", "update", "merge", "supersede", "delete", "erase"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
-    """What is to change of one memory: fields of `MemoryV1` by name, None for those to be cleared.
-
-    With `expected_version` it is changed only if it is still at that version.
-    """
-
-    id: str
-    changes: Mapping[str, Any]
-    expected_version: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeVerdict:
-    """What became of one memory; `position` is where in the outbox index and graph are told of it."""
-
-    id: str
-    status: ChangeStatus
-    reason: str | None = None
-    position: int | None = None
+# Some five milliseconds of composing.
+_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +51,6 @@ class Journey:
         patches: Sequence[Patch],
         *,
         actor: str | None = None,
-        lineage: Mapping[str, JsonValue] | None = None,
     ) -> list[ChangeVerdict]:
         """Changes memories, each judged alone, in one transaction; the verdicts in the order of the patches.
 
@@ -83,11 +58,10 @@ class Journey:
         """
         if not patches:
             return []
+        drafted = await drafts_now(self._pool, tenant, patches)
         async with borrow(self._pool, "changing memories") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            return await update(
-                connection, tenant, patches, actor=actor, lineage=lineage, extractor=self._extractor
-            )
+            return await update(connection, tenant, patches, drafted, actor=actor, extractor=self._extractor)
 
     async def delete(
         self,
@@ -126,25 +100,35 @@ class Journey:
         ]
 
 
+async def drafts_now(pool: Pool, tenant: str, patches: Sequence[Patch]) -> Mapping[str, Draft]:
+    """What the patches make of the memories as they are now, found beside the loop and without any lock."""
+    firsts = _firsts(patches)
+    async with borrow(pool, "reading memories") as connection:
+        rows = await connection.fetch(record_sql.GET, tenant, list(firsts))
+    held = {row["id"]: record_sql.to_memory(row) for row in rows}
+    return await asyncio.to_thread(drafts, RECALLS.between(firsts.values(), _AT_A_TIME), held)
+
+
 async def update(
     connection: Connection,
     tenant: str,
     patches: Sequence[Patch],
+    drafted: Mapping[str, Draft],
     *,
     actor: str | None = None,
-    lineage: Mapping[str, JsonValue] | None = None,
     extractor: str = "light",
 ) -> list[ChangeVerdict]:
-    """`Journey.update` in the caller's transaction and under its lock on the outbox."""
-    firsts: dict[str, Patch] = {}
-    for patch in patches:
-        firsts.setdefault(patch.id, patch)
+    """`Journey.update` in the caller's transaction and under its lock on the outbox.
+
+    `drafted` is what `drafts_now` gave for these patches a moment ago; what has changed since is drafted again.
+    """
+    firsts = _firsts(patches)
     held = await _read(connection, tenant, list(firsts))
-    # Names and statements are found anew: not on the loop.
-    judged = await asyncio.to_thread(_changed, firsts.values(), held)
-    changed = {memory.id: memory for memory in judged.values() if isinstance(memory, Memory)}
+    drafted = await _brought_up_to_date(drafted, firsts, held)
+    found = {name: judged(patch, held.get(name), drafted.get(name)) for name, patch in firsts.items()}
+    changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
     beside = await _beside(connection, tenant, changed)
-    refused = await _change(connection, tenant, list(changed.values()), actor, lineage or {})
+    refused = await _change(connection, tenant, list(changed.values()), actor)
     done = [name for name in changed if name not in refused]
     await queue_new(connection, [changed[name] for name in done], extractor)
     beside += await _beside(connection, tenant, done)
@@ -152,18 +136,37 @@ async def update(
     positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
     verdicts: list[ChangeVerdict] = []
     for patch in patches:
+        one = found[patch.id]
         if firsts[patch.id] is not patch:
-            verdicts.append(_conflict(patch.id, "the same message changes it already"))
-            continue
-        found = judged[patch.id]
-        if isinstance(found, ChangeVerdict):
-            position = positions.get(patch.id) if found.status == "unchanged" else None
-            verdicts.append(ChangeVerdict(id=found.id, status=found.status, reason=found.reason, position=position))
+            verdicts.append(conflict(patch.id, "the same message changes it already"))
+        elif isinstance(one, ChangeVerdict):
+            position = positions.get(patch.id) if one.status == "unchanged" else None
+            verdicts.append(replace(one, position=position))
         elif patch.id in refused:
             verdicts.append(ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id]))
         else:
             verdicts.append(ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id]))
     return verdicts
+
+
+def _firsts(patches: Sequence[Patch]) -> dict[str, Patch]:
+    """The first patch of each memory, by id."""
+    firsts: dict[str, Patch] = {}
+    for patch in patches:
+        firsts.setdefault(patch.id, patch)
+    return firsts
+
+
+async def _brought_up_to_date(
+    drafted: Mapping[str, Draft], patches: Mapping[str, Patch], held: Mapping[str, Memory]
+) -> Mapping[str, Draft]:
+    """The drafts, and those made anew of memories that were others when they were drafted."""
+    late = [
+        patches[name]
+        for name, memory in held.items()
+        if stays(patches[name], memory) is None and not is_of(drafted.get(name), memory)
+    ]
+    return {**drafted, **await asyncio.to_thread(drafts, late, held)} if late else drafted
 
 
 async def delete(
@@ -245,54 +248,8 @@ async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict
     return {row["id"]: record_sql.to_memory(row) for row in rows}
 
 
-def _changed(patches: Iterable[Patch], held: Mapping[str, Memory]) -> dict[str, Memory | ChangeVerdict]:
-    return {patch.id: _judged(patch, held.get(patch.id)) for patch in patches}
-
-
-def _judged(patch: Patch, memory: Memory | None) -> Memory | ChangeVerdict:
-    """The memory as it is to be, or why it stays as it is."""
-    if memory is None:
-        return ChangeVerdict(id=patch.id, status="missing", reason="no memory has this id")
-    if memory.deleted_at is not None:
-        return ChangeVerdict(id=patch.id, status="missing", reason="it was deleted")
-    if memory.superseded_by is not None:
-        return _conflict(patch.id, f"{memory.superseded_by!r} has taken its place: change that one")
-    if patch.expected_version is not None and patch.expected_version != memory.version:
-        return _conflict(
-            patch.id, f"it is at version {memory.version}, not {patch.expected_version}: read it again"
-        )
-    try:
-        changed = recompose(memory, patch.changes)
-    except InvalidMessage as error:
-        return ChangeVerdict(id=patch.id, status="rejected", reason=str(error))
-    if changed.content_hash == memory.content_hash:
-        return ChangeVerdict(id=patch.id, status="unchanged")
-    return changed
-
-
-def recompose(memory: Memory, changes: Mapping[str, Any]) -> Memory:
-    """The memory with some fields of its message changed, and all that follows from them computed anew.
-
-    InvalidMessage names the fields that cannot be so.
-    """
-    given = as_message(memory)
-    whole = {name: getattr(given, name) for name in MemoryV1.model_fields}
-    defaults = MemoryV1.model_fields
-    for name, value in changes.items():
-        whole[name] = defaults[name].get_default(call_default_factory=True) if value is None else value
-    try:
-        message = MemoryV1.model_validate(whole)
-    except ValidationError as error:
-        raise InvalidMessage(describe(error), without_values=describe(error, with_values=False)) from error
-    return compose(message, memory.tenant)
-
-
 async def _change(
-    connection: Connection,
-    tenant: str,
-    memories: Sequence[Memory],
-    actor: str | None,
-    lineage: Mapping[str, JsonValue],
+    connection: Connection, tenant: str, memories: Sequence[Memory], actor: str | None
 ) -> dict[str, str]:
     """Writes history and change; why of those that Postgres refuses, which stay as they are."""
     if not memories:
@@ -300,7 +257,7 @@ async def _change(
     names = [memory.id for memory in memories]
     try:
         async with connection.transaction():
-            await connection.execute(sql.TELL, tenant, names, "update", actor, dict(lineage))
+            await connection.execute(sql.TELL, tenant, names, "update", actor, {})
             await connection.execute(sql.CHANGE, [record_sql.to_row(memory, 0) for memory in memories])
     except POSTGRES_ERRORS as error:
         if not is_refusal(error):
@@ -310,8 +267,8 @@ async def _change(
     else:
         return {}
     middle = len(memories) // 2
-    refused = await _change(connection, tenant, memories[:middle], actor, lineage)
-    return refused | await _change(connection, tenant, memories[middle:], actor, lineage)
+    refused = await _change(connection, tenant, memories[:middle], actor)
+    return refused | await _change(connection, tenant, memories[middle:], actor)
 
 
 async def _beside(connection: Connection, tenant: str, ids: Iterable[str]) -> list[str]:
@@ -334,7 +291,3 @@ async def _last_positions(connection: Connection, tenant: str, ids: Sequence[str
         return {}
     rows = await connection.fetch(sql.LAST_POSITIONS, tenant, list(ids))
     return {row["memory_id"]: row["position"] for row in rows}
-
-
-def _conflict(name: str, why: str) -> ChangeVerdict:
-    return ChangeVerdict(id=name, status="conflict", reason=why)

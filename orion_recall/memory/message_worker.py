@@ -17,18 +17,30 @@ from orion_recall.bus.commit import Commit, Committed, Ending, ReplyAddress, com
 from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode
 from orion_recall.contracts import ErrorInfo
-from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
+from orion_recall.errors import (
+    ExpiredMessage,
+    FailedMessage,
+    InvalidMessage,
+    MessageError,
+    RecordError,
+    RefusedMessage,
+)
+from orion_recall.memory.record_failures import failed, is_away, may_pass
 from orion_recall.memory.serving import Handler
 from orion_recall.settings import Settings
 from orion_recall.telemetry import ATTRIBUTE_COMMIT, Continued, continue_trace, span_of
 
 log = logging.getLogger("orion_recall.memory")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
+# Of a message that another transaction was in the way of.
+_MOST_TRIES = 5
 _ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 
 
 class MessageWorker:
     """Answers messages of one kind. While the record is away it holds what it has, and so takes nothing more.
+
+    What the record refuses is answered `failed` and set aside as a dead letter: it would be refused every time.
 
     `forgive` tells the bus that an entry waits for the record, so that waiting never makes it poison. `server_time`
     is the clock of the bus: a ttl is counted on it.
@@ -72,7 +84,7 @@ class MessageWorker:
                 receipt = await self._receipt(received)
         except MessageError as error:
             receipt = self._nothing(_kind(error), str(error))
-            dead_reason = f"invalid: {error}" if isinstance(error, InvalidMessage) else ""
+            dead_reason = f"{_kind(error)}: {error}" if isinstance(error, InvalidMessage | FailedMessage) else ""
         result = await self._commit(received, traced, receipt, address, dead_reason)
         if result == "reply_not_writable":
             result = await self._commit(received, traced, receipt, self._rules.shared, dead_reason)
@@ -93,15 +105,21 @@ class MessageWorker:
     async def _receipt(self, received: Received) -> BaseModel:
         if received.error is not None:
             raise received.error
-        pause_s = _FIRST_PAUSE_S
+        pause_s, tries = _FIRST_PAUSE_S, 1
         while True:
             left_s = self._time_left(received)
             try:
                 return await self._handler.receipt(received, left_s)
             except RecordError as error:
-                if pause_s == _FIRST_PAUSE_S:
-                    log.warning("a message (%s) waits: %s", self._handler.kind, error)
-                await self._forgive(received.entry.id)
+                if is_away(error):
+                    if pause_s == _FIRST_PAUSE_S:
+                        log.warning("a message (%s) waits: %s", self._handler.kind, error)
+                    await self._forgive(received.entry.id)
+                elif may_pass(error) and tries < _MOST_TRIES:
+                    tries += 1
+                else:
+                    log.error("a message (%s) failed: %s", self._handler.kind, error)  # noqa: TRY400 (it says all)
+                    raise failed(error) from error
                 await self._wait(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
@@ -154,6 +172,8 @@ class MessageWorker:
 def _kind(error: MessageError) -> _ErrorKind:
     if isinstance(error, ExpiredMessage):
         return "expired"
+    if isinstance(error, FailedMessage):
+        return "failed"
     return "refused" if isinstance(error, RefusedMessage) else "invalid"
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from orion_recall.contracts import CHANGEABLE, UNCHANGEABLE, MemoryVerdictV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.journey import Patch
+from orion_recall.memory.recompose import Patch
 from orion_recall.settings import Settings
 from orion_recall.text import storable_json
 

@@ -80,7 +80,7 @@ async def receive(
 
     The memories are composed inside the `turn`.
 
-    RecordError passes through: nothing was stored, and the message is to be kept for later.
+    RecordError passes through: nothing was stored.
     """
     async with turn or nullcontext():
         # Hashing and extraction of a large batch take a while: not on the loop.

@@ -27,7 +27,7 @@ class Handler(Protocol):
         """The receipt for a message that could be read. `time_left_s`: until its sender stops waiting, or since.
 
         It may be served again: a worker may die before the receipt goes out. MessageError: it is not served.
-        RecordError: nothing was done, and it is to be kept for later.
+        RecordError: nothing was done; it is to be kept while the record is away, and has failed if that refuses it.
         """
         ...
 

@@ -110,6 +110,7 @@ class Gauges:
             yield counts.persisted, {LABEL_RESULT: "persisted"}
             yield counts.repeated, {LABEL_RESULT: "repeated"}
             yield counts.set_aside, {LABEL_RESULT: "set_aside"}
+            yield counts.held, {LABEL_RESULT: "held"}
 
     def _extracted(self) -> Readings:
         for part in tuple(self._running.extractions):

@@ -105,12 +105,13 @@ class EdgeIndex:
             await self.save()
         with contextlib.suppress(SourceError):
             await self._writer.run(self._kept.close)
-        self._readers.shutdown()
-        self._writer.shutdown()
-        self._kept.release()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        try:
+            await asyncio.gather(self._readers.close(), self._writer.close())
+        finally:
+            self._kept.release()
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
 
     @property
     def position(self) -> int:
@@ -308,16 +309,15 @@ class EdgeIndex:
         self._open_shard()
         lock, built._lock = built._lock, None
         before = self._kept.take(built._kept, lock)
-        built._readers.shutdown()
-        built._writer.shutdown()
         await self._leave(before)
+        await asyncio.gather(built._readers.close(), built._writer.close())
 
     async def _leave(self, before: Before) -> None:
         """After another shard has taken its place: its searches end, then it is closed and deleted."""
         readers, self._readers = self._readers, EngineThreads("the index", 2, name="index-read")
         self._speakers.clear()
         await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
-        await asyncio.to_thread(readers.shutdown)
+        await readers.close()
         with contextlib.suppress(SourceError):
             await self._writer.run(before.shard.close)
         await self._writer.run(lambda: swap(self.folder, self._kept.place))

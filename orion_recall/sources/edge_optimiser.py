@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.sources.edge_places import free_place
 from orion_recall.sources.edge_renewal import optimise_apart, read_through
 from orion_recall.sources.edge_shard import Before, KeptShard
-from orion_recall.sources.engine_threads import EngineThreads
+from orion_recall.sources.engine_threads import EngineThreads, to_the_end
 
 log = logging.getLogger("orion_recall.sources")
-T = TypeVar("T")
 
 # Search is exact, and right, before it is optimised: only slower. Every time it costs a copy of the whole.
 _AFTER, _AFTER_SHARE = 5000, 0.5
@@ -59,38 +57,29 @@ class EdgeOptimiser:
         place = free_place(self._folder, "optimised")
         lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
         try:
-            copy = await _to_the_end(self._writer.run(lambda: self._kept.copy_to(place)))
+            copy = await to_the_end(self._writer.run(lambda: self._kept.copy_to(place)))
             await optimise_apart(copy)
             await asyncio.to_thread(read_through, copy)
         except BaseException:
-            self._give_up(place, lock)
+            await to_the_end(self._give_up(place, lock))
             raise
-        await _to_the_end(self._go_over(place, lock))
+        await to_the_end(self._go_over(place, lock))
 
     async def _go_over(self, place: Path, lock: FolderLock) -> None:
         try:
             before = await self._writer.run(lambda: self._kept.go_over_to(place, lock))
         except SourceError:
-            self._give_up(place, lock)
+            await self._give_up(place, lock)
             raise
         await self._leave(before)
 
-    def _give_up(self, place: Path, lock: FolderLock) -> None:
+    async def _give_up(self, place: Path, lock: FolderLock) -> None:
         self._kept.give_up_copy()
         lock.release()
-        shutil.rmtree(place, ignore_errors=True)
+        # As large as the index: not on the loop.
+        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("the index could not be optimised, and is searched as it is: %s", error)
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """What it gives; waited for when cancelled, too: what runs in a thread cannot be stopped half-way."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise

@@ -7,7 +7,7 @@ event loop therefore cross together, a few at a time, and come back together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -47,9 +47,9 @@ class EngineThreads:
             loop.call_soon(self._send, loop)
         return cast(T, await call.future)
 
-    def shutdown(self) -> None:
-        """Wait for what runs; nothing more is taken."""
-        self._pool.shutdown(wait=True)
+    async def close(self) -> None:
+        """Wait for what runs, cancelled or not, while the loop goes on; nothing more is taken."""
+        await to_the_end(asyncio.to_thread(self._pool.shutdown))
 
     def _send(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []
@@ -71,6 +71,16 @@ class EngineThreads:
             except (SourceError, EngineError) as error:
                 call.error = error
         loop.call_soon_threadsafe(_settle, calls)
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """What it gives; waited for when cancelled, too: what runs in a thread cannot be stopped half-way."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def translated(what: str, work: Callable[[], T]) -> T:

@@ -96,12 +96,14 @@ class RdfGraph:
 
     async def close(self) -> None:
         """Let the folder go."""
-        self._threads.shutdown()
-        self._store = None
-        self._kept.forget()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        try:
+            await self._threads.close()
+        finally:
+            self._store = None
+            self._kept.forget()
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
 
     def beside(self) -> RdfGraph | None:
         """The graph that stands complete beside this one, not opened."""
@@ -117,7 +119,7 @@ class RdfGraph:
         self._kept.forget()
         self._threads = EngineThreads("the graph", 2, name="graph")
         await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
-        await asyncio.to_thread(threads.shutdown)
+        await threads.close()
         await self._threads.run(lambda: swap(self.folder, place))
         if lock is not None:
             lock.release()

@@ -156,14 +156,86 @@ async def test_rows_that_postgres_refuses_are_set_aside_alone_with_the_reason(
     assert sink.counts.set_aside == len(BAD) + 1
 
 
-async def test_a_dead_stream_of_another_type_does_not_hold_up_the_others(
+async def _pending(redis: Redis, stream: str) -> list[str]:
+    rows = await redis.xpending_range(stream, DECISIONS_GROUP, min="-", max="+", count=100)
+    return [cast("bytes", row["message_id"]).decode() for row in rows]
+
+
+def _holds(redis: Redis, stream: str, ids: list[str]) -> Callable[[], Awaitable[bool]]:
+    """Everything else was handed out and acknowledged."""
+
+    async def check() -> bool:
+        groups = await redis.xinfo_groups(stream)
+        return [group["lag"] for group in groups] == [0] and await _pending(redis, stream) == ids
+
+    return check
+
+
+async def test_what_neither_postgres_nor_the_dead_stream_takes_stays_pending_and_holds_up_nothing(
+    redis: Redis, pool: Pool, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "orion_recall.decisions")
+    stream = settings.decision_stream
+    patient = settings.changed(claim_idle_ms=600_000)  # what is pending is not looked at again in this test
+    await redis.set(f"{stream}:dead", "taken")
+    first, _, last = await publish(redis, stream, b"bad", envelope(decision()), b"worse")
+    other = cast("bytes", await redis.xadd(stream, {"other": "field"})).decode()
+    sink = DecisionSink(redis, pool, patient, consumer="sink-1")
+    async with _running(sink):
+        await _until(_holds(redis, stream, [first, last, other]), "the refused are pending, the good one is not")
+        await publish(redis, stream, envelope(decision()))
+        await _until(_has_rows(pool, 2), "one that came later")
+        await _until(_holds(redis, stream, [first, last, other]), "still")
+        assert (sink.counts.held, sink.counts.set_aside) == (3, 0), "tried once each"
+        said = [record.message for record in caplog.records]
+        assert len(said) == 1, said
+        assert "stay pending" in said[0]
+        # When it stops it tries once more; what is refused then is its successor's.
+    assert await _pending(redis, stream) == [first, last, other]
+    await redis.delete(f"{stream}:dead")
+    async with _running(DecisionSink(redis, pool, patient, consumer="sink-1")):
+        await _until(_is_idle(redis, stream), "acknowledged")
+    letters = [fields[b"entry_id"].decode() for _, fields in await _entries(redis, f"{stream}:dead")]
+    assert sorted(letters) == [first, last, other]
+
+
+async def test_a_held_decision_is_tried_again_by_itself_and_either_of_the_two_may_take_it(
+    redis: Redis, pool: Pool, settings: Settings
+) -> None:
+    stream = settings.decision_stream
+    await redis.set(f"{stream}:dead", "taken")
+    sent = decision(outcome="postponed")
+    (held,) = await publish(redis, stream, envelope(sent))
+    sink = DecisionSink(redis, pool, settings.changed(claim_idle_ms=100), consumer="sink-1")
+
+    async def tried_again() -> bool:
+        return sink.counts.held >= 2
+
+    async with _running(sink):
+        await _until(tried_again, "it is claimed when it has been idle", 60)
+        assert await _pending(redis, stream) == [held]
+        await pool.execute("ALTER TABLE recall_decisions DROP CONSTRAINT recall_decisions_outcome_check")
+        await _until(_has_rows(pool, 1), "Postgres takes it after all", 60)
+        await _until(_is_idle(redis, stream), "acknowledged")
+    assert await pool.fetchval("SELECT id::text FROM recall_decisions") == sent["id"]
+
+
+async def test_a_bus_without_memory_loses_no_decision_that_postgres_refuses(
     redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
 ) -> None:
-    await redis.set(f"{settings.decision_stream}:dead", "taken")
-    await publish(redis, settings.decision_stream, b"bad", envelope(decision()))
-    async with _running(sink):
-        await _until(_has_rows(pool, 1), "the good row")
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+    stream = settings.decision_stream
+    bad, _ = await publish(redis, stream, b"bad", envelope(decision()))
+    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
+    await redis.config_set("maxmemory", 1)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        async with _running(sink):
+            await _until(_has_rows(pool, 1), "the good row")
+            await _until(_holds(redis, stream, [bad]), "the bad one is pending")
+    finally:
+        await redis.config_set("maxmemory", 0)  # pyright: ignore[reportUnknownMemberType]
+    async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
+        await _until(_is_idle(redis, stream), "acknowledged")
+    assert [fields[b"envelope"] for _, fields in await _entries(redis, f"{stream}:dead")] == [b"bad"]
 
 
 async def test_postgres_stopped_and_started_again_loses_nothing_and_is_told_once(
@@ -399,3 +471,17 @@ async def test_the_whole_envelope_may_come_in_the_field_data(
     await redis.xadd(settings.decision_stream, {"data": json.dumps({"payload": sent})})
     async with _running(sink):
         await _until(_has_rows(pool, 1), "the row")
+
+
+async def test_a_lost_decision_that_cannot_be_counted_holds_up_no_trimming(
+    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
+) -> None:
+    stream = settings.decision_stream
+    await redis.set(f"{stream}:trimmed", "no number")
+    await publish(redis, stream, envelope(decision()))
+    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
+    await redis.xreadgroup(DECISIONS_GROUP, "sink-1", {stream: ">"})  # and then its process was killed
+    await redis.xtrim(stream, maxlen=0, approximate=False)
+    async with _running(sink):
+        await _until(_is_idle(redis, stream), "acknowledged")
+    assert await redis.get(f"{stream}:trimmed") == b"no number"

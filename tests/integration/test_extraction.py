@@ -22,8 +22,9 @@ from orion_recall.memory.extract import Extraction
 from orion_recall.memory.extraction import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.extraction_queue import ExtractionQueue
 from orion_recall.memory.extractors import Extractor, LightExtractor, Passage
-from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.journey import Journey
 from orion_recall.memory.llm_extractor import LlmExtractor
+from orion_recall.memory.recompose import Patch
 from orion_recall.memory.record import Record
 from orion_recall.models.chat import ChatServer
 from orion_recall.postgres import Pool, open_pool
@@ -361,7 +362,7 @@ async def test_what_is_cut_off_at_any_step_of_its_end_is_done_again_as_a_whole(p
     queue = ExtractionQueue(pool)
     (taken,) = await queue.take("llm", 1, for_s=0)
     found = Extraction(entities=("Bo",), by="llm")
-    with pytest.raises(RecordError, match="cut off"):
+    with pytest.raises(RecordError, match="P0001"):
         await queue.finish(taken, found)
     assert (await held(pool, "a"), await record.head()) == (before, head)
     await pool.execute("DROP FUNCTION stop CASCADE")

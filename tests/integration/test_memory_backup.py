@@ -21,7 +21,8 @@ from orion_recall.memory.backup import back_up, restore
 from orion_recall.memory.compose import compose
 from orion_recall.memory.import_file import read_batches
 from orion_recall.memory.import_mapping import ImportMapping
-from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.journey import Journey
+from orion_recall.memory.recompose import Patch
 from orion_recall.memory.record import Record
 from orion_recall.postgres import Pool, borrow, migrate, open_pool, shipped_migrations
 

@@ -20,8 +20,9 @@ from orion_recall.memory.compose import compose
 from orion_recall.memory.copy_keeper import CopyKeeper, do
 from orion_recall.memory.copy_requests import CopyRequests
 from orion_recall.memory.drift import find_drift
-from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.journey import Journey
 from orion_recall.memory.project import Projector
+from orion_recall.memory.recompose import Patch
 from orion_recall.memory.record import Record
 from orion_recall.memory.record_reader import MemoryName, RecordReader
 from orion_recall.postgres import Pool, borrow, open_pool

@@ -11,7 +11,8 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.memory.compose import as_message, compose, content_hash
-from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.journey import Journey
+from orion_recall.memory.recompose import Patch
 from orion_recall.memory.record import Record
 from orion_recall.postgres import Pool, borrow, open_pool
 from orion_recall.values import Change, Memory

@@ -17,10 +17,11 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.memory.compose import compose
-from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.journey import Journey
 from orion_recall.memory.merges import Merged, Merges, WantedMerge
 from orion_recall.memory.project import Projector
 from orion_recall.memory.propose import propose
+from orion_recall.memory.recompose import Patch
 from orion_recall.memory.record import Record
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder

@@ -23,8 +23,9 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.compose import compose
-from orion_recall.memory.journey import Journey, Patch
+from orion_recall.memory.journey import Journey
 from orion_recall.memory.project import Projector
+from orion_recall.memory.recompose import Patch
 from orion_recall.memory.record import Record
 from orion_recall.postgres import Pool, open_pool
 from orion_recall.recall.pipeline import recall

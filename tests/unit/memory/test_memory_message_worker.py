@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from orion_recall.bus.commit import Commit, Committed
@@ -10,7 +11,9 @@ from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received
 from orion_recall.contracts import ErrorInfo, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
+from orion_recall.memory import message_worker
 from orion_recall.memory.message_worker import MessageWorker
+from orion_recall.postgres import translate
 from orion_recall.settings import Settings
 
 
@@ -74,10 +77,87 @@ async def test_the_handler_knows_how_long_the_sender_waits(ttl_ms: int | None, l
     assert told.left_s == [left_s]
 
 
-async def test_while_the_record_is_away_it_waits_and_the_entry_is_forgiven() -> None:
-    _, payload, forgiven = await served(Told(RecordError("away"), RecordError("away")))
-    assert payload == {"recorded": True}
-    assert forgiven == ["1000000-0"] * 2
+def of_the_record(cause: Exception) -> RecordError:
+    """What comes of it on its way to the worker."""
+    with pytest.raises(RecordError) as caught, translate("keeping feedback"):
+        raise cause
+    return caught.value
+
+
+@pytest.fixture
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_worker, "_FIRST_PAUSE_S", 0.0)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        TimeoutError(),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.CannotConnectNowError("the database system is starting up"),
+        asyncpg.TooManyConnectionsError("sorry, too many clients already"),
+        asyncpg.DiskFullError("could not extend file"),
+        asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT in a read-only transaction"),
+    ],
+    ids=lambda cause: type(cause).__name__,
+)
+@pytest.mark.usefixtures("without_pauses")
+async def test_while_the_record_is_away_it_waits_and_the_entry_is_forgiven(cause: Exception) -> None:
+    commit, payload, forgiven = await served(Told(*[of_the_record(cause)] * 20))
+    assert (payload, commit.dead_reason) == ({"recorded": True}, "")
+    assert forgiven == ["1000000-0"] * 20
+
+
+REFUSALS: list[tuple[Exception, str]] = [
+    (asyncpg.InsufficientPrivilegeError("permission denied for table memories"), "role its rights"),
+    (asyncpg.UndefinedTableError('relation "outbox" does not exist'), "orion-recall migrate"),
+    (asyncpg.UndefinedColumnError('column "times" does not exist'), "orion-recall migrate"),
+    (asyncpg.InvalidPasswordError('password authentication failed for user "w"'), "ORION_POSTGRES_DSN"),
+    (asyncpg.UniqueViolationError("Key (id)=(my secret) already exists"), "change what the message holds"),
+    (asyncpg.InvalidTextRepresentationError('invalid input: "my secret"'), "change what the message holds"),
+    (asyncpg.ProgramLimitExceededError("index row size 3000 exceeds 2704"), "change what the message holds"),
+    (asyncpg.DataError("invalid input for query argument $1: 'my secret'"), "change what the message holds"),
+    (asyncpg.RaiseError("a trigger does not like 'my secret'"), "the log of Postgres"),
+    (asyncpg.InternalServerError("cache lookup failed"), "the log of Postgres"),
+]
+
+
+@pytest.mark.parametrize(("cause", "advice"), REFUSALS, ids=[type(cause).__name__ for cause, _ in REFUSALS])
+async def test_what_the_record_refuses_is_tried_once_answered_with_what_to_do_and_set_aside(
+    cause: Exception, advice: str
+) -> None:
+    told = Told(of_the_record(cause), of_the_record(cause))
+    commit, payload, forgiven = await served(told)
+    assert (len(told.left_s), forgiven) == (1, [])
+    error = payload["error"]
+    assert error["type"] == "failed"
+    assert error["message"].startswith("keeping feedback: Postgres")
+    assert advice in error["message"]
+    assert commit.dead_reason == f"failed: {error['message']}"
+    assert "secret" not in commit.reply.decode() + commit.dead_reason
+
+
+PASSING = [
+    asyncpg.SerializationError("could not serialize access"),
+    asyncpg.DeadlockDetectedError("deadlock detected"),
+    asyncpg.LockNotAvailableError("canceling statement due to lock timeout"),
+    asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
+    asyncpg.InvalidCachedStatementError("cached statement plan is invalid"),
+]
+
+
+@pytest.mark.parametrize("cause", PASSING, ids=lambda cause: type(cause).__name__)
+@pytest.mark.usefixtures("without_pauses")
+async def test_what_another_transaction_was_in_the_way_of_is_tried_again_and_not_for_ever(cause: Exception) -> None:
+    commit, payload, forgiven = await served(Told(*[of_the_record(cause)] * 4))
+    assert (payload, commit.dead_reason, forgiven) == ({"recorded": True}, "", [])
+    told = Told(*[of_the_record(cause)] * 50)
+    commit, payload, forgiven = await served(told)
+    assert (len(told.left_s), forgiven) == (5, [])
+    assert payload["error"]["type"] == "failed"
+    assert "send it again later" in payload["error"]["message"]
+    assert commit.dead_reason.startswith("failed: ")
 
 
 @pytest.mark.parametrize(

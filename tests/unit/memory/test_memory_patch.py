@@ -6,8 +6,8 @@ import pytest
 
 from orion_recall.contracts import MemoryVerdictV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.journey import Patch
 from orion_recall.memory.patch import read_changes, read_patch
+from orion_recall.memory.recompose import Patch
 from orion_recall.settings import Settings
 
 

@@ -37,8 +37,8 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.mappings import Mappings
-from orion_recall.memory.journey import Patch
 from orion_recall.memory.patch import read_patch
+from orion_recall.memory.recompose import Patch
 from orion_recall.recall.reply import reply_json
 from orion_recall.schemas.files import contract_files, schemas, write_contracts
 from orion_recall.settings import Settings

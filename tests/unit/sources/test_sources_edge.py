@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -239,6 +240,59 @@ async def test_an_optimiser_that_fails_leaves_the_index_as_it_is(
             await asyncio.sleep(0.01)
         assert await snapshot(one) == before
         assert not (folder / "index" / "current").exists()
+
+
+async def test_what_an_optimiser_leaves_is_deleted_in_a_thread_and_a_closing_index_waits_for_that(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
+    copied, deleting, go_on = asyncio.Event(), threading.Event(), threading.Event()
+    went_on = list[bool]()
+
+    async def never_done(shard: Path) -> None:
+        copied.set()
+        await asyncio.Event().wait()
+
+    def delete(place: Path, *, ignore_errors: bool) -> None:
+        deleting.set()
+        went_on.append(go_on.wait(60))
+        rmtree(place, ignore_errors=ignore_errors)
+
+    rmtree = shutil.rmtree
+    monkeypatch.setattr(edge_optimiser, "optimise_apart", never_done)
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(*ALL))
+        await copied.wait()
+        monkeypatch.setattr(edge_optimiser.shutil, "rmtree", delete)
+        closing = asyncio.create_task(one.close())
+        await asyncio.to_thread(deleting.wait, 60)
+        assert not closing.done()
+        go_on.set()
+        await closing
+    assert went_on == [True]
+    assert not list((folder / "index" / "builds").iterdir())
+
+
+async def test_the_loop_goes_on_while_a_closing_index_waits_for_a_search(
+    index: EdgeIndex, monkeypatch: pytest.MonkeyPatch
+):
+    began, go_on = threading.Event(), threading.Event()
+
+    def until_the_loop_says_so(shard: object) -> dict[int, int]:
+        began.set()
+        return {1: 1} if go_on.wait(60) else {}
+
+    monkeypatch.setattr(edge, "read_versions", until_the_loop_says_so)
+    reading = asyncio.create_task(index.held())
+    await asyncio.to_thread(began.wait, 60)
+    closing = asyncio.create_task(index.close())
+    while index._kept.shard is not None:  # pyright: ignore[reportPrivateUsage]
+        await asyncio.sleep(0.01)
+    with contextlib.suppress(SourceError):  # after the last write comes the waiting
+        await index._writer.run(lambda: None)  # pyright: ignore[reportPrivateUsage]
+    go_on.set()
+    await closing
+    assert await reading == {1: 1}
 
 
 async def test_what_was_written_is_saved_in_time_and_at_the_end(

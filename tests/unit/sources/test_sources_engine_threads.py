@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator
+from collections.abc import AsyncGenerator
 from typing import NoReturn
 
 import pytest
 
 from orion_recall.errors import EngineError, SourceError, TransientSourceError
 from orion_recall.sources.engine_threads import EngineThreads, translated
+
+_BOUND_S = 60
 
 
 class Panic(BaseException):
@@ -22,10 +24,10 @@ def fail(error: BaseException) -> NoReturn:
 
 
 @pytest.fixture
-def threads() -> Generator[EngineThreads]:
+async def threads() -> AsyncGenerator[EngineThreads]:
     made = EngineThreads("the index", 2, name="test")
     yield made
-    made.shutdown()
+    await made.close()
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), OSError("gone"), Panic("index out of bounds")])
@@ -45,7 +47,7 @@ async def test_what_has_been_said_already_is_not_said_again(threads: EngineThrea
 
 
 async def test_closed_threads_are_worth_another_try(threads: EngineThreads) -> None:
-    threads.shutdown()
+    await threads.close()
     with pytest.raises(TransientSourceError, match="the index is closing"):
         await threads.run(lambda: 1)
 
@@ -82,3 +84,25 @@ async def test_a_call_given_up_before_its_turn_is_not_made(threads: EngineThread
     await one
     assert made == []
     assert await threads.run(lambda: 17) == 17
+
+
+async def test_who_closes_them_waits_for_what_runs_also_when_cancelled_and_the_loop_goes_on(
+    threads: EngineThreads,
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def until_the_loop_says_so() -> bool:
+        began.set()
+        return go_on.wait(_BOUND_S)
+
+    running = asyncio.create_task(threads.run(until_the_loop_says_so))
+    await asyncio.to_thread(began.wait, _BOUND_S)
+    closing = asyncio.create_task(threads.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.sleep(0)
+    assert not closing.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert await running

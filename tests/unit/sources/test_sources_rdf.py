@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from source_samples import changes, memory, names, request
 
 from orion_recall.errors import EngineError, SourceError
+from orion_recall.sources import rdf
 from orion_recall.sources.rdf import RdfGraph, RdfSource
 
 ALL = (
@@ -97,3 +100,24 @@ async def test_a_store_that_cannot_be_opened_is_an_error_with_advice(graph: RdfG
 def test_the_folder_is_this_workers_own_copy(folder: Path):
     graph = RdfGraph(folder / "graph")
     assert (graph.shared, graph.copy) == (False, None)
+
+
+async def test_the_loop_goes_on_while_a_closing_graph_waits_for_a_query(
+    graph: RdfGraph, monkeypatch: pytest.MonkeyPatch
+):
+    began, go_on = threading.Event(), threading.Event()
+
+    def until_the_loop_says_so(store: object, query: str) -> list[dict[str, str]]:
+        began.set()
+        return [{"went": "on"}] if go_on.wait(60) else []
+
+    monkeypatch.setattr(rdf, "rows_of", until_the_loop_says_so)
+    asking = asyncio.create_task(graph.select("SELECT * WHERE { ?s ?p ?o }"))
+    await asyncio.to_thread(began.wait, 60)
+    closing = asyncio.create_task(graph.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    await closing
+    assert await asking == [{"went": "on"}]
+    with pytest.raises(SourceError, match="is not open"):
+        await graph.select("SELECT * WHERE { ?s ?p ?o }")
