@@ -19,7 +19,7 @@ from orion_recall.contracts.changes import (
     RecallReceiptV1,
 )
 from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
-from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1
+from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1, v1_decision
 from orion_recall.contracts.envelope import Envelope, ErrorInfo
 from orion_recall.contracts.fields import MEMORY_KINDS, Identifier, ScopeName, envelope_moment, zoned_moment
 from orion_recall.contracts.memory import (
@@ -89,5 +89,6 @@ __all__ = [
     "describe",
     "envelope_moment",
     "read_message",
+    "v1_decision",
     "zoned_moment",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timezone
 from typing import Annotated, Literal
 
@@ -53,6 +54,13 @@ def moment_as_told(value: object) -> datetime:
         return moment
 
 
+def whole_ms(value: object) -> object:
+    """Whole milliseconds, rounded half up and never negative; what is no number stays as it is."""
+    if isinstance(value, float) and math.isfinite(value):
+        return max(0, math.floor(value + 0.5))
+    return value
+
+
 def _zone_name(value: object) -> object:
     if isinstance(value, str):
         time_zone(value)
@@ -82,6 +90,7 @@ _EnvelopeTime = Annotated[
     Field(description="ISO 8601 (without a zone: UTC), or epoch seconds (from 1e11 on: milliseconds)"),
 ]
 MomentAsTold = Annotated[datetime, BeforeValidator(moment_as_told, json_schema_input_type=_ZonedTime)]
+WholeMs = Annotated[int, Field(ge=0), BeforeValidator(whole_ms)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), BeforeValidator(_zone_name)]
 Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
 EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]

@@ -322,7 +322,7 @@ def _decision() -> Json:
             "confidence": items[0]["confidence"]["overall"],
             "cascade": _cascade(items[0]["confidence"]["overall"]),
             "latency_ms": 38.214,
-            "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
+            "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6, "total": 38.214},
             "created_at": _ANSWERED,
             "outcome": "ok",
             "tenant": "default",
