@@ -28,7 +28,10 @@ REPLY_KIND = "recall.reply.v1"
 class Include(Message):
     """Further parts of a reply, each on request."""
 
-    trace: bool = False
+    trace: bool = Field(
+        default=False,
+        description="how every candidate was scored; such a query is a look at its memories: no use of them is counted",
+    )
     entities: bool = False
     chunks: bool = False
 
