@@ -52,8 +52,8 @@ class CascadeV1(Message):
     reason: str = Field(description="why it ended, in words")
     merge_strategy: MergeStrategy | None = Field(
         default=None,
-        description="the part that weighs most in the score of merged items (`cascade.merge`); null where there was "
-        "nothing to merge",
+        description="the part that weighs most in the score of merged items (`cascade.merge`); null where there "
+        "was nothing to merge",
     )
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]

@@ -30,7 +30,7 @@ class Include(Message):
 
     trace: bool = Field(
         default=False,
-        description="how every candidate was scored; such a query is a look at its memories: no use of them is counted",
+        description="how every candidate was scored; such a query only looks: no use of memories is counted",
     )
     entities: bool = False
     chunks: bool = False
