@@ -132,7 +132,7 @@ def _make(folder: Path, closed: Path, uid: int, outside: Path) -> Path:
         ) from error
     logger.warning(
         "the database of %s lies in %s (mode 0700, of uid %d, which runs Postgres because root may not and cannot "
-        "enter %s): whoever removes the data folder removes %s too; `make clean` does",
+        "enter %s); who removes the data folder removes %s too, as `make clean` does with .orion",
         *(data_dir, database, uid, closed, place),
     )
     for left in earlier:
