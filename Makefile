@@ -3,8 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One data folder for the demo, so that a second run is warm. As root, the database runs as another user who must be
-# able to reach it.
+# One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
 .PHONY: help demo test coverage test-models test-servers check bench contracts environment clean
@@ -63,5 +62,11 @@ contracts: $(VENV)/.installed ## write the generated files in contracts/
 environment: $(VENV)/.installed ## write deploy/ENVIRONMENT.md from the settings
 	$(BIN)/orion-recall settings --markdown > deploy/ENVIRONMENT.md
 
+# As root in a closed folder the database lies outside it (engines/postgres_folder.py), where DIR/postgres points.
 clean: ## remove what was built here (the demo's data too)
+	@[ ! -d .orion ] || find .orion -type l -name postgres | while read -r link; do \
+		case "$$(readlink "$$link")" in \
+			/var/lib/orion-recall-postgres/*/database) rm -rf "$$(dirname "$$(readlink "$$link")")";; \
+		esac; \
+	done
 	rm -rf $(VENV) .venv-models .orion build dist .pytest_cache .ruff_cache .hypothesis .coverage*

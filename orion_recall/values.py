@@ -103,6 +103,7 @@ class AnswerType:
 
 ANY_TYPE = AnswerType()
 
+MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
 QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
 """What a question is after: a fact (when nothing says otherwise), a time, who is what to whom, how it is done, what
 is best done, what is still to be done, or what is known at all."""

@@ -410,6 +410,9 @@ class Worker:
     def _note_use(self, asked: Asked, answer: _Answer, result: Committed) -> None:
         if result != "committed" or answer.outcome == "refused" or answer.recalled is None or asked.tenant is None:
             return
+        options = asked.query.options if asked.query else None
+        if options is not None and options.include is not None and options.include.trace:
+            return  # it was asked why memories are found: a look at them, not a use
         if self._used is not None:
             self._used(asked.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
 

@@ -19,7 +19,9 @@ async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, n
 
     With `new` also that of a folder which is still empty.
     """
-    if settings.dsn is not None or not (new or (settings.data_dir / PostgresServer.name).is_dir()):
+    folder = settings.data_dir / PostgresServer.name
+    # A link to a database that is gone is not an empty folder either: to start it says what to do.
+    if settings.dsn is not None or not (new or folder.is_symlink() or folder.is_dir()):
         return settings
     engines = await stack.enter_async_context(EmbeddedEngines.start(settings.data_dir, valkey=False))
     return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orion_recall.contracts.fields import Message
+from orion_recall.values import MergeStrategy
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -49,7 +50,11 @@ class CascadeV1(Message):
     ended: Literal["confident", "depth", "no_layer", "deadline"]
     trigger: str = Field(description="what the first layer's confidence was against the threshold, in words")
     reason: str = Field(description="why it ended, in words")
-    merge_strategy: str | None = Field(default=None, description="null where there was nothing to merge")
+    merge_strategy: MergeStrategy | None = Field(
+        default=None,
+        description="the part that weighs most in the score of merged items (`cascade.merge`); null where there "
+        "was nothing to merge",
+    )
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]
 

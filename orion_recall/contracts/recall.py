@@ -35,7 +35,10 @@ REPLY_KIND = "recall.reply.v1"
 class Include(Message):
     """Further parts of a reply, each on request."""
 
-    trace: bool = False
+    trace: bool = Field(
+        default=False,
+        description="how every candidate was scored; such a query only looks: no use of memories is counted",
+    )
     entities: bool = False
     chunks: bool = False
 

@@ -21,6 +21,7 @@ from orion_recall.engines.postgres_binaries import (
     find_binaries,
     runnable_by,
 )
+from orion_recall.engines.postgres_folder import NAME, OUTSIDE, database_folder
 from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 
@@ -57,17 +58,17 @@ class _Session(Protocol):
 
 
 class PostgresServer:
-    """How to run Postgres in `data_dir/postgres`."""
+    """How to run Postgres in `data_dir/postgres`, or where that points. The data folder's lock is held."""
 
-    name = "postgres"
+    name = NAME
     stop_signal = signal.SIGINT  # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover
 
-    def __init__(self, data_dir: Path, *, cache_dir: Path = CACHE_DIR) -> None:
-        self.folder = data_dir / "postgres"
+    def __init__(self, data_dir: Path, *, cache_dir: Path = CACHE_DIR, outside: Path = OUTSIDE) -> None:
+        self._uid = UNPRIVILEGED_ID if os.geteuid() == 0 else None
+        self.folder = database_folder(data_dir, self._uid, outside)
         self._cluster = self.folder / "cluster"
         self._log_path = data_dir / "postgres.log"
         self._cache_dir = cache_dir
-        self._uid = UNPRIVILEGED_ID if os.geteuid() == 0 else None
         self._owner = os.geteuid() if self._uid is None else self._uid
         self._sockets = socket_folder(data_dir, self._owner)
 

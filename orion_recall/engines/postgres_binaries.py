@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -110,7 +111,7 @@ def runnable_by(binaries: PostgresBinaries, uid: int, gid: int, cache_dir: Path)
         raise EngineError(f"uid {uid} cannot run {program}: {closed or program} is closed to it; {_ADVICE}")
     target = cache_dir / _copy_name(binaries.wheel_root)
     try:
-        cache_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_open_folder(cache_dir)
         if not target.exists():
             _copy(binaries.wheel_root, target)
     except OSError as error:
@@ -118,8 +119,8 @@ def runnable_by(binaries: PostgresBinaries, uid: int, gid: int, cache_dir: Path)
             f"uid {uid} cannot enter {closed or program} and Postgres could not be copied to {target} "
             f"({error}): install into an environment outside it, or set ORION_POSTGRES_DSN"
         ) from error
-    _check_owner(cache_dir)
-    _check_owner(target)
+    check_owner(cache_dir)
+    check_owner(target)
     copied = target / binaries.bin_dir.relative_to(binaries.wheel_root)
     if (closed := closed_folder(copied / "postgres", uid, gid)) is not None:
         raise EngineError(f"uid {uid} cannot enter {closed}, where Postgres was copied to: {_ADVICE}")
@@ -155,8 +156,15 @@ def _copy(wheel_root: Path, target: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _check_owner(folder: Path) -> None:
-    """Refuses programs that somebody other than this process's user could have put there."""
+def make_open_folder(folder: Path) -> None:
+    """Makes a folder that everybody may enter, whatever the umask says; one that exists is left as it is."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+
+
+def check_owner(folder: Path) -> None:
+    """Refuses a folder into which somebody other than this process's user could have put something."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise EngineError(f"{folder} could be written by others than uid {os.geteuid()}: remove it")

@@ -16,7 +16,9 @@ import numpy.typing as npt
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
-from orion_recall.profile.sections import RankingWeights
+from orion_recall.profile.cascade import Cascade
+from orion_recall.profile.model import Strategies
+from orion_recall.profile.sections import RankingWeights, Rerank
 from orion_recall.recall.rank import near_duplicates
 from orion_recall.values import ScoredCandidate
 
@@ -44,6 +46,16 @@ class Candidates:
     relevant: npt.NDArray[np.bool_]
     later: npt.NDArray[np.int64]
     repeated: tuple[ScoredCandidate, ...]
+
+
+def is_ranked_by_weights_alone(profile: Profile) -> bool:
+    """Whether one table of candidates and the weights tell the profile's orders.
+
+    They do not where a reranker is asked about the best of an order, a least score is of this order's scores, what
+    several layers of a cascade found is merged, or questions of a class have values of their own.
+    """
+    by_more = profile.rerank.enabled or profile.min_score > 0 or profile.cascade.enabled
+    return not by_more and not profile.strategies.model_fields_set
 
 
 async def candidates_of(
@@ -74,12 +86,20 @@ def table_of(query: JudgedQuery, scored: Sequence[ScoredCandidate], similarity: 
 
 
 def with_all_parts(profile: Profile, *, off: Collection[str] = ()) -> Profile:
-    """The profile with every part made but those that are `off`.
+    """The profile with every part made but those that are `off`, ranked by weights alone.
 
     Which candidates there are depends on no weight, but on whether those of `CHANGING` are 0.
     """
     weights = {name: 0.0 if name in off else getattr(profile.ranking, name) or 1.0 for name in PARTS}
-    return profile.model_copy(update={"ranking": RankingWeights.model_construct(None, **weights), "min_score": 0.0})
+    return profile.model_copy(
+        update={
+            "ranking": RankingWeights.model_construct(None, **weights),
+            "rerank": Rerank(),
+            "min_score": 0.0,
+            "cascade": Cascade(),
+            "strategies": Strategies(),
+        }
+    )
 
 
 def scores(candidates: Candidates, weights: Values) -> Values:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from orion_recall.evaluation.features import CHANGING, PARTS, Candidates, candidates_of, run_under
+from orion_recall.evaluation.features import (
+    CHANGING,
+    PARTS,
+    Candidates,
+    candidates_of,
+    is_ranked_by_weights_alone,
+    run_under,
+)
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
 
@@ -34,5 +41,4 @@ class Reweighed:
     def _only_weighs_otherwise(self, profile: Profile) -> bool:
         current = self._trials.plan.profile
         same = profile.model_copy(update={"ranking": current.ranking}) == current
-        # A reranker is asked about the best of an order, and a least score is of this order's scores.
-        return same and not profile.rerank.enabled and profile.min_score == 0
+        return same and is_ranked_by_weights_alone(profile)

@@ -51,8 +51,11 @@ async def ablate(trials: Trials, *, depths: tuple[int, ...] = (5, 10)) -> list[F
     own = Reweighed(trials)
     found: dict[str, Run] = {current.profile: await own.run(current, what=current.profile)}
     there: list[SourceName] = list(trials.arms)
-    for name, profile in ablations(current, there).items():
-        found[name] = await own.run(profile, what=name)
+    for name, one in ablations(current, there).items():
+        searching = (
+            own if one.sources == there else trials.with_arms({arm: trials.arms[arm] for arm in one.sources})
+        )
+        found[name] = await searching.run(one.profile, what=name)
     for one in BASELINES:
         baseline = Baseline(name=one)
         other = trials.with_arms(await baseline.arms(trials.opened, trials.contents))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -45,12 +45,18 @@ class Asking:
             options = RecallOptionsV1(scope=query.scope, user=query.user_id)
         return await recall(
             RecallQueryV1(fragment=query.text, session_id=query.session_id, intent=query.intent, options=options),
-            profile.model_copy(update={"source_timeout_ms": SOURCE_TIMEOUT_MS}),
+            _patient(profile),
             self.sources,
             tenant=query.conversation,
             now=self.newest.get(query.conversation, self.began) if query.asked_at is None else query.asked_at,
             timeout_s=SOURCE_TIMEOUT_MS / 1000,
         )
+
+
+def _patient(profile: Profile) -> Profile:
+    """The profile with all the time for sources and for further layers that a profile may give."""
+    cascade = profile.cascade.model_copy(update={"timeout_ms": SOURCE_TIMEOUT_MS})
+    return profile.model_copy(update={"source_timeout_ms": SOURCE_TIMEOUT_MS, "cascade": cascade})
 
 
 class Trials:
@@ -75,6 +81,11 @@ class Trials:
     async def run(self, profile: Profile, *, what: str) -> Run:
         """What every query gets, by its id. `what` names the trial to who waits."""
         return {query.id: line_of(recalled) async for query, recalled in self.recalls(profile, what=what)}
+
+    def of_queries(self, queries: Sequence[JudgedQuery]) -> Trials:
+        """Trials with these of the plan's queries alone, of what was searched so far."""
+        plan = replace(self.plan, queries=queries)
+        return Trials(plan, self.opened, self.contents, self._progress, self.arms)
 
     async def recalls(self, profile: Profile, *, what: str) -> AsyncGenerator[tuple[JudgedQuery, Recalled]]:
         """Every query with its recall, one after the other.

@@ -18,7 +18,14 @@ import numpy.typing as npt
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.baselines import Baseline
-from orion_recall.evaluation.features import CHANGING, PARTS, Candidates, candidates_of, run_under
+from orion_recall.evaluation.features import (
+    CHANGING,
+    PARTS,
+    Candidates,
+    candidates_of,
+    is_ranked_by_weights_alone,
+    run_under,
+)
 from orion_recall.evaluation.figures import Figures, figures_of
 from orion_recall.evaluation.learn import learned
 from orion_recall.evaluation.measures import judged
@@ -78,7 +85,13 @@ async def tune(trials: Trials, learning: Learning, *, depths: tuple[int, ...] = 
     for name, left_out in _folds(table).items():
         rest = [one for place, one in enumerate(table) if place not in left_out]
         folds[name] = weights_of(rest, current, learning)
-        held_out |= run_under([table[place] for place in sorted(left_out)], _vector(folds[name]), similar)
+        mine = [table[place] for place in sorted(left_out)]
+        if is_ranked_by_weights_alone(current):
+            held_out |= run_under(mine, _vector(folds[name]), similar)
+        else:
+            other = current.model_copy(update={"ranking": RankingWeights(**folds[name])})
+            asked = trials.of_queries([one.query for one in mine])
+            held_out |= await asked.run(other, what=f"learned without {name}")
     weights = weights_of(table, current, learning)
     tuned = current.model_copy(update={"ranking": RankingWeights(**weights)})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
 from orion_recall.profile import KeyPath, Profile, profile_fields
+from orion_recall.profile.cascade import LAYER_NAMES
 from orion_recall.profile.messages import nearest_path
 from orion_recall.profile.sections import RankingWeights
 from orion_recall.values import SOURCE_NAMES, SourceName
@@ -90,28 +92,53 @@ def parts_on(profile: Profile) -> list[str]:
     return [name for name, weight in weights.items() if weight > 0]
 
 
-def ablations(profile: Profile, sources: Sequence[SourceName]) -> dict[str, Profile]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ablation:
+    """A profile to try, and which of the sources that there are it may search."""
+
+    profile: Profile
+    sources: Sequence[SourceName]
+
+
+def ablations(profile: Profile, sources: Sequence[SourceName]) -> dict[str, Ablation]:
     """What is left without each source and each part, and what each does alone, by what was done.
 
     `sources` are those that there are. A part does nothing alone: it is added to the fused score.
     """
-    on: list[SourceName] = [name for name in SOURCE_NAMES if name in profile.sources_on and name in sources]
+    searched = searched_by(profile)
+    on: list[SourceName] = [name for name in SOURCE_NAMES if name in searched and name in sources]
     parts = parts_on(profile)
-    variants: dict[str, Profile] = {}
+    variants: dict[str, Ablation] = {}
+
+    def of_sources(left: Sequence[SourceName]) -> Ablation:
+        if profile.cascade.enabled:  # its layers search what they name, whatever the profile has on
+            return Ablation(profile=profile, sources=left)
+        return Ablation(profile=with_sources(profile, left), sources=sources)
+
+    def of_parts(*names: str) -> Ablation:
+        return Ablation(profile=with_parts(profile, names), sources=sources)
+
     if len(on) > 1:
         for name in on:
             others: list[SourceName] = [other for other in on if other != name]
-            variants[f"without source {name}"] = with_sources(profile, others)
+            variants[f"without source {name}"] = of_sources(others)
         for name in on:
-            variants[f"source {name} alone"] = with_sources(profile, [name])
+            variants[f"source {name} alone"] = of_sources([name])
+
     for name in parts:
-        variants[f"without part {name}"] = with_parts(profile, [other for other in parts if other != name])
+        variants[f"without part {name}"] = of_parts(*(other for other in parts if other != name))
     if "fusion" in parts:
-        variants["part fusion alone"] = with_parts(profile, ["fusion"])
+        variants["part fusion alone"] = of_parts("fusion")
         for name in parts:
             if name != "fusion":
-                variants[f"parts fusion and {name}"] = with_parts(profile, ["fusion", name])
+                variants[f"parts fusion and {name}"] = of_parts("fusion", name)
     return variants
+
+
+def searched_by(profile: Profile) -> frozenset[SourceName]:
+    """The sources that the profile has on, and those that the layers of its cascade name."""
+    layers = [profile.cascade.layers.named(name) for name in LAYER_NAMES] if profile.cascade.enabled else []
+    return frozenset(profile.sources_on).union(*(layer.sources for layer in layers))
 
 
 def _check_key(key: str) -> None:

@@ -107,7 +107,7 @@ def _looked_into(
 
 def _behind(item: ScoredCandidate, rival: ScoredCandidate, profile: Profile) -> str:
     """The parts in which it is most behind, by what each costs it in the score."""
-    weights: dict[str, float] = profile.ranking.model_dump()
+    weights = rival.weights
     total = sum(weights[name] for name in rival.parts if name in weights) or 1.0
     lost = {
         name: weights[name] * (rival.parts[name] - item.parts.get(name, 0.0)) / total

@@ -7,10 +7,16 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, Field
 
 from orion_recall.profile.sections import CONFIG, Share
-from orion_recall.values import SourceName
+from orion_recall.values import MergeStrategy, SourceName
 
 LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
 LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
+_STRATEGIES: dict[str, MergeStrategy] = {
+    "confidence": "confidence_weighted",
+    "layer": "layer_weighted",
+    "recency": "recency_weighted",
+    "score": "score_weighted",
+}
 
 _Words = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(strict=False, max_length=64)
@@ -93,6 +99,12 @@ class MergeWeights(BaseModel):
     score: Share = Field(
         default=0.0, description="Weight of its score when all layers' items are ranked as one pool (no unit)."
     )
+
+    @property
+    def strategy(self) -> MergeStrategy:
+        """The name of the part that weighs most; of parts that weigh the same the first, as they stand here."""
+        weights: dict[str, float] = self.model_dump()
+        return _STRATEGIES[max(weights, key=weights.__getitem__)]
 
 
 class Cascade(BaseModel):

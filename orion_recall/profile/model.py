@@ -14,6 +14,8 @@ from pydantic_core import PydanticCustomError
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile.sections import (
     CONFIG,
+    MIN_RELEVANCE_SHARE,
+    ROUNDING,
     Expansion,
     Fusion,
     GraphWalk,
@@ -22,6 +24,7 @@ from orion_recall.profile.sections import (
     Shadow,
     Share,
     TimeInQuestions,
+    relevance_share,
 )
 from orion_recall.profile.strategies import OnlyWhatIsSet, Overrides, overrides_of
 from orion_recall.values import QUERY_CLASSES, QueryClass, SourceName
@@ -167,6 +170,38 @@ class ProfileValues(BaseModel):
                     },
                 )
         return self
+
+    @model_validator(mode="after")
+    def _relevance_is_not_outvoted(self) -> Self:
+        share = relevance_share(self.weights(reranked=True))
+        if share < MIN_RELEVANCE_SHARE - ROUNDING:
+            raise PydanticCustomError(
+                "outvoted",
+                "all weights but `recency` together ({counted}) are {share} of the weights and must be at least "
+                "{least}: recency must not outvote relevance",
+                {
+                    "counted": "with `rerank.weight`" if self.rerank.enabled else "without a reranker",
+                    "share": f"{share:.4g}",
+                    "least": f"{MIN_RELEVANCE_SHARE}",
+                    "key": "ranking.recency",
+                },
+            )
+        return self
+
+    def weights(self, *, reranked: bool) -> dict[str, float]:
+        """The weights of the final score's parts, with `rerank` where a reranker has judged.
+
+        Where one is wanted and has not, recency weighs no more than leaves relevance its share.
+        """
+        weights: dict[str, float] = self.ranking.model_dump()
+        if not self.rerank.enabled:
+            return weights
+        if reranked:
+            return weights | {"rerank": self.rerank.weight}
+        if relevance_share(weights) < MIN_RELEVANCE_SHARE - ROUNDING:
+            relevance = sum(weights.values()) - weights["recency"]
+            weights["recency"] = relevance * (1 / MIN_RELEVANCE_SHARE - 1)
+        return weights
 
     @property
     def candidates(self) -> int:

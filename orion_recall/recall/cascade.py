@@ -24,7 +24,6 @@ from orion_recall.recall.merge import Member, Merged, merged, one_pool
 from orion_recall.values import Question, Scope, ScoredCandidate, SourceName
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
-STRATEGY = "confidence_weighted"
 # With less time than this a layer is not begun: nothing could come back.
 _LEAST_S = 0.01
 

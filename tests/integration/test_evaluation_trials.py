@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 
 from orion_recall.evaluation.baselines import BASELINES, Baseline
-from orion_recall.evaluation.dataset import read_memories, read_queries
+from orion_recall.evaluation.dataset import JudgedQuery, read_memories, read_queries
 from orion_recall.evaluation.features import PARTS
+from orion_recall.evaluation.figures import figures_of
 from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.keywords import KeywordIndex
+from orion_recall.evaluation.measures import judged
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.reweigh import Reweighed
 from orion_recall.evaluation.sweep import ablate, sweep
-from orion_recall.evaluation.trials import Asking, Trials, line_of, trials
+from orion_recall.evaluation.trials import Asking, Run, Trials, line_of, trials
 from orion_recall.evaluation.tune import NOT_LEARNED, Learning, tune
 from orion_recall.evaluation.variants import at, grid_of
 from orion_recall.evaluation.worst import worst
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.profile import Profile
 from orion_recall.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Scope
@@ -91,6 +94,72 @@ async def test_what_is_off_brings_no_candidates_into_what_is_worked_out(tried: T
 async def test_where_more_than_weights_differs_the_recall_itself_is_asked(tried: Trials, point: str) -> None:
     other = at(tried.plan.profile, grid_of([point])[0])
     assert await Reweighed(tried).run(other, what="either") == await tried.run(other, what="real")
+
+
+CASCADE = {"cascade.enabled": True, "cascade.threshold": 1.0, "cascade.merge.score": 0.0}
+BY_CLASS = {"temporal": {"ranking": {"time": 0.0}}, "factual": {"ranking": {"late": 3.0}}}
+
+
+def _deciding(tried: Trials) -> dict[str, Profile]:
+    """Profiles of which more than the weights decides the order."""
+    plain = tried.plan.profile
+    by_class = Profile.model_validate(plain.model_dump() | {"strategies": BY_CLASS})
+    return {"cascade": at(plain, CASCADE), "strategies": by_class}
+
+
+@pytest.mark.parametrize("kind", ["cascade", "strategies"])
+async def test_a_profile_with_a_cascade_or_strategies_is_asked_itself(tried: Trials, kind: str) -> None:
+    profile = _deciding(tried)[kind]
+    own = Trials(_with(tried, profile=profile), tried.opened, tried.contents, Silent())
+    for other in (profile, at(profile, {"ranking.length": 2.0})):
+        real = await own.run(other, what="real")
+        assert await Reweighed(own).run(other, what="either") == real
+        assert real != await own.run(tried.plan.profile, what="without"), "it ranks otherwise, or this says nothing"
+
+
+async def test_a_sweep_and_an_ablation_of_a_cascade_are_of_the_cascade(tried: Trials) -> None:
+    profile = _deciding(tried)["cascade"]
+    queries = tried.plan.queries[:8]
+    own = Trials(_with(tried, profile=profile, queries=queries), tried.opened, tried.contents, Silent())
+    counting = judged(queries)
+
+    async def recall_of(by: Trials, other: Profile) -> float:
+        run = await by.run(other, what="real")
+        return figures_of({"one": run}, counting, against="one", depths=(5,))[0].scores.means["recall@5"].mean
+
+    point = grid_of(["ranking.late=0"])
+    swept = await sweep(own, point, by="recall@5", depths=(5,))
+    assert [one.scores.means["recall@5"].mean for one in swept] == [
+        await recall_of(own, profile),
+        await recall_of(own, at(profile, point[0])),
+    ]
+    ablated = {one.name: one.scores.means["recall@5"].mean for one in await ablate(own, depths=(5,))}
+    words = own.with_arms({"lexical": own.arms["lexical"]})
+    assert ablated[profile.profile] == swept[0].scores.means["recall@5"].mean
+    assert ablated["source lexical alone"] == await recall_of(words, profile)
+    assert ablated["source rdf alone"] == 0, "no layer searches another source"
+
+
+async def test_what_is_held_out_of_a_cascade_is_measured_in_the_cascade(tried: Trials) -> None:
+    profile = _deciding(tried)["cascade"]
+    own = Trials(_with(tried, profile=profile), tried.opened, tried.contents, Silent())
+    asked: list[tuple[Profile, int]] = []
+
+    class Listening(Trials):
+        async def run(self, profile: Profile, *, what: str) -> Run:
+            asked.append((profile, len(self.plan.queries)))
+            return await super().run(profile, what=what)
+
+        def of_queries(self, queries: Sequence[JudgedQuery]) -> Trials:
+            return Listening(_with(own, queries=queries), own.opened, own.contents, Silent(), own.arms)
+
+    tuned = await tune(
+        Listening(own.plan, own.opened, own.contents, Silent(), own.arms),
+        Learning(parts=("fusion", "time", "length")),
+        depths=(1,),
+    )
+    folds = [one for one, count in asked if one.cascade.enabled and count < len(own.plan.queries)]
+    assert [one.ranking.model_dump() for one in folds] == list(tuned.folds.values())
 
 
 async def test_keywords_in_memory_are_those_of_the_index(tried: Trials) -> None:

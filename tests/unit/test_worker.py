@@ -211,6 +211,19 @@ async def test_an_answer_names_what_was_found_and_is_counted_and_noted_as_used()
     assert desk.worker.counters.outcomes["ok"] == 1
 
 
+@pytest.mark.parametrize(
+    ("include", "used"),
+    [({"trace": True}, []), ({"trace": False}, ["m-gulls"]), ({"entities": True}, ["m-gulls"])],
+)
+async def test_who_asks_why_memories_are_found_only_looks_at_them(
+    include: dict[str, bool], used: list[str]
+) -> None:
+    desk = Desk()
+    commit = await desk.serve(QUESTION | {"options": {"include": include}})
+    assert [item.id for item in reply_of(commit).bundle.items] == ["m-gulls"]
+    assert desk.used == ([("default", used)] if used else [])
+
+
 async def test_a_fenced_commit_is_counted_as_such_and_as_no_outcome() -> None:
     desk = Desk("fenced")
     await desk.serve(QUESTION)

@@ -85,8 +85,20 @@ def test_what_there_is_is_taken_away_one_by_one_and_added_to_the_fused_score():
         "without part fusion", "without part speaker", "without part recency",
         "part fusion alone", "parts fusion and speaker", "parts fusion and recency",
     ]  # fmt: skip
-    assert made["without source rdf"].sources_on == ("vector", "lexical")
-    assert parts_on(made["parts fusion and speaker"]) == ["fusion", "speaker"]
+    assert made["without source rdf"].profile.sources_on == ("vector", "lexical")
+    assert parts_on(made["parts fusion and speaker"].profile) == ["fusion", "speaker"]
+    assert {tuple(one.sources) for one in made.values()} == {("vector", "lexical", "rdf")}
+
+
+def test_from_a_cascade_a_source_is_taken_away_in_all_its_layers():
+    given = profile(rdf_top_k=0, enable_sql_timeline=False, cascade={"enabled": True})
+    made = ablations(given, ["vector", "lexical", "rdf"])
+    assert [name for name in made if "without source" in name] == [
+        "without source vector", "without source lexical", "without source rdf",
+    ]  # fmt: skip
+    assert made["without source vector"].profile == given
+    assert made["without source vector"].sources == ["lexical", "rdf"]
+    assert made["source rdf alone"].sources == ["rdf"]
 
 
 def test_one_source_is_neither_left_out_nor_alone():

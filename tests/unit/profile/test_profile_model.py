@@ -156,7 +156,28 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
     ],
 )
 def test_recency_may_not_outvote_relevance(ranking: dict[str, float]):
-    assert errors_of(ranking=ranking) == [("ranking", "outvoted")]
+    assert errors_of(ranking=ranking) == [("", "outvoted")]
+
+
+FOUNDING: dict[str, Any] = {
+    "ranking": {"fusion": 0.2, "similarity": 0.0, "time": 0.1, "recency": 0.1},
+    "rerank": {"enabled": True, "weight": 0.6},
+}
+
+
+def test_a_rerankers_weight_is_relevance_too() -> None:
+    assert profile(**FOUNDING).weights(reranked=True)["rerank"] == 0.6
+    assert errors_of(ranking=FOUNDING["ranking"]) == [("", "outvoted")]
+    assert errors_of(ranking=FOUNDING["ranking"], rerank={"enabled": False, "weight": 0.6}) == [("", "outvoted")]
+    assert errors_of(ranking=FOUNDING["ranking"], rerank={"enabled": True, "weight": 0.05}) == [("", "outvoted")]
+
+
+def test_until_a_reranker_has_judged_recency_has_its_share_of_the_others() -> None:
+    weights = profile(**FOUNDING).weights(reranked=False)
+    assert "rerank" not in weights
+    assert weights["recency"] == pytest.approx(0.075)
+    assert weights["recency"] / sum(weights.values()) == pytest.approx(0.2)
+    assert profile().weights(reranked=False) == profile().ranking.model_dump()
 
 
 @pytest.mark.parametrize(

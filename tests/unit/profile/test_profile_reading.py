@@ -256,6 +256,21 @@ def test_a_check_across_keys_points_at_the_key_it_is_about(
     assert words in problem.message
 
 
+def test_the_founding_weighted_sum_is_a_profile(file: Path) -> None:
+    file.write_text(
+        written()
+        + "ranking: {fusion: 0.2, similarity: 0, time: 0.1, recency: 0.1}\n"
+        + "rerank: {enabled: true, weight: 0.6}\n"
+    )
+    weights = load_profile(file).weights(reranked=True)
+    assert {name: weight for name, weight in weights.items() if weight} == {
+        "rerank": 0.6,
+        "fusion": 0.2,
+        "time": 0.1,
+        "recency": 0.1,
+    }
+
+
 STRATEGIES = "\n  temporal:\n    rank_pool: 96\n    ranking: {time: 0.6}\n  relational: {rdf_top_k: 12}"
 
 
@@ -328,13 +343,16 @@ def test_the_caret_is_under_the_place_in_a_very_long_line(file: Path):
 
 
 def test_every_problem_of_a_file_is_reported_in_the_order_of_its_lines(file: Path):
-    text = written(vector_top_k='"12"', max_per_source="0") + "k: 1\nranking: {recency: 9}\nrank_poll: 20\n"
+    text = (
+        written(vector_top_k='"12"', max_per_source="0")
+        + "k: 1\nranking: {fusion: 0, similarity: 0}\nrank_poll: 20\n"
+    )
     problems = problems_of(file, text)
     assert [(p.line, p.key) for p in problems] == [
         (2, "vector_top_k"),
         (4, "max_per_source"),
         (7, "k"),
-        (8, "ranking.recency"),
+        (8, "ranking.fusion"),
         (9, "rank_poll"),
     ]
 

@@ -51,6 +51,23 @@ async def test_why_it_ended_is_said(tokens: TokenCounter, changes: dict[str, flo
     assert (way.ended, way.reason) == (ended, reason)
 
 
+@pytest.mark.parametrize(
+    ("merge", "strategy"),
+    [
+        ({}, "confidence_weighted"),
+        ({"confidence": 0.2, "layer": 0.05, "recency": 0.0, "score": 0.75}, "score_weighted"),
+        ({"confidence": 0.2, "layer": 0.5}, "layer_weighted"),
+        ({"confidence": 0.2, "layer": 0.1, "recency": 0.3}, "recency_weighted"),
+        ({"confidence": 0.5, "score": 0.5}, "confidence_weighted"),
+    ],
+)
+async def test_the_merge_is_named_after_what_weighs_most_in_it(
+    tokens: TokenCounter, merge: dict[str, float], strategy: str
+):
+    way = await told(tokens, cascading(threshold=0.6, merge=merge))
+    assert way.merge_strategy == strategy
+
+
 async def test_a_first_layer_that_is_sure_enough_has_nothing_merged(tokens: TokenCounter):
     way = await told(tokens, cascading())
     assert way.trigger == "the confidence 0.539 of semantic is not under the threshold 0.5"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,36 @@ async def test_the_score_is_one_part_more_under_its_own_weight():
     assert items[0].parts == {"fusion": 0.6, "rerank": 0.9}
     assert (report.status, report.count, report.error) == ("ok", 2, None)
     assert judge.asked == [("what?", ["Log: Ana: a says", "Log: Ana: b says"])]
+
+
+FOUNDING: dict[str, Any] = {
+    "ranking": {"fusion": 0.2, "similarity": 0.0, "time": 0.1, "recency": 0.1},
+    "rerank": {"enabled": True, "weight": 0.6, "timeout_ms": 1000},
+}
+
+
+async def test_the_founding_weighted_sum_gives_the_scores_that_it_gives_by_hand():
+    dated = replace(ranked(1.0)[0], parts={"fusion": 1.0, "time": 0.5, "recency": 0.25})
+    undated = replace(ranked(1.0, 0.8)[1], parts={"fusion": 0.8, "recency": 0.5})
+    judge = Judge(a=0.9, b=0.4)
+    items, report = await rerank([dated, undated], "what?", profile(**FOUNDING), judge, Breaker(), timeout_s=5)
+    assert report.status == "ok"
+    assert [(item.memory.id, item.score) for item in items] == [
+        ("a", 0.815),  # 0.6 * 0.9 + 0.2 * 1.0 + 0.1 * 0.5 + 0.1 * 0.25
+        ("b", 0.5),  # (0.6 * 0.4 + 0.2 * 0.8 + 0.1 * 0.5) / 0.9: it has no part of time
+    ]
+
+
+async def test_without_an_answer_of_the_reranker_recency_does_not_outvote_what_is_left(tokens: TokenCounter):
+    new, old = view("new", ts=NOW), view("old", ts=NOW - 1000 * 72 * 3600)
+    arm = FakeSource("vector", [hit("old", 0.9), hit("new", 0.8)])
+    recalled = await recall(query(), profile(**FOUNDING), sources(tokens, [arm], new, old), now=NOW, timeout_s=5)
+    assert recalled.reranking is not None
+    assert recalled.reranking.status == "failed"
+    for item in recalled.ranked:
+        by_hand = (0.2 * item.parts["fusion"] + 0.075 * item.parts["recency"]) / 0.275
+        assert item.score == pytest.approx(by_hand, abs=1e-6)
+    assert names(recalled.ranked) == ["new", "old"]
 
 
 async def test_a_weight_of_nothing_changes_no_order():

@@ -1,0 +1,116 @@
+"""Every command of the bench goes through, at the smallest sizes. What it measures here says nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import shutil
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Callable, Generator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.sources.edge_places import free_place, live_place, swap
+from tests.bench import arms, bench, filled, imports, postgres_away, scene
+from tests.bench.command import engines_folder
+from tests.bench.scene import worker_process
+
+
+@pytest.fixture(autouse=True)
+def unfrozen() -> Generator[None]:
+    """The bench takes what was made so far away from the collector; the tests that come after want it back."""
+    yield
+    gc.unfreeze()
+
+
+def run(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+    """The command with these arguments, to its end."""
+    monkeypatch.setattr(sys, "argv", ["bench", *map(str, arguments)])
+    command()
+
+
+@contextlib.asynccontextmanager
+async def worker_whose_index_was_optimised(
+    engines: EmbeddedEngines, data: Path, log: IO[bytes]
+) -> AsyncGenerator[Process]:
+    """A worker; after its end the index is where an optimised copy has taken its place."""
+    async with worker_process(engines, data, log) as process:
+        yield process
+    index = data / "index"
+    if (live := live_place(index)) == index:
+        place = free_place(index, "optimised")
+        shutil.copytree(live / "shard", place / "shard")
+        shutil.copy(live / "index.json", place)
+        swap(index, place)
+
+
+def test_recalls_and_their_floors_are_measured_where_an_optimised_copy_is_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(scene, "worker_process", worker_whose_index_was_optimised)
+    monkeypatch.setattr(scene, "FLOOR_QUESTIONS", 8)
+    monkeypatch.setattr(bench, "_BUS_REQUESTS", 64)
+    file = tmp_path / "found.json"
+
+    run(bench.main, monkeypatch, "--sizes", 100, "--rounds", 1, "--seconds-per-cell", 0.2, "--json", file)
+
+    shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
+    assert "100 memories" in shown
+    assert "p50 one at a time / sum of the wall floors" in shown
+    [size] = found["sizes"]
+    [measured] = size["rounds"]
+    assert measured["floors"]["dense search"]["p50_ms"] > 0
+    assert [cell["in_flight"] for cell in measured["cells"].values() if cell["recalls"]] == [1, 8, 32]
+    assert sum(size["outcomes"].values()) >= 1 + 8 + 32
+
+
+def test_imports_and_their_floors_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "found.json"
+    small = ("--memories", 200, "--rounds", 1, "--quiet-seconds", 0.2, "--small-file", 20)
+
+    run(imports.main, monkeypatch, *small, "--json", file)
+
+    shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
+    assert "import alone / slowest floor" in shown
+    [measured] = found["rounds"]
+    assert measured["alone"]["memories"] == measured["beside"]["memories"] == 100
+    assert measured["during"]["recalls"] > 0
+    assert [peak["memories"] for peak in found["peaks"]] == [20, 200]
+
+
+def test_the_parts_of_recalls_are_measured_on_stores_that_are_filled_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with engines_folder() as kept:
+        monkeypatch.setattr(filled, "_kept_folder", lambda: kept)
+        file = tmp_path / "found.json"
+
+        run(arms.main, monkeypatch, "--sizes", 100, "--questions", 2, "--json", file)
+        shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
+        assert "reflect.v1" in shown
+        assert [_names(found, "profiles"), found["sizes"][0]["filled_s"] is None] == [list(arms.PROFILES), False]
+        assert all(one["median_ms"] > 0 for one in found["sizes"][0]["whole"])
+
+        run(arms.main, monkeypatch, "--sizes", 100, "--questions", 2, "--embedded", 100, "--json", file)
+        assert json.loads(file.read_text("utf-8"))["sizes"][0]["filled_s"] is None, "it was kept"
+
+
+def _names(found: Any, what: str) -> list[str]:
+    return [one["profile"] for one in found["sizes"][0][what]]
+
+
+def test_what_a_dead_postgres_costs_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(postgres_away.main, monkeypatch, "--rounds", 1, "--questions", 3)
+
+    shown = capsys.readouterr().out
+    assert shown.startswith("Postgres stopped: p50 ")
+    assert "ratio of the p50s: " in shown
