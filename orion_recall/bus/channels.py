@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError, NoPermissionError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.bus.published import TRIED_S, PublishedQueries
+from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.bus")
 
@@ -68,9 +69,7 @@ class QueryChannels:
             await entering
         finally:
             self._opened.set()
-            for task in (listening, entering):
-                task.cancel()
-            await asyncio.gather(listening, entering, return_exceptions=True)
+            await cancel(listening, entering)
 
     async def _listen(self) -> None:
         pause_s = _FIRST_PAUSE_S

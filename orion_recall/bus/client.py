@@ -104,6 +104,7 @@ class RecallClient:
         if isinstance(query, str):
             query = read_message(RecallQueryV1, {"fragment": query, **fields}, "query")
         payload = query.model_dump(mode="json", exclude_unset=True)
+        payload["options"] = payload.get("options") or {}  # to a query without any no error is told
         return await self._call(QUERY_KIND, payload, RecallReplyV1, timeout_s=timeout_s, trace=trace)
 
     async def store(self, memories: Sequence[Mapping[str, Any]], *, timeout_s: float = 60.0) -> MemoryReceiptV1:

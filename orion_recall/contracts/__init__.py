@@ -2,7 +2,7 @@
 
 Input is read leniently where names go (short and long ones, unknown fields are ignored and counted) and
 strictly where types go: a wrong type in a known field is an error that names the field. Output always
-uses the long names. A reply to a query without `options` carries the founding document's fields only.
+uses the long names. A reply to a query without `options` carries the V1 fields only, and its readers may be strict.
 """
 
 from orion_recall.contracts.changes import (
@@ -20,8 +20,16 @@ from orion_recall.contracts.changes import (
 )
 from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
 from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1, v1_decision
-from orion_recall.contracts.envelope import Envelope, ErrorInfo
-from orion_recall.contracts.fields import MEMORY_KINDS, Identifier, ScopeName, envelope_moment, zoned_moment
+from orion_recall.contracts.envelope import Envelope, ErrorInfo, is_link
+from orion_recall.contracts.fields import (
+    MEMORY_KINDS,
+    Identifier,
+    ScopeName,
+    envelope_moment,
+    whole_ms,
+    zoned_moment,
+)
+from orion_recall.contracts.hints import ExcludedTurn
 from orion_recall.contracts.memory import (
     RECEIPT_KIND,
     STORE_KIND,
@@ -32,6 +40,7 @@ from orion_recall.contracts.memory import (
 )
 from orion_recall.contracts.reading import count_unknown, describe, read_message
 from orion_recall.contracts.recall import (
+    QUERY_ALIASES,
     QUERY_KIND,
     REPLY_KIND,
     BundleStats,
@@ -42,6 +51,7 @@ from orion_recall.contracts.recall import (
     RecallQueryV1,
     RecallReplyV1,
     SourceStats,
+    ignored_fields,
 )
 
 __all__ = [
@@ -51,6 +61,7 @@ __all__ = [
     "FEEDBACK_KIND",
     "FEEDBACK_RECEIPT_KIND",
     "MEMORY_KINDS",
+    "QUERY_ALIASES",
     "QUERY_KIND",
     "RECEIPT_KIND",
     "REPLY_KIND",
@@ -63,6 +74,7 @@ __all__ = [
     "ConfidenceV1",
     "Envelope",
     "ErrorInfo",
+    "ExcludedTurn",
     "Identifier",
     "Include",
     "MemoryBundleV1",
@@ -88,7 +100,10 @@ __all__ = [
     "count_unknown",
     "describe",
     "envelope_moment",
+    "ignored_fields",
+    "is_link",
     "read_message",
     "v1_decision",
+    "whole_ms",
     "zoned_moment",
 ]
