@@ -59,7 +59,7 @@ class Channels:
 
 @app.command()
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
-    """Check the servers of index and graph, the stores of others with a sample item, and who listens for queries.
+    """Check index and graph on servers, stores of others with a sample item, and who listens for queries.
 
     Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
     ORION_MAPPINGS names, whether every mapping fits; of each channel in ORION_QUERY_CHANNELS, how many connections

@@ -155,7 +155,7 @@ async def test_what_cannot_be_read_is_answered_decided_and_dead_lettered_once(
     assert decision["outcome"] == "invalid"
     assert said in decision["error"]
     (reply,) = await scene.executor.replies(scene.executor.shared)
-    assert reply["payload"]["error"]["type"] == "invalid"
+    assert reply["payload"]["bundle"]["items"] == []
     ((_, letter),) = await rows(scene.redis, scene.executor.dead)
     assert (letter[b"field:envelope"], letter[b"field:channel"]) == (data, scene.settings.query_stream.encode())
 
