@@ -187,8 +187,9 @@ class Service:
             asyncio.create_task(part.run())
             for part in (self._profile_watch, self._presence, self._freshness, self._look, self.shadows)
         ]
+        opened = asyncio.create_task(self.channels.opened())
         try:
-            await self.channels.opened()
+            await asyncio.wait([opened, queries, beside, *keeping], return_when=asyncio.FIRST_COMPLETED)
             self._presence.wake()
             self.is_taking = not self._stopping
             if ready is not None:
@@ -200,9 +201,9 @@ class Service:
             await asyncio.wait([*answering, beside] if self._desks is not None else answering, timeout=_STOP_S)
         finally:
             self.is_taking = False
-            for task in (queries, channels, beside, *keeping):
+            for task in (opened, queries, channels, beside, *keeping):
                 task.cancel()
-            ended = await self._ended(queries, channels, beside, *keeping)
+            ended = await self._ended(opened, queries, channels, beside, *keeping)
             await self._close_pool()
         for error in ended:
             if isinstance(error, Exception):

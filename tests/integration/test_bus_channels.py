@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus import published
-from orion_recall.bus.channels import QueryChannels
+from orion_recall.bus.channels import STOOD_STILL_S, QueryChannels
 from orion_recall.bus.connect import connect
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -297,7 +297,7 @@ async def test_what_waited_while_the_worker_stood_still_is_left_to_the_others(se
         await channels.opened()
         with RedisAtOnce(port=server.port) as other:  # the loop does not turn until the next await
             assert other.publish("one", b'{"id": "old"}') == 1  # pyright: ignore[reportUnknownMemberType]
-        now[0] += published.TRIED_S + 1
+        now[0] += STOOD_STILL_S + 1
 
         async def subscribed_again() -> bool:
             return channels.reconnects == 1 and len(channels.subscribed) == 1
@@ -398,3 +398,7 @@ async def test_each_decision_is_published_once_in_the_form_that_the_mesh_reads(
     assert {one["correlation_id"] for one in heard} == {one["corr_id"] for one in decisions}
     told = [one.query == "Who feeds the gulls?" for one in published if one.selected_ids]
     assert told == [query_text == "full"] * 5
+
+
+def test_an_id_is_known_for_longer_than_a_slow_worker_could_still_put_its_message_in() -> None:
+    assert STOOD_STILL_S + published.TRIED_S < published.SEEN_S
