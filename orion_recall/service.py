@@ -14,10 +14,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from orion_recall.bus.channels import QueryChannels
 from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.consume import GroupReader
 from orion_recall.bus.presence import Presence
+from orion_recall.bus.published import PublishedQueries
 from orion_recall.bus.serve import Pace, Server
 from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
@@ -101,9 +103,10 @@ class Service:
         )
         self._intake = self._reader(settings.query_stream, blocking[0])
         self.shadows = Shadows(settings, opened.sources, to_decisions(redis, settings))
+        self._answers = self._committer(settings.query_stream, settings.dead_stream)
         self.worker = Worker(
             settings,
-            self._committer(settings.query_stream, settings.dead_stream),
+            self._answers,
             opened.sources,
             self.profiles_in_use,
             server_time=self._intake.server_time,
@@ -112,6 +115,11 @@ class Service:
             shadows=self.shadows,
         )
         self._queries = Server(self._intake, self.worker.serve, pace)
+        self.channels = QueryChannels(
+            settings.bus_url or "",
+            settings.published_on["queries"],
+            PublishedQueries(redis, stream=settings.query_stream, max_bytes=settings.max_message_bytes),
+        )
         self._desks: MemoryDesks | None = None
         self._freshness = Freshness(
             redis, blocking[1], settings, opened.sources.tombstones, self.projections, told=self._stored.set
@@ -151,6 +159,11 @@ class Service:
         return tuple(part for part in (self.opened.index, self.opened.graph) if part is not None)
 
     @property
+    def unpublished(self) -> int:
+        """Decisions that could not be published on every decision channel."""
+        return self._answers.unpublished
+
+    @property
     def in_hand(self) -> Mapping[str, int]:
         """Entries being worked on, by what they bring."""
         return {"queries": self._queries.in_hand, **(self._desks.in_hand if self._desks else {"stores": 0})}
@@ -158,34 +171,39 @@ class Service:
     def stop(self) -> None:
         """Take nothing more; `serve` returns when what is in hand has been answered, within ten seconds."""
         self._stopping, self.is_taking = True, False
+        self.channels.stop()
         self._queries.stop()
         if self._desks is not None:
             self._desks.stop()
 
     async def serve(self, ready: asyncio.Event | None = None) -> None:
-        """Queries, memories and decisions until `stop()`. `ready` is set once queries are being taken."""
+        """Queries, memories and decisions until `stop()`. `ready` is set once queries are being taken and heard."""
         await self._wait_for_bus()
         await self._freshness.before_serving()
         await self._presence.appear()
-        queries = asyncio.create_task(self._queries.run())
+        queries, channels = asyncio.create_task(self._queries.run()), asyncio.create_task(self.channels.run())
         beside = asyncio.create_task(self._beside())
         keeping = [
             asyncio.create_task(part.run())
             for part in (self._profile_watch, self._presence, self._freshness, self._look, self.shadows)
         ]
-        self.is_taking = not self._stopping
-        if ready is not None:
-            ready.set()
+        opened = asyncio.create_task(self.channels.opened())
         try:
-            await asyncio.wait([queries, beside, *keeping], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([opened, queries, beside, *keeping], return_when=asyncio.FIRST_COMPLETED)
+            self._presence.wake()
+            self.is_taking = not self._stopping
+            if ready is not None:
+                ready.set()
+            await asyncio.wait([queries, channels, beside, *keeping], return_when=asyncio.FIRST_COMPLETED)
             self.stop()
             # Without desks `beside` waits for Postgres, and holds nothing.
-            await asyncio.wait([queries, beside] if self._desks is not None else [queries], timeout=_STOP_S)
+            answering = (queries, channels)
+            await asyncio.wait([*answering, beside] if self._desks is not None else answering, timeout=_STOP_S)
         finally:
             self.is_taking = False
-            for task in (queries, beside, *keeping):
+            for task in (opened, queries, channels, beside, *keeping):
                 task.cancel()
-            ended = await self._ended(queries, beside, *keeping)
+            ended = await self._ended(opened, queries, channels, beside, *keeping)
             await self._close_pool()
         for error in ended:
             if isinstance(error, Exception):
@@ -299,6 +317,7 @@ class Service:
             group=RECALL_GROUP,
             decision_stream=settings.decision_stream,
             dead_stream=dead_stream,
+            decision_channels=settings.published_on["decisions"],
             limits=Limits(
                 reply_maxlen=settings.reply_maxlen,
                 reply_ttl_s=settings.reply_ttl_s,
@@ -314,6 +333,7 @@ class Service:
             "profiles": ",".join(state.names),
             "profiles_version": state.version,
             "profiles_loaded_at": _iso(state.loaded_at),
+            "channels": ",".join(sorted(self.channels.subscribed)),
         }
         if state.error is not None and state.refused_at is not None:
             card |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orion_recall.contracts import (
@@ -86,6 +86,13 @@ class Settings(BaseSettings):
         description="a query's lane: ignore, tag (only memories with that tag) or scope (session or user)",
     )
 
+    query_channels: CommaList = Field(
+        default=(QUERY_KIND, "orion:exec:request:RecallService"),
+        description="pub/sub channels on which queries are heard as well; empty: none",
+    )
+    decision_channels: CommaList = Field(
+        default=(), description="pub/sub channels on which decisions are published, too, with their V1 fields"
+    )
     reply_streams: CommaList = Field(default=(REPLY_KIND, f"{REPLY_KIND}:*"), description="allowed streams")
     reply_channels: CommaList = Field(
         default=("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*"),
@@ -196,7 +203,16 @@ class Settings(BaseSettings):
         default="info", description="debug, info, warning or error"
     )
 
-    @field_validator("tenants", "reply_streams", "reply_channels", "ready_sources", "memory_kinds", mode="before")
+    @field_validator(
+        "tenants",
+        "query_channels",
+        "decision_channels",
+        "reply_streams",
+        "reply_channels",
+        "ready_sources",
+        "memory_kinds",
+        mode="before",
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -206,6 +222,15 @@ class Settings(BaseSettings):
     def _somebody(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
             raise ValueError("name at least one tenant, or * for all")
+        return value
+
+    @field_validator("decision_channels")
+    @classmethod
+    def _no_circle(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if both := set(value) & set(info.data.get("query_channels", ())):
+            raise ValueError(
+                f"{', '.join(sorted(both))} is a query channel: each decision would come in as a query"
+            )
         return value
 
     @field_validator("memory_kinds")
@@ -350,6 +375,12 @@ class Settings(BaseSettings):
     def query_stream(self) -> str:
         """The intake of queries."""
         return self.prefix + QUERY_KIND
+
+    @property
+    def published_on(self) -> Mapping[str, tuple[str, ...]]:
+        """The channels of queries and of decisions, as they are called on the bus."""
+        named = {"queries": self.query_channels, "decisions": self.decision_channels}
+        return {what: tuple(self.prefix + name for name in names) for what, names in named.items()}
 
     @property
     def reply_stream(self) -> str:

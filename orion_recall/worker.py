@@ -6,6 +6,7 @@ Whatever arrives, its entry ends with one reply and one decision. `bus/serve.py`
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ from orion_recall.contracts import (
     RecallQueryV1,
     ignored_fields,
     read_message,
+    v1_decision,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
 from orion_recall.profile import Profile
@@ -360,11 +362,15 @@ class Worker:
         )
 
         envelope = partial(self._envelope, received, traced)
+        published = b""
+        if self.settings.decision_channels:
+            published = envelope(DECISION_KIND, asked.corr_id, json.dumps(v1_decision(decided)).encode())
         commit = Commit(
             entry_id=received.entry.id,
             address=address,
             reply=envelope(REPLY_KIND, received.correlation_id, answer.reply),
             decision=envelope(DECISION_KIND, asked.corr_id, decided.model_dump_json().encode()),
+            published=published,
             dead_reason=answer.dead_reason[:2000],
             correlation_id=received.correlation_id,
             keep_message=self._kept_text.is_full,

@@ -14,8 +14,8 @@ _LONGEST = 512
 class ReplyRules:
     """Which reply addresses are allowed: exact names, or prefixes that end in `*`.
 
-    `shared` is where everything goes that names no address, or a refused one. `reserved` are streams of our own
-    that no rule, however wide, may open.
+    `shared` is where everything goes that names no address, or a refused one. `reserved` are streams and channels
+    of our own that no rule, however wide, may open.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class ReplyRules:
                 f"{settings.decision_stream}:dead",
                 f"{settings.decision_stream}:trimmed",
                 settings.tombstone_stream,
+                *(channel for channels in settings.published_on.values() for channel in channels),
                 *(name for stream in settings.intake_streams.values() for name in (stream, f"{stream}:dead")),
             ),
         )

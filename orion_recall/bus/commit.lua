@@ -12,7 +12,8 @@
 --       8 decision or ""  9 decisions kept at most
 --      10 dead-letter reason or ""  11 correlation id  12 "1": the dead letter holds the entry's fields, "0": not
 --      13 the group that persists decisions
--- Returns 1 committed, 0 fenced (somebody has answered), -1 the reply address cannot be written to,
+--      14 the decision as it is published, or ""  15... the channels it is published on
+-- Returns 1 committed, 2 committed and a channel of decisions is closed to us, 0 fenced (somebody has answered), -1 the reply address cannot be written to,
 --        -2 a stream of our own has another type.
 local function writable(key)
   local kind = redis.call('TYPE', key).ok
@@ -98,4 +99,12 @@ if reason ~= '' then
 end
 
 redis.call('XDEL', KEYS[1], ARGV[2])
-return 1
+
+local committed = 1
+if ARGV[14] ~= '' then
+  for i = 15, #ARGV do
+    local published = redis.pcall('PUBLISH', ARGV[i], ARGV[14])
+    if type(published) == 'table' and published.err then committed = 2 end
+  end
+end
+return committed

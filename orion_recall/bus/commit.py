@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal, Protocol, cast
@@ -29,8 +30,10 @@ _MOST_AT_ONCE = 64
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 Committed = Literal["committed", "fenced", "reply_not_writable", "stream_not_writable"]
+_UNPUBLISHED = 2
 _RESULTS: dict[int, Committed] = {
     1: "committed",
+    _UNPUBLISHED: "committed",
     0: "fenced",
     -1: "reply_not_writable",
     -2: "stream_not_writable",
@@ -56,8 +59,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """All that ends one entry. An empty `decision` or `dead_reason` means none.
+    """All that ends one entry. An empty `decision`, `published` or `dead_reason` means none.
 
+    `published` is the decision as the decision channels carry it.
     A dead letter holds the entry's own fields, unless `keep_message` is False.
     """
 
@@ -65,6 +69,7 @@ class Commit:
     address: ReplyAddress
     reply: bytes
     decision: bytes = b""
+    published: bytes = b""
     dead_reason: str = ""
     correlation_id: str = ""
     keep_message: bool = True
@@ -102,15 +107,23 @@ class Committer:
     """Sends commits for one intake stream and group."""
 
     def __init__(
-        self, redis: Redis, *, stream: str, group: str, decision_stream: str, dead_stream: str, limits: Limits
+        self,
+        redis: Redis,
+        *,
+        stream: str,
+        group: str,
+        decision_stream: str,
+        dead_stream: str,
+        limits: Limits,
+        decision_channels: Sequence[str] = (),
     ) -> None:
         self._redis = redis
         self._stream, self._group = stream, group
         self._decision_stream, self._dead_stream = decision_stream, dead_stream
-        self._limits = limits
+        self._limits, self._decision_channels = limits, tuple(decision_channels)
         self._waiting: deque[tuple[Commit, asyncio.Future[Committed]]] = deque()
         self._sender: asyncio.Task[None] | None = None
-        self.fenced = 0
+        self.fenced = self.unpublished = 0
 
     async def commit(self, commit: Commit) -> Committed:
         """What the server said. Waits for as long as the server is away; RedisError when it refused."""
@@ -163,10 +176,22 @@ class Committer:
             elif isinstance(result, Exception):
                 future.set_exception(result)
             else:
-                future.set_result(_RESULTS[int(result)])
+                self._note_unpublished(result)
+                future.set_result(_RESULTS[result])
         if again:
             await self._redis.script_load(_SCRIPT)
         return again
+
+    def _note_unpublished(self, result: int) -> None:
+        if result != _UNPUBLISHED:
+            return
+        if self.unpublished == 0:
+            log.error(
+                "decisions cannot be published on all of %s: let the worker's user publish there, or change "
+                "ORION_DECISION_CHANNELS",
+                ", ".join(self._decision_channels),
+            )
+        self.unpublished += 1
 
     def _arguments(self, commit: Commit) -> tuple[str | bytes | int, ...]:
         address, limits = commit.address, self._limits
@@ -189,4 +214,6 @@ class Committer:
             commit.correlation_id.encode("utf-8", "replace"),
             int(commit.keep_message),
             DECISIONS_GROUP,
+            commit.published,
+            *self._decision_channels,
         )

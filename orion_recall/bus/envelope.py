@@ -20,6 +20,8 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.text import storable, storable_json
 
 _FIELDS = (b"envelope", b"data")
+# In place of a published message that was too large to be put into the stream: how many bytes it had.
+LEFT_OUT_BYTES = b"left_out_bytes"
 # Deeper than any message means something, and far from where walking or writing it would run out of stack.
 _MOST_LEVELS = 100
 _TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
@@ -186,10 +188,12 @@ def _own_link(envelope: Envelope, correlation_id: str, kind: str, entry: Entry) 
 def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidMessage | None]:
     """The object in an entry, and what makes it unfit although its sender can still be read in it."""
     raw = next((entry.fields[name] for name in _FIELDS if name in entry.fields), None)
-    if raw is None:
+    left_out = entry.fields.get(LEFT_OUT_BYTES, b"")[:20].decode("ascii", "replace")
+    if raw is None and not left_out:
         raise InvalidMessage("the stream entry has no field `envelope` (or `data`)")
-    if len(raw) > max_bytes:
-        raise InvalidMessage(f"the message has {len(raw)} bytes; at most {max_bytes} are read")
+    if raw is None or len(raw) > max_bytes:
+        size = left_out if raw is None else len(raw)
+        raise InvalidMessage(f"the message has {size} bytes; at most {max_bytes} are read")
     odd: list[str] = []  # numbers that are none: read on, to learn who is to be told
 
     def number(digits: str) -> float:

@@ -1,12 +1,13 @@
 """Serving a stream: as many entries in hand as there are slots, none of them lost.
 
-Three loops run beside the entries in hand: one reads as many new entries as there are free slots, one claims what
-others have left lying, one says that what is in hand is being worked on, so that nobody claims it.
+Two loops run beside the entries in hand: one takes as many entries as there are free slots, new ones and those that
+others have left lying; one says that what is in hand is being worked on, so that nobody claims it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -62,22 +63,21 @@ class Server:
         self._slot_free.set()
 
     async def run(self) -> None:
-        """Serve until `stop()`; then let the last read and claim come back, and finish what is held.
+        """Serve until `stop()`; then let the last read or claim come back, and finish what is held.
 
         Cancelled, it gives what is held two seconds; what is not finished then stays pending.
         """
-        taking = [asyncio.create_task(self._read()), asyncio.create_task(self._claim())]
-        loops = [*taking, asyncio.create_task(self._refresh())]
+        taking = asyncio.create_task(self._take_entries())
+        loops = [taking, asyncio.create_task(self._refresh())]
         try:
-            # None of the loops may end unseen: a worker that no longer claims or refreshes looks healthy.
+            # Neither loop may end unseen: a worker that no longer takes or refreshes looks healthy.
             await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
             self.stop()
-            await asyncio.wait(taking)
+            await asyncio.wait([taking])
             while self._in_hand:
                 await asyncio.wait(self._in_hand)
         finally:
-            for task in taking:
-                task.cancel()
+            taking.cancel()
             if self._in_hand:
                 await asyncio.wait(self._in_hand, timeout=_GRACE_S)
             rest = (*loops, *self._in_hand)
@@ -89,31 +89,36 @@ class Server:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    async def _read(self) -> None:
+    async def _take_entries(self) -> None:
+        """Claim and read in turn: side by side each would fill the slots that the other has asked for."""
+        clock, pause_s = asyncio.get_running_loop().time, self._pace.claim_idle_ms / 5000
+        claims_at = clock() + pause_s
         while not self._stopping.is_set():
+            if clock() >= claims_at:
+                await self._claim()
+                claims_at = clock() + pause_s
             free = self._pace.concurrency - len(self._in_hand)
             if free > 0:
                 for entry in await self._intake.read(free):
                     self._take(entry)
             else:
-                self._slot_free.clear()
-                await self._slot_free.wait()
+                await self._slot_is_free_within(claims_at - clock())
 
     async def _claim(self) -> None:
-        while not await self._stops_within(self._pace.claim_idle_ms / 5000):
-            # One slot beyond the limit is open here, or a busy worker would never take over from a dead one.
-            free = max(1, self._pace.concurrency - len(self._in_hand))
-            for entry in await self._intake.claim(free, self._pace.claim_idle_ms):
-                if entry.id not in self._in_hand.values():
-                    self.claimed += 1
-                    self._take(entry)
+        free = self._pace.concurrency - len(self._in_hand)
+        # One slot beyond the limit is open here, or a busy worker would never take over from a dead one.
+        if free < 0:
+            return
+        for entry in await self._intake.claim(max(1, free), self._pace.claim_idle_ms):
+            if entry.id not in self._in_hand.values():
+                self.claimed += 1
+                self._take(entry)
 
-    async def _stops_within(self, pause_s: float) -> bool:
-        try:
+    async def _slot_is_free_within(self, pause_s: float) -> None:
+        self._slot_free.clear()
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
-                return await self._stopping.wait()
-        except TimeoutError:
-            return False
+                await self._slot_free.wait()
 
     async def _refresh(self) -> None:
         while True:

@@ -1,4 +1,7 @@
-"""`orion-recall doctor`: every store on a server, looked at as it is now; of those of others one sample item."""
+"""`orion-recall doctor`: every store on a server, looked at as it is now; of those of others one sample item.
+
+And who listens where executors publish their queries.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from orion_recall.cli.addresses import DataFolder, find
-from orion_recall.cli.output import JsonFlag, console, print_json, visible
-from orion_recall.errors import ModelError, SettingsError, SourceError
+from orion_recall.cli.addresses import DataFolder, find, open_bus
+from orion_recall.cli.output import JsonFlag, console, print_json, say, visible
+from orion_recall.errors import BusUnavailable, ModelError, SettingsError, SourceError
 from orion_recall.mapped_stores import collection_of, graph_client, timeline_of
 from orion_recall.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
 from orion_recall.models.chosen import open_embedder
@@ -48,30 +51,41 @@ class Finding:
         return not self.problems
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channels:
+    """How many connections listen on each query channel; none where no bus is known."""
+
+    listeners: Mapping[str, int] = field(default_factory=dict[str, int])
+    error: str | None = None
+
+
 @app.command()
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
-    """Check the servers of index and graph, and the stores of others, with a sample item of these.
+    """Check index and graph on servers, stores of others with a sample item, and who listens for queries.
 
     Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
-    ORION_MAPPINGS names, and of ORION_TIMELINE_TABLE, whether every mapping fits. Exit code 1 when one cannot be
-    used.
+    ORION_MAPPINGS names, and of ORION_TIMELINE_TABLE, whether every mapping fits; of each channel in
+    ORION_QUERY_CHANNELS, how many connections listen on it. Exit code 1 when a store or the bus cannot be used.
 
     Example: `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
     """
     settings = find(data)
-    has_servers = settings.qdrant_url is not None or settings.sparql_url is not None
-    if settings.mappings is None and not has_servers and not _reads_another_table(settings):
+    addresses = (settings.mappings, settings.qdrant_url, settings.sparql_url, settings.redis_url)
+    if all(address is None for address in addresses) and not _reads_another_table(settings):
         raise SettingsError(
-            "ORION_MAPPINGS, ORION_QDRANT_URL, ORION_SPARQL_URL and ORION_TIMELINE_TABLE are not set: there are no "
-            "servers to look at"
+            "ORION_MAPPINGS, ORION_QDRANT_URL, ORION_SPARQL_URL, ORION_TIMELINE_TABLE and ORION_REDIS_URL are not "
+            "set, and no `up` is running: there are no servers to look at"
         )
     findings = asyncio.run(_look(load_mappings(settings.mappings), settings))
-    ok = all(finding.ok for finding in findings)
+    channels = asyncio.run(_channels(settings))
+    ok = all(finding.ok for finding in findings) and channels.error is None
     if as_json:
-        print_json({"ok": ok, "stores": [{**asdict(finding), "ok": finding.ok} for finding in findings]})
+        stores = [{**asdict(finding), "ok": finding.ok} for finding in findings]
+        print_json({"ok": ok, "stores": stores, "channels": asdict(channels)})
     else:
         for finding in findings:
             _show(finding)
+        _show_channels(channels)
     return 0 if ok else 1
 
 
@@ -216,6 +230,26 @@ async def _timeline(store: str, timeline: TimelineSource) -> Finding:
 
 def _reads_another_table(settings: Settings) -> bool:
     return settings.timeline_table != OWN_VIEW
+
+
+async def _channels(settings: Settings) -> Channels:
+    names = settings.published_on["queries"]
+    if settings.redis_url is None or not names:
+        return Channels()
+    try:
+        async with open_bus(settings) as redis:
+            counted: Any = await redis.pubsub_numsub(*names)  # pyright: ignore[reportUnknownMemberType]
+    except BusUnavailable as error:
+        return Channels(error=str(error))
+    return Channels(listeners={name.decode(): count for name, count in counted})
+
+
+def _show_channels(channels: Channels) -> None:
+    if channels.error is not None:
+        say("channels", "cannot be looked at", channels.error)
+    nobody = "nobody listens: what is published here now is lost. Start a worker with it in ORION_QUERY_CHANNELS"
+    for name, count in channels.listeners.items():
+        say("channel", f"{name}  {f'{count} listening' if count else nobody}")
 
 
 def _show(finding: Finding) -> None:

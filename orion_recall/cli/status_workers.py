@@ -28,6 +28,7 @@ def _found(name: str, card: Mapping[str, str]) -> Found:
         "instance": name,
         "node": card.get("node"),
         "profiles": [one for one in card.get("profiles", "").split(",") if one],
+        "channels": [one for one in card.get("channels", "").split(",") if one],
         "profiles_version": card.get("profiles_version"),
         "profiles_loaded_at": card.get("profiles_loaded_at"),
         "profiles_refused_at": card.get("profiles_refused_at"),
@@ -53,6 +54,7 @@ def show_worker(worker: Found) -> None:
     since = f"profiles {worker['profiles_version']} since {worker['profiles_loaded_at']}"
     error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
     say("  worker", f"{worker['instance']}: {since}", error)
+    say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
     if worker["stores"] is None:
         say("    stores", "it does not say")
         return

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
+from orion_recall.bus.channels import QueryChannels
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.memory.extraction import BackgroundExtraction
 from orion_recall.memory.project import Projector
@@ -34,7 +35,10 @@ from orion_recall.telemetry import (
     METRIC_FENCED,
     METRIC_IN_HAND,
     METRIC_POISON,
+    METRIC_PUBLISHED,
+    METRIC_SUBSCRIPTIONS_LOST,
     METRIC_UNKNOWN_FIELDS,
+    METRIC_UNPUBLISHED,
 )
 from orion_recall.worker import LoadedProfile, Worker
 
@@ -52,6 +56,10 @@ class Running(Protocol):
     def profiles(self) -> Mapping[str, LoadedProfile]: ...
     @property
     def worker(self) -> Worker: ...
+    @property
+    def channels(self) -> QueryChannels: ...
+    @property
+    def unpublished(self) -> int: ...
     @property
     def sink(self) -> DecisionSink | None: ...
     @property
@@ -85,6 +93,13 @@ class Gauges:
             "",
             "Fields of queries that were ignored",
         )
+        counted(
+            METRIC_PUBLISHED, [_callback(self._published)], "", "Queries heard on channels, by what became of them"
+        )
+        lost = _callback(lambda: [(running.channels.reconnects, {})])
+        counted(METRIC_SUBSCRIPTIONS_LOST, [lost], "", "Subscriptions to query channels that had to be made again")
+        unpublished = _callback(lambda: [(running.unpublished, {})])
+        counted(METRIC_UNPUBLISHED, [unpublished], "", "Decisions that a decision channel was closed to")
         counted(METRIC_DECISIONS, [_callback(self._decisions)], "", "Decisions, by what became of them")
         counted(
             METRIC_EXTRACTIONS,
@@ -111,6 +126,13 @@ class Gauges:
             yield counts.repeated, {LABEL_RESULT: "repeated"}
             yield counts.set_aside, {LABEL_RESULT: "set_aside"}
             yield counts.held, {LABEL_RESULT: "held"}
+
+    def _published(self) -> Readings:
+        counts = self._running.channels.queries.counts
+        yield counts.received, {LABEL_RESULT: "received"}
+        yield counts.entered, {LABEL_RESULT: "entered"}
+        yield counts.duplicates, {LABEL_RESULT: "duplicate"}
+        yield counts.dropped, {LABEL_RESULT: "dropped"}
 
     def _extracted(self) -> Readings:
         for part in tuple(self._running.extractions):

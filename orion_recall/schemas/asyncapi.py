@@ -108,6 +108,8 @@ def _channels() -> Json:
             _ANSWERS,
         )
         | {"parameters": {"client": {"description": "A name that no other caller has, such as a UUID."}}},
+        "executorQuery": _query_channel("recall.query.v1"),
+        "executorQueryLater": _query_channel("orion:exec:request:RecallService"),
         "executorResult": _pubsub("orion-exec:result:{client}"),
         "executorResultColon": _pubsub("orion:exec:result:{client}"),
         "orchestratorResult": _pubsub("orion:orch:result:{client}"),
@@ -119,7 +121,8 @@ def _channels() -> Json:
         "recallDecision": _stream(
             DECISION_KIND,
             "One decision for every query. Written to Postgres by a sink; what is persisted is trimmed after an "
-            "hour, what is not is kept up to a cap of 1,000,000.",
+            "hour, what is not is kept up to a cap of 1,000,000. With ORION_DECISION_CHANNELS each is "
+            "published, too, with its V1 fields alone.",
             ("recallDecision",),
             group=DECISIONS_GROUP,
         ),
@@ -163,6 +166,20 @@ def _pubsub(address: str) -> Json:
     }
 
 
+def _query_channel(address: str) -> Json:
+    return {
+        "address": address,
+        "description": (
+            "A pub/sub channel (ORION_QUERY_CHANNELS): every worker hears it, and one puts the message into the "
+            "stream recall.query.v1, the first by the envelope's id within a minute. Lost if nobody listens. The "
+            "message is the JSON itself."
+        ),
+        "messages": _references(("recallQuery",)),
+        "servers": [{"$ref": "#/servers/bus"}],
+        "x-redis": {"type": "pubsub"},
+    }
+
+
 def _references(names: tuple[str, ...]) -> Json:
     return {name: {"$ref": f"#/components/messages/{name}"} for name in names}
 
@@ -171,6 +188,14 @@ def _worker_operations() -> Json:
     return {
         "answerQuery": _operation(
             "receive", "recallQuery", "recallQuery", "Worker: one reply and one decision for every query.",
+            reply="recallReply",
+        ),
+        "takePublishedQuery": _operation(
+            "receive", "executorQuery", "recallQuery", "Worker: put into the stream recall.query.v1, once.",
+            reply="recallReply",
+        ),
+        "takeQueryPublishedLater": _operation(
+            "receive", "executorQueryLater", "recallQuery", "Worker: put into the stream recall.query.v1, once.",
             reply="recallReply",
         ),
         "recordDecision": _operation(

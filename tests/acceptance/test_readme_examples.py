@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,28 @@ pytestmark = pytest.mark.acceptance
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
 
+def block_of(name: str) -> str:
+    """The README's code that defines the function of that name."""
+    (block,) = [code for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if f"def {name}(" in code]
+    return block
+
+
 def example(name: str) -> Any:
     """The function of that name, out of the README's code."""
-    (block,) = [code for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if f"def {name}(" in code]
     names: dict[str, Any] = {}
-    exec(compile(block, f"README.md ({name})", "exec"), names)
+    exec(compile(block_of(name), f"README.md ({name})", "exec"), names)
     return names[name]
+
+
+def as_a_script(name: str, folder: Path, *arguments: str) -> str:
+    """What the block prints when somebody saves it as a file and runs it."""
+    script = folder / f"{name}.py"
+    script.write_text(block_of(name), "utf-8")
+    done = subprocess.run(
+        [sys.executable, script, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.skipif(WITH_SERVERS, reason="the third way reads a worker's own folder")
@@ -32,6 +50,11 @@ async def test_the_three_ways_of_asking_find_the_memory() -> None:
         bundle = await asyncio.to_thread(example("ask"), engines.redis_url, "where does crate number 7 stand?")
         assert "Crate number 7 stands in hall 2" in bundle["rendered"]
         assert "Ana" in await example("step")(engines.redis_url)
+        for name in ("ask_by_channel", "ask_by_stream"):
+            bundle = await asyncio.to_thread(example(name), engines.redis_url, "where does crate number 7 stand?")
+            assert "Crate number 7 stands in hall 2" in bundle["rendered"]
+            said = await asyncio.to_thread(as_a_script, name, folder, engines.redis_url, "where is crate number 8?")
+            assert "Crate number 8 stands in hall 3" in said
         async with RecallClient.connect(engines.redis_url) as client:
             assert await example("correct")(client, "d-1")
         assert await worker.stop() == 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
-from executor import command, pending, rows, until
+from executor import Executor, command, pending, rows, until
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
@@ -30,7 +30,9 @@ class Intake:
         self.own = ReplyAddress(mode="own", name=f"{prefix}recall.reply.v1:me")
         self.shared = ReplyAddress(mode="shared", name=f"{prefix}recall.reply.v1")
 
-    def committer(self, redis: Redis | None = None, *, decisions_cap: int = 1000) -> Committer:
+    def committer(
+        self, redis: Redis | None = None, *, decisions_cap: int = 1000, channels: Sequence[str] = ()
+    ) -> Committer:
         return Committer(
             redis or self.redis,
             stream=self.stream,
@@ -38,6 +40,7 @@ class Intake:
             decision_stream=self.decisions,
             dead_stream=self.dead,
             limits=Limits(reply_maxlen=100, reply_ttl_s=60, decisions_cap=decisions_cap),
+            decision_channels=channels,
         )
 
     async def take(self, count: int = 1) -> list[str]:
@@ -308,3 +311,72 @@ async def test_while_a_server_is_away_the_sender_does_not_spin(
         await bus_alone.valkey.start()
     assert await waiting == "committed"
     assert len(caplog.records) < 10
+
+
+async def test_a_decision_is_published_on_every_channel_once_by_the_worker_whose_commit_counts(
+    intake: Intake, bus_alone: EmbeddedEngines, prefix: str
+) -> None:
+    channels, listening = (f"{prefix}one", f"{prefix}two"), Executor(intake.redis, prefix)
+    (entry_id,) = await intake.take()
+    commit = intake.commit(entry_id, published=b'{"v1": true}')
+    async with (
+        connect(bus_alone.redis_url) as other,
+        listening.listening(channels[0]) as first,
+        listening.listening(channels[1]) as second,
+    ):
+        committers = [intake.committer(redis, channels=channels) for redis in (intake.redis, other)]
+        results = await asyncio.gather(*(committer.commit(commit) for committer in committers))
+        assert sorted(results) == ["committed", "fenced"]
+        for channel in channels:
+            await command(intake.redis, "PUBLISH", channel, b'{"last": true}')
+
+        async def all_heard() -> bool:
+            return {"last": True} in first and {"last": True} in second
+
+        await until(all_heard, "all that was published")
+        assert first == second == [{"v1": True}, {"last": True}]
+    assert await intake.counts() == (1, 1, 0)
+
+
+async def test_nothing_is_published_without_channels_or_of_what_has_no_decision(
+    intake: Intake, prefix: str
+) -> None:
+    first, second = await intake.take(2)
+    async with Executor(intake.redis, prefix).listening(f"{prefix}one") as heard:
+        assert await intake.committer().commit(intake.commit(first, published=b'"no channel"')) == "committed"
+        committer = intake.committer(channels=[f"{prefix}one"])
+        assert await committer.commit(intake.commit(second, decision=b"")) == "committed"
+        await command(intake.redis, "PUBLISH", f"{prefix}one", b'{"last": true}')
+
+        async def told() -> bool:
+            return bool(heard)
+
+        await until(told, "the last one")
+        assert heard == [{"last": True}]
+
+
+async def test_a_decision_channel_that_is_closed_to_the_worker_costs_nothing_but_a_line_in_the_log(
+    intake: Intake, bus_alone: EmbeddedEngines, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    channels = (f"{prefix}closed", f"{prefix}open")
+    await command(intake.redis, "ACL", "SETUSER", "shy", "on", "nopass", "~*", "+@all", f"&{prefix}open")
+    ids = await intake.take(3)
+    try:
+        async with connect(bus_alone.redis_url.replace("unix://", "unix://shy:x@")) as shy:
+            committer = intake.committer(shy, channels=channels)
+            async with Executor(intake.redis, prefix).listening(channels[1]) as heard:
+                for entry_id in ids:
+                    assert await committer.commit(intake.commit(entry_id, published=b"{}")) == "committed"
+
+                async def told() -> bool:
+                    return len(heard) == 3
+
+                await until(told, "the decisions on the other channel")
+    finally:
+        await command(intake.redis, "ACL", "DELUSER", "shy")
+    assert await intake.counts() == (3, 3, 0)
+    assert await intake.pending() == 0
+    assert committer.unpublished == 3
+    assert [record.levelname for record in caplog.records if "ORION_DECISION_CHANNELS" in record.message] == [
+        "ERROR"
+    ]

@@ -25,6 +25,8 @@ UPDATE, DELETE, FEEDBACK, TOMBSTONE = (
 )
 MINE = f"{REPLY}:mine"
 CHANNEL = f"{PREFIX}orion-exec:result:1"
+QUERY_CHANNELS = [f"{PREFIX}{name}" for name in ("recall.query.v1", "orion:exec:request:RecallService")]
+DECISION_CHANNELS = [f"{PREFIX}{name}" for name in ("recall.decision.v1", "orion:recall:telemetry")]
 _REFUSED = r"invalid username-password pair|Authentication required"
 
 ALLOWED = {
@@ -45,6 +47,10 @@ ALLOWED = {
         f"PUBLISH {PREFIX}orion:exec:result:1 x",
         f"XREADGROUP GROUP orion-recall me STREAMS {DELETE} >",
         f"XADD {DELETE}:dead * reason x",
+        *(f"SUBSCRIBE {channel}" for channel in QUERY_CHANNELS),
+        f"SET {QUERY}:seen:1 1 NX PX 9",
+        f"DEL {QUERY}:seen:1",
+        *(f"PUBLISH {channel} x" for channel in DECISION_CHANNELS),
         f"XADD {TOMBSTONE} MAXLEN ~ 9 * positions x",
         f"XREAD STREAMS {TOMBSTONE} 0",
     ],
@@ -57,6 +63,7 @@ ALLOWED = {
         f"DEL {MINE}",
         f"UNLINK {MINE}",
         f"SUBSCRIBE {CHANNEL}",
+        *(f"PUBLISH {channel} x" for channel in QUERY_CHANNELS),
     ],
     "operator": [
         f"XINFO GROUPS {QUERY}",
@@ -71,8 +78,10 @@ ALLOWED = {
         f"XREVRANGE {UPDATE}:dead + -",
         f"XDEL {FEEDBACK}:dead 1-1",
         f"XADD {DELETE} * envelope x",
+        f"PUBSUB NUMSUB {QUERY_CHANNELS[0]}",
     ],
     "analyst": [
+        *(f"SUBSCRIBE {channel}" for channel in DECISION_CHANNELS),
         f"XRANGE {DECISION} - +",
         f"XREVRANGE {DECISION}:dead + -",
         f"XLEN {DECISION}",
@@ -105,19 +114,25 @@ _NEVER = [
 ]
 DENIED = {
     "worker": [f"DEL {REPLY}:anybody", f"XGROUP DESTROY {QUERY} orion-recall", f"XGROUP SETID {QUERY} g 0",
-               f"SET {DECISION}:trimmed 0", f"PUBLISH {PREFIX}other x"],
+               f"SET {DECISION}:trimmed 0", f"PUBLISH {PREFIX}other x", f"SUBSCRIBE {PREFIX}other",
+               f"SUBSCRIBE {CHANNEL}", f"PSUBSCRIBE {PREFIX}*", f"PUBLISH {QUERY_CHANNELS[0]} x",
+               f"SET {QUERY}:other 1", f"GET {QUERY}:seen:1", "PUBSUB CHANNELS"],
     "client": [f"XADD {TOMBSTONE} * positions x", f"XREAD STREAMS {TOMBSTONE} 0", f"XREAD STREAMS {DELETE} 0",
                f"HGETALL {QUERY}:worker:me",
                f"XREAD STREAMS {QUERY} 0", f"XRANGE {QUERY} - +", f"XDEL {QUERY} 1-1", f"XTRIM {QUERY} MAXLEN 0",
                f"XREAD STREAMS {DECISION} 0", f"XREAD STREAMS {REPLY} 0", f"XADD {DECISION} * envelope x",
                f"XADD {MINE} * envelope x", f"XADD {REPLY} * envelope x", f"PUBLISH {CHANNEL} x",
-               f"SUBSCRIBE {PREFIX}other", f"XINFO GROUPS {QUERY}", f"EXPIRE {MINE} 9",
+               f"SUBSCRIBE {PREFIX}other", f"SUBSCRIBE {QUERY_CHANNELS[0]}", f"SUBSCRIBE {DECISION_CHANNELS[0]}",
+               f"PUBLISH {DECISION_CHANNELS[0]} x", f"SET {QUERY}:seen:1 1", f"XINFO GROUPS {QUERY}",
+               f"EXPIRE {MINE} 9",
                f"XREADGROUP GROUP orion-recall me STREAMS {QUERY} >"],
     "operator": [f"XDEL {QUERY} 1-1", f"XADD {DECISION} * envelope x", f"XDEL {DECISION} 1-1", f"DEL {QUERY}:dead",
-                 f"SET {DECISION}:trimmed 0", f"XACK {QUERY} orion-recall 1-1"],
+                 f"SET {DECISION}:trimmed 0", f"XACK {QUERY} orion-recall 1-1",
+                 f"SUBSCRIBE {QUERY_CHANNELS[0]}", "PUBSUB CHANNELS"],
     "analyst": [f"XADD {DECISION} * envelope x", f"XDEL {DECISION} 1-1", f"XTRIM {DECISION} MAXLEN 0",
                 f"SET {DECISION}:trimmed 0", f"XREAD STREAMS {QUERY} 0", f"XREAD STREAMS {REPLY} 0",
-                f"XLEN {STORE}", f"DEL {DECISION}"],
+                f"XLEN {STORE}", f"DEL {DECISION}", f"SUBSCRIBE {QUERY_CHANNELS[0]}",
+                f"PUBLISH {DECISION_CHANNELS[0]} x"],
     "health": [f"XLEN {QUERY}", "INFO"],
 }  # fmt: skip
 

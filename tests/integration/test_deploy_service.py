@@ -24,7 +24,7 @@ from deploy_servers import (
     run_psql,
     session,
 )
-from executor import command, until
+from executor import Executor, command, until
 from serving import caught_up
 
 from orion_recall.bus.client import RecallClient
@@ -34,6 +34,9 @@ from orion_recall.memory.request_retention import RequestRetention
 from orion_recall.postgres import open_pool
 from orion_recall.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.mesh import FOUNDING, LATER, MeshExecutor, MeshState
+
+DECISION_CHANNELS = ("recall.decision.v1", "orion:recall:telemetry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ async def deployed() -> AsyncGenerator[Deployed]:
                 acknowledge_ms=30_000,  # a busy machine is not a copy that is behind
                 instance="deployed",
                 decisions_keep_s=0,
+                decision_channels=DECISION_CHANNELS,
             )
             async with Service.start(settings) as service:
                 ready = asyncio.Event()
@@ -127,6 +131,31 @@ async def test_store_recall_and_decide(
 
         await until(written, "a decision and an access, written by the role orion_worker")
     assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.parametrize("state", [FOUNDING, LATER], ids=["founding", "later"])
+async def test_an_executor_publishes_as_a_client_and_an_analyst_hears_the_decision(
+    deployed: Deployed, state: MeshState
+) -> None:
+    channel, reply_to = f"{PREFIX}{state.decision_channel}", f"{PREFIX}{state.reply_prefix}:1"
+    async with connect(deployed.bus.url("client")) as client, connect(deployed.bus.url("analyst")) as analyst:
+        asked = MeshExecutor(client, state).message("what of the mast?", reply_to=reply_to)
+        async with (
+            Executor(client, PREFIX).listening(reply_to) as replies,
+            Executor(analyst, PREFIX).listening(channel) as decisions,
+        ):
+            await command(client, "PUBLISH", PREFIX + state.request_channel, asked.model_dump_json(by_alias=True))
+
+            async def all_heard() -> bool:
+                return bool(replies and decisions)
+
+            await until(all_heard, "a reply and a decision")
+            assert replies[0]["correlation_id"] == str(asked.correlation_id)
+            assert decisions[0]["payload"]["corr_id"] == str(asked.correlation_id)
+    assert deployed.service.unpublished == 0
+    code, out, err = await run_program(deployed.environment("operator", "orion_worker"), "doctor", "--json")
+    assert code == 0, err
+    assert set(json.loads(out)["channels"]["listeners"].values()) == {1}
 
 
 async def test_memories_are_changed_and_deleted_and_feedback_is_kept(

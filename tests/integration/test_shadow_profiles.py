@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from executor import Executor, rows, until
+from executor import Executor, command, rows, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
@@ -50,8 +50,12 @@ async def test_the_reply_goes_out_first_and_the_shadow_is_one_decision_more(
     written(tmp_path, "first.v1", shadow={"profile": "other.v1", "share": 1.0})
     written(tmp_path, "other.v1", strategies={"factual": {"max_total_items": 1}}, shadow={"profile": "first.v1"})
     settings = quick_settings(bus_alone.redis_url, profiles_dir=tmp_path, default_profile="first.v1")
-    executor, source = Executor(bus, settings.prefix), Doorkeeper()
-    async with serving(settings, opened_with(source, tokens)) as (service, _):
+    settings = settings.changed(decision_channels=("told",))
+    executor, source, channel = Executor(bus, settings.prefix), Doorkeeper(), f"{settings.prefix}told"
+    async with (
+        serving(settings, opened_with(source, tokens)) as (service, _),
+        executor.listening(channel) as published,
+    ):
 
         async def at_the_door() -> bool:
             return source.at_the_door == 1
@@ -68,11 +72,18 @@ async def test_the_reply_goes_out_first_and_the_shadow_is_one_decision_more(
         await until(shadowed, "the shadow has been told")
         told = [json.loads(fields[b"envelope"]) for _, fields in await rows(bus, executor.decisions)]
         assert len((await executor.ended(entry_id)).own) == 1
+        await command(bus, "PUBLISH", channel, b'{"last": true}')
+
+        async def all_heard() -> bool:
+            return {"last": True} in published
+
+        await until(all_heard, "all that was published")
     first, shadow = (envelope["payload"] for envelope in told)
     assert (first["profile"], first["shadow_of"], first["strategy"]) == ("first.v1", None, None)
     assert (shadow["profile"], shadow["strategy"], shadow["outcome"]) == ("other.v1", "factual", "ok")
     assert (shadow["shadow_of"], shadow["entry_id"]) == (first["id"], entry_id)
     assert told[1]["correlation_id"] == shadow["corr_id"] == first["corr_id"]
+    assert [one["payload"]["id"] for one in published[:-1]] == [first["id"]], "of a shadow nothing is published"
     await executor.close()
 
 

@@ -41,6 +41,26 @@ def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch):
     assert settings.reply_streams == ("a:*", "b")
 
 
+def test_the_channels_of_both_states_of_the_mesh_are_heard_unless_others_or_none_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    channels = Settings.read(prefix="p:").published_on
+    assert channels["queries"] == ("p:recall.query.v1", "p:orion:exec:request:RecallService")
+    assert channels["decisions"] == ()
+    monkeypatch.setenv("ORION_QUERY_CHANNELS", "")
+    monkeypatch.setenv("ORION_DECISION_CHANNELS", "recall.decision.v1, orion:recall:telemetry")
+    assert Settings.read().published_on == {
+        "queries": (),
+        "decisions": ("recall.decision.v1", "orion:recall:telemetry"),
+    }
+
+
+def test_decisions_are_not_published_where_queries_are_heard():
+    with pytest.raises(SettingsError, match=r"ORION_DECISION_CHANNELS.*orion:exec:request:RecallService"):
+        Settings.read(decision_channels=("told", "orion:exec:request:RecallService"))
+    assert Settings.read(query_channels=(), decision_channels=("recall.query.v1",)).decision_channels
+
+
 def test_a_worker_serves_the_tenants_it_is_given():
     assert [Settings.read(tenants=("acme",)).serves(name) for name in ("acme", "default", "")] == [
         True,

@@ -47,8 +47,8 @@ def test_a_prefix_needs_a_name_behind_it_of_a_bearable_length(allowed: str) -> N
             RULES.resolve(reply_to)
 
 
-def test_no_rule_however_wide_opens_a_stream_of_our_own() -> None:
-    settings = Settings(prefix="p:", reply_streams=("*",), reply_channels=("*",))
+def test_no_rule_however_wide_opens_a_stream_or_a_channel_of_our_own() -> None:
+    settings = Settings(prefix="p:", reply_streams=("*",), reply_channels=("*",), decision_channels=("told",))
     rules = ReplyRules.of(settings)
     assert rules.resolve("p:anything").mode == "own"
     ours = [
@@ -64,6 +64,8 @@ def test_no_rule_however_wide_opens_a_stream_of_our_own() -> None:
         settings.tombstone_stream,
         f"{settings.decision_stream}:dead",
         f"{settings.decision_stream}:trimmed",
+        "p:orion:exec:request:RecallService",
+        "p:told",
     ]
     for reply_to in ours:
         with pytest.raises(RefusedMessage, match="not an allowed address"):

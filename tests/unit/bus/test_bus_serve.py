@@ -146,6 +146,31 @@ async def test_an_orphan_is_taken_over_even_when_all_slots_are_taken(intake: Fak
         handler.gate.set()
 
 
+async def test_entries_in_hand_are_never_more_than_one_beyond_the_limit_however_many_others_have_left(
+    intake: FakeIntake,
+) -> None:
+    gate, at_once, ended = asyncio.Event(), [0], list[str]()
+
+    async def handle(taken: Entry) -> None:
+        at_once.append(at_once[-1] + 1)
+        await gate.wait()
+        await asyncio.sleep(0)
+        at_once.append(at_once[-1] - 1)
+        ended.append(taken.id)
+
+    intake.orphans = [entry(f"left-{number}") for number in range(20)]
+    give(intake, *(f"new-{number}" for number in range(20)))
+    async with running(intake, handle) as (server, _):
+        await until(lambda: server.in_hand > QUICK.concurrency, "one more than the limit is in hand")
+        refreshed = len(intake.refreshed)
+        await until(lambda: len(intake.refreshed) > refreshed + 50, "others' entries could have been claimed often")
+        assert server.in_hand == QUICK.concurrency + 1
+        gate.set()
+        await until(lambda: len(ended) == 40, "every entry is handled")
+    assert max(at_once) == QUICK.concurrency + 1
+    assert server.claimed == 20
+
+
 async def test_an_entry_in_hand_that_is_claimed_again_is_not_handled_twice(
     intake: FakeIntake, handler: Handler
 ) -> None:

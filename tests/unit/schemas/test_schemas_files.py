@@ -397,7 +397,7 @@ def test_every_asyncapi_operation_uses_messages_of_its_own_channels():
 def test_a_reply_address_comes_from_the_message_and_its_channel_has_none():
     document = asyncapi()
     replies = [operation["reply"] for operation in document["operations"].values() if "reply" in operation]
-    assert len(replies) == 10
+    assert len(replies) == 12
     for reply in replies:
         assert reply["address"]["location"] == "$message.payload#/reply_to"
         assert resolve(document, reply["channel"]["$ref"])["address"] is None

@@ -1,0 +1,195 @@
+"""Published queries on their way into the query stream: each once, whichever worker comes first.
+
+What waits here is in this process's memory alone, so it is bounded in number, bytes and time. What does not get in
+is dropped, counted and logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError, RedisError
+
+from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.bus.envelope import LEFT_OUT_BYTES
+
+log = logging.getLogger("orion_recall.bus")
+
+_SCRIPT = files("orion_recall.bus").joinpath("enter.lua").read_text("utf-8")
+_SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+
+# How long an id stays taken. What is tried for less than that never enters twice, whoever is slow.
+SEEN_S = 60.0
+TRIED_S = 30.0
+_MOST_WAITING, _MOST_WAITING_BYTES = 1000, 64 << 20
+_MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 64, 4 << 20
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+
+
+@dataclass(slots=True)
+class PublishedCounts:
+    """What became of what was heard on the channels; `duplicates` were entered before, by any worker."""
+
+    received: int = 0
+    entered: int = 0
+    duplicates: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Published:
+    """One message, as the entry that it becomes; `give_up_at` is by this process's clock."""
+
+    seen_id: str
+    fields: tuple[bytes | str, ...]
+    size: int
+    give_up_at: float
+
+
+class PublishedQueries:
+    """Puts messages into `stream`. `take` never waits; `run` sends until `finish` and nothing is left."""
+
+    def __init__(
+        self, redis: Redis, *, stream: str, max_bytes: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.counts = PublishedCounts()
+        self._redis, self._stream, self._max_bytes, self._clock = redis, stream, max_bytes, clock
+        self._waiting: deque[_Published] = deque()
+        self._waiting_bytes = 0
+        self._changed = asyncio.Event()
+        self._finishing = self._is_dropping = False
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are not in the stream yet."""
+        return len(self._waiting)
+
+    def take(self, channel: bytes, data: bytes) -> None:
+        """One message as it was published; of one that is larger than messages may be, only its size is kept."""
+        self.counts.received += 1
+        is_whole = len(data) <= self._max_bytes
+        seen_id, ttl_s = _id_and_ttl(data) if is_whole else (_digest(data), TRIED_S)
+        content = ("envelope", data) if is_whole else (LEFT_OUT_BYTES, str(len(data)))
+        self._waiting.append(
+            _Published(
+                seen_id=seen_id,
+                fields=(*content, "channel", channel),
+                size=len(data) if is_whole else 0,
+                give_up_at=self._clock() + min(ttl_s, TRIED_S),
+            )
+        )
+        self._waiting_bytes += self._waiting[-1].size
+        self._drop_oldest()
+        self._changed.set()
+
+    def finish(self) -> None:
+        """Take nothing more; `run` returns when what waits is in the stream, or is dropped."""
+        self._finishing = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Send what is taken, in its order."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            if not self._waiting:
+                if self._finishing:
+                    return
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            refusal = await self._send(self._next_batch())
+            if refusal is None:
+                pause_s, self._is_dropping = _FIRST_PAUSE_S, False
+                continue
+            if pause_s == _FIRST_PAUSE_S:
+                log.warning("%d published queries wait for %s: %s", len(self._waiting), self._stream, refusal)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _next_batch(self) -> list[_Published]:
+        batch: list[_Published] = []
+        size = 0
+        while self._waiting and len(batch) < _MOST_AT_ONCE:
+            size += self._waiting[0].size
+            if batch and size > _MOST_BYTES_AT_ONCE:
+                break
+            batch.append(self._waiting.popleft())
+            self._waiting_bytes -= batch[-1].size
+        return batch
+
+    async def _send(self, batch: Sequence[_Published]) -> str | None:
+        """Send one pipeline; what did not get in waits again. Gives what the server refused it with, or None."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for one in batch:
+            key = f"{self._stream}:seen:{one.seen_id}"
+            pipeline.evalsha(_SHA, 2, self._stream, key, int(SEEN_S * 1000), *one.fields)
+        try:
+            results = await pipeline.execute(raise_on_error=False)
+            if any(isinstance(result, NoScriptError) for result in results):
+                await self._redis.script_load(_SCRIPT)
+        except (*BUS_AWAY, RedisError) as error:
+            self._put_back(batch)
+            return f"the bus is away ({type(error).__name__})" if isinstance(error, BUS_AWAY) else str(error)
+        left = [one for one, result in zip(batch, results, strict=True) if isinstance(result, Exception)]
+        entered = sum(result == 1 for result in results)
+        self.counts.entered += entered
+        self.counts.duplicates += len(batch) - len(left) - entered
+        refusals = [one for one in results if isinstance(one, Exception) and not isinstance(one, NoScriptError)]
+        self._put_back(left, tried=bool(refusals))
+        return f"the bus refused ({refusals[0]})" if refusals else None
+
+    def _put_back(self, left: Sequence[_Published], *, tried: bool = True) -> None:
+        """Let them wait again, in front; those whose time is over are dropped, but not before the first try."""
+        now = self._clock()
+        kept = [one for one in left if not tried or now < one.give_up_at]
+        self._waiting.extendleft(reversed(kept))
+        self._waiting_bytes += sum(one.size for one in kept)
+        self._drop(len(left) - len(kept), "they could not be put into the stream in time")
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        too_many = 0
+        while len(self._waiting) > _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES:
+            self._waiting_bytes -= self._waiting.popleft().size
+            too_many += 1
+        self._drop(too_many, f"no more than {_MOST_WAITING} may wait, of {_MOST_WAITING_BYTES >> 20} MiB together")
+
+    def _drop(self, count: int, why: str) -> None:
+        self.counts.dropped += count
+        if count and not self._is_dropping:
+            self._is_dropping = True
+            log.error("published queries are dropped, for %s: %s", self._stream, why)
+
+
+def _id_and_ttl(data: bytes) -> tuple[str, float]:
+    """What names the message among those of the last minute, and how long its sender waits, in seconds.
+
+    The envelope's `id`; of what has no readable one, a hash of the bytes.
+    """
+    found: Any = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+    envelope = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    message_id, ttl_ms = envelope.get("id"), envelope.get("ttl_ms")
+    ttl_s = ttl_ms / 1000 if isinstance(ttl_ms, int) and 0 <= ttl_ms < TRIED_S * 1000 else TRIED_S
+    if not isinstance(message_id, str) or not message_id.strip():
+        return _digest(data), ttl_s
+    plain = message_id.strip()
+    return (plain if _PLAIN_ID.fullmatch(plain) else _digest(plain.encode("utf-8", "surrogatepass"))), ttl_s
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
