@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from tests.acceptance.processes import WITH_SERVERS, running_engines, start_worker, store_and_wait
 
 pytestmark = pytest.mark.acceptance

@@ -10,7 +10,7 @@ import pytest
 from executor import Executor, rows, until
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, RecallReplyV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.postgres import Connection

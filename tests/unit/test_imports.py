@@ -18,7 +18,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
         "contracts schemas profile settings settings_reference mappings shipped yaml_nodes "
         "postgres postgres_rights postgres_types",
         "bus models graph engines",
-        "sources memory decisions",
+        "client sources memory decisions",
         "recall",
         "worker shadows stores mapped_stores observe preflight service evaluation sample prompt",
         "cli __main__",
@@ -63,7 +63,7 @@ IMPORTS = {name: own_imports(tree, set(TREES)) for name, tree in TREES.items()}
 
 
 def test_the_walk_finds_the_package():
-    assert {"errors", "recall", "recall.pipeline", "sources.edge", "bus.client"} <= set(TREES)
+    assert {"errors", "recall", "recall.pipeline", "sources.edge", "client"} <= set(TREES)
     assert IMPORTS["recall.pipeline"] >= {"recall.fuse", "sources.source", "values", "contracts"}
 
 

@@ -14,8 +14,8 @@ import pytest
 from executor import rows, until
 from redis.asyncio import Redis
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, RecallQueryV1, RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import BusUnavailable, InvalidMessage, ReplyTimeout

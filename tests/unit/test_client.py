@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.errors import InvalidMessage
 
 
