@@ -14,7 +14,7 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors right_of_way values telemetry text titles whole_file zones",
+        "errors right_of_way values simhash telemetry text titles whole_file zones",
         "contracts schemas profile settings settings_reference mappings shipped yaml_nodes "
         "postgres postgres_rights postgres_types",
         "bus models graph engines",
@@ -24,8 +24,8 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
         "cli __main__",
     )
 )
-# The package itself: its version.
-FRONT_DOOR = "__init__"
+# The package itself: its public names, each loaded when it is asked for. And the client's former address.
+FRONT_DOORS = frozenset(("__init__", "bus.client"))
 
 
 def modules() -> dict[str, ast.Module]:
@@ -58,7 +58,7 @@ def room(module: str) -> int:
     return places[0]
 
 
-TREES = {name: tree for name, tree in modules().items() if name != FRONT_DOOR}
+TREES = {name: tree for name, tree in modules().items() if name not in FRONT_DOORS}
 IMPORTS = {name: own_imports(tree, set(TREES)) for name, tree in TREES.items()}
 
 
