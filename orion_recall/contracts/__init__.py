@@ -30,7 +30,13 @@ from orion_recall.contracts.memory import (
     MemoryV1,
     MemoryVerdictV1,
 )
-from orion_recall.contracts.reading import count_unknown, describe, read_message
+from orion_recall.contracts.reading import (
+    count_unknown,
+    describe,
+    read_message,
+    refuse_unknown,
+    refuse_unknown_names,
+)
 from orion_recall.contracts.recall import (
     QUERY_KIND,
     REPLY_KIND,
@@ -89,5 +95,7 @@ __all__ = [
     "describe",
     "envelope_moment",
     "read_message",
+    "refuse_unknown",
+    "refuse_unknown_names",
     "zoned_moment",
 ]

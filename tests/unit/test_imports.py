@@ -18,7 +18,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
         "contracts schemas profile settings settings_reference mappings shipped yaml_nodes "
         "postgres postgres_rights postgres_types",
         "bus models graph engines",
-        "client sources memory decisions",
+        "client sync_client sources memory decisions",
         "recall",
         "worker shadows stores mapped_stores observe preflight service evaluation sample prompt",
         "cli __main__",

@@ -1,0 +1,44 @@
+"""A link of a causality chain, as strict readers of the mesh take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orion_recall.contracts.fields import EnvelopeMoment
+from orion_recall.contracts.reading import read_message
+
+_Name = Annotated[str, Field(min_length=1)]
+
+
+class CausalitySource(BaseModel):
+    """Who sent the message of a link."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: _Name
+    node: str | None = None
+    version: str | None = None
+    instance: str | None = None
+
+
+class CausalityLink(BaseModel):
+    """One message of those that led to this one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    correlation_id: UUID
+    kind: _Name
+    source: CausalitySource
+    created_at: EnvelopeMoment
+
+
+def causality_links(chain: Sequence[object]) -> list[dict[str, Any]]:
+    """The chain as JSON, oldest first; InvalidMessage for a link that strict readers would refuse."""
+    return [
+        read_message(CausalityLink, link, f"causality_chain.{place}").model_dump(mode="json", exclude_none=True)
+        for place, link in enumerate(chain)
+    ]
