@@ -24,14 +24,18 @@ def example(name: str) -> Any:
     return names[name]
 
 
-@pytest.mark.skipif(WITH_SERVERS, reason="the third way reads a worker's own folder")
-async def test_the_three_ways_of_asking_find_the_memory() -> None:
+@pytest.mark.skipif(WITH_SERVERS, reason="the last way reads a worker's own folder")
+async def test_the_ways_of_asking_find_the_memory() -> None:
     async with running_engines() as (engines, folder):
         worker = await start_worker(engines, folder / "a")
         await store_and_wait(engines, worker)
         bundle = await asyncio.to_thread(example("ask"), engines.redis_url, "where does crate number 7 stand?")
         assert "Crate number 7 stands in hall 2" in bundle["rendered"]
         assert "Ana" in await example("step")(engines.redis_url)
+        waited = await asyncio.to_thread(
+            example("remembered"), engines.redis_url, "where does crate number 7 stand?"
+        )
+        assert "Crate number 7 stands in hall 2" in waited
         async with RecallClient.connect(engines.redis_url) as client:
             assert await example("correct")(client, "d-1")
         assert await worker.stop() == 0
