@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -29,18 +29,25 @@ class RightOfWay:
         self._clear.set()
 
     @contextmanager
-    def taken(self) -> Generator[None]:
-        """Somebody waits for what happens inside."""
+    def taken(self) -> Generator[Callable[[], None]]:
+        """Somebody waits for what happens inside. What it gives ends the priority before the block does."""
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            with self._lock:
+                self._under_way -= is_held
+                is_held = False
+                if not self._under_way:
+                    self._clear.set()
+
         with self._lock:
             self._under_way += 1
             self._clear.clear()
         try:
-            yield
+            yield release
         finally:
-            with self._lock:
-                self._under_way -= 1
-                if not self._under_way:
-                    self._clear.set()
+            release()
 
     def give_way(self, most_s: float = GIVE_WAY_S) -> None:
         """Blocks while somebody waits for something, for `most_s` at most. For threads beside the loop's."""

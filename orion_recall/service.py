@@ -51,6 +51,7 @@ from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.shadows import Shadows, to_decisions
 from orion_recall.sources.source import Projection
 from orion_recall.stores import Opened, open_sources, own_copy
+from orion_recall.tasks import cancel
 from orion_recall.worker import Worker
 
 log = logging.getLogger("orion_recall.service")
@@ -227,9 +228,7 @@ class Service:
         try:
             done, _ = await asyncio.wait([desks, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (desks, *tasks):
-                task.cancel()
-            await asyncio.gather(desks, *tasks, return_exceptions=True)
+            await cancel(desks, *tasks)
         for task in done:
             task.result()
 

@@ -28,7 +28,7 @@ from orion_recall.contracts import (
     describe,
 )
 from orion_recall.errors import InvalidMessage, SettingsError
-from orion_recall.values import SourceName
+from orion_recall.values import LaneUse, SourceName
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
@@ -81,10 +81,15 @@ class Settings(BaseSettings):
     refresh_ms: int = Field(default=1000, ge=20, description="how often a worker refreshes what it holds")
     max_deliveries: int = Field(default=5, ge=1, description="deliveries after which an entry is poison")
     max_message_bytes: int = Field(default=8_388_608, ge=1024, description="larger messages are invalid")
+    query_lane: LaneUse = Field(
+        default="ignore",
+        description="a query's lane: ignore, tag (only memories with that tag) or scope (session or user)",
+    )
 
     reply_streams: CommaList = Field(default=(REPLY_KIND, f"{REPLY_KIND}:*"), description="allowed streams")
     reply_channels: CommaList = Field(
-        default=("orion-exec:result:*", "orion:exec:result:*"), description="allowed pub/sub channels"
+        default=("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*"),
+        description="allowed pub/sub channels",
     )
     reply_maxlen: int = Field(default=10_000, ge=1, description="entries kept on a reply stream")
     reply_ttl_s: int = Field(default=600, ge=1, description="life of a caller's reply stream, and of an entry")

@@ -22,6 +22,7 @@ from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.kept_text import KeptText
 from orion_recall.recall.pipeline import Sources, recall
 from orion_recall.settings import Settings
+from orion_recall.tasks import cancel, outcomes
 from orion_recall.telemetry import LOG_WORKER
 from orion_recall.text import number_of
 
@@ -76,19 +77,17 @@ class Shadows:
         try:
             await asyncio.gather(asyncio.Event().wait(), *workers)
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            await cancel(*workers)
 
     async def _work(self) -> None:
         while True:
             one = await self._waiting.get()
             # Whatever is wrong with the other profile is its own affair: the answer has gone out.
-            (error,) = await asyncio.gather(self._recall(one), return_exceptions=True)
-            if isinstance(error, Exception):
+            (error,) = await outcomes("a shadow recall failed", self._recall(one))
+            if error is not None:
                 self.failed += 1
                 fields = {"correlation_id": one.first.corr_id[:200], "profile": one.profile.profile.profile}
-                why = self._kept_text.error(error) if isinstance(error, MessageError) else repr(error)
+                why = self._kept_text.error(error) if isinstance(error, MessageError) else type(error).__name__
                 log.warning("a shadow recall failed: %s", why, extra={"fields": fields})
             else:
                 self.done += 1

@@ -69,15 +69,21 @@ RESOURCE = Resource.create({"service.name": "orion-recall"})
 INSTRUMENTATION = "orion_recall"
 
 _PROPAGATOR = TraceContextTextMapPropagator()
+_W3C = ("traceparent", "tracestate")
 _IDS = RandomIdGenerator()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """One step of a trace: the span, what the next one is given, and the trace's id."""
+    """One step of a trace: the span, what the next one is given, and the trace's id.
+
+    `trace` is the sender's object as it goes back: whole, with the `carrier` in it where the sender had a trace
+    context or spans are recorded.
+    """
 
     span: Span
     carrier: Mapping[str, str]
+    trace: Mapping[str, Any]
     trace_id: str
 
 
@@ -94,12 +100,16 @@ def continue_trace(
     https://www.w3.org/TR/trace-context/ - a broken `traceparent` begins a new trace. Without a tracer nothing is
     recorded: the span has ids to go on with, and no more.
     """
-    given = {str(name): value for name, value in (carrier or {}).items() if isinstance(value, str)}
+    carrier = carrier or {}
+    given = {str(name): value for name, value in carrier.items() if isinstance(value, str)}
     context = _PROPAGATOR.extract(given)
     span = tracer.start_span(name, context) if tracer is not None else _unrecorded(context)
     onwards: dict[str, str] = {}
     _PROPAGATOR.inject(onwards, context=trace.set_span_in_context(span))
-    return Continued(span=span, carrier=onwards, trace_id=format_trace_id(span.get_span_context().trace_id))
+    goes_on = tracer is not None or "traceparent" in carrier
+    told = {name: value for name, value in carrier.items() if name not in _W3C} | onwards if goes_on else carrier
+    trace_id = format_trace_id(span.get_span_context().trace_id)
+    return Continued(span=span, carrier=onwards, trace=told, trace_id=trace_id)
 
 
 def _unrecorded(context: Context) -> Span:

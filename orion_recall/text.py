@@ -116,13 +116,17 @@ def speaks_of_itself(text: str) -> bool:
     return not _FIRST_PERSON.isdisjoint([word.replace("’", "'") for word in words(text)])
 
 
-def text_hash(text: str) -> str:
-    """A hash of the normal form: equal for texts that differ in case, spacing or punctuation only.
+def normal_form(text: str) -> str:
+    """What is equal for texts that differ in case, spacing or punctuation only.
 
     A text without words (an emoji, say) is its own normal form, but for spacing.
     """
-    normal = " ".join(words(text) or text.split())
-    return hashlib.blake2b(normal.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    return " ".join(words(text) or text.split())
+
+
+def text_hash(text: str) -> str:
+    """A hash of the normal form."""
+    return hashlib.blake2b(normal_form(text).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def one_line(text: str) -> str:

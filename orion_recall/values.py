@@ -55,6 +55,7 @@ class Scope:
     until: float | None = None
 
 
+LaneUse = Literal["ignore", "tag", "scope"]
 TimeKind = Literal["date", "period", "relative", "open"]
 SessionNamed = Literal["first", "last"]
 GraphArm = Literal["neighbourhood", "activation", "push", "pagerank"]

@@ -5,12 +5,13 @@ Whatever arrives, its entry ends with one reply and one decision. `bus/serve.py`
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Protocol
 from uuid import uuid4
 
 from opentelemetry.trace import Tracer
@@ -21,21 +22,25 @@ from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode
 from orion_recall.contracts import (
     DECISION_KIND,
+    QUERY_ALIASES,
     QUERY_KIND,
     REPLY_KIND,
     RecallQueryV1,
-    count_unknown,
+    ignored_fields,
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
+from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.kept_text import KeptText
+from orion_recall.recall.lane import narrowed
 from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
-from orion_recall.recall.reply import error_reply, reply, reply_json
+from orion_recall.recall.reply import ErrorKind, error_reply, reply, reply_json, why_failed
 from orion_recall.right_of_way import RECALLS
 from orion_recall.settings import Settings
 from orion_recall.shadows import Shadowed, shadow_for
+from orion_recall.tasks import errors_logged
 from orion_recall.telemetry import (
     ATTRIBUTE_COMMIT,
     ATTRIBUTE_OUTCOME,
@@ -52,6 +57,8 @@ log = logging.getLogger(LOG_WORKER)
 
 # What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
 _RESERVE_S = 0.05
+# How long a commit goes before work that nobody waits for; one that the bus does not take may wait for minutes.
+_FIRST_COMMIT_S = 0.25
 
 
 @dataclass(slots=True)
@@ -66,10 +73,11 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What is to be said about one entry; `reply` is JSON."""
+    """What is to be said about one entry; `reply` is JSON. `searched` is the query as its lane narrowed it."""
 
     outcome: Outcome
     reply: bytes
+    searched: RecallQueryV1 | None = None
     recalled: Recalled | None = None
     error: str | None = None
     dead_reason: str = ""
@@ -134,26 +142,37 @@ class Worker:
 
     async def serve(self, entry: Entry) -> None:
         """One entry, from bytes to commit."""
-        with RECALLS.taken():
-            await self._serve(entry)
-
-    async def _serve(self, entry: Entry) -> None:
         started = time.perf_counter()
-        received = decode(entry, kind=QUERY_KIND, max_bytes=self.settings.max_message_bytes)
-        traced = continue_trace(received.trace, tracer=self._tracer)
-        asked, address, answer = await self._answer(received, traced, started)
-        result = await self._commit(received, traced, asked, address, answer, started)
-        if result == "reply_not_writable":
-            answer = self._for_the_shared_stream(answer, address, asked, started)
-            result = await self._commit(received, traced, asked, self._rules.shared, answer, started)
+        with RECALLS.taken() as release:
+            received = decode(
+                entry, kind=QUERY_KIND, aliases=QUERY_ALIASES, max_bytes=self.settings.max_message_bytes
+            )
+            traced = continue_trace(received.trace, tracer=self._tracer)
+            asked, address, answer = await self._answer(received, traced, started)
+            releasing = asyncio.get_running_loop().call_later(_FIRST_COMMIT_S, release)
+            try:
+                result = await self._commit(received, traced, asked, address, answer, started)
+                if result == "reply_not_writable":
+                    answer = self._for_the_shared_stream(answer, address, received, asked, started)
+                    result = await self._commit(received, traced, asked, self._rules.shared, answer, started)
+            finally:
+                releasing.cancel()
+        self._count(answer, result)
+        for follow_up in (
+            partial(self._note_use, asked, answer, result),
+            partial(self._note_shadow, received, traced, asked, answer, result),
+            partial(self._tell, traced, asked, answer, result, started),
+            partial(self._log, asked, answer, result, started),
+        ):
+            # An error here must not make the entry look as if it were pending.
+            with errors_logged(f"entry {entry.id} is answered and acknowledged; what follows that failed"):
+                follow_up()
+
+    def _count(self, answer: _Answer, result: Committed) -> None:
         if result == "committed":
             self.counters.outcomes[answer.outcome] += 1
-            self._note_use(asked, answer)
-            self._note_shadow(received, traced, asked, answer)
         else:
             self.counters.fenced += 1
-        self._tell(traced, asked, answer, result, started)
-        self._log(asked, answer, result, started)
 
     async def _answer(
         self, received: Received, traced: Continued, started: float
@@ -167,14 +186,14 @@ class Worker:
                 self.counters.poison += 1
                 times = received.entry.deliveries - 1
                 message = f"delivered {times} times without an answer: it may be what its workers died of"
-                return asked, address, self._failure(message, asked, started, dead_reason=f"poison: {message}")
+                reason = f"poison: {message}"
+                return asked, address, self._failure(message, received, asked, started, dead_reason=reason)
             if received.error is not None:
                 raise received.error
             query = read_message(RecallQueryV1, received.payload, "payload")
-            unknown = received.unknown_fields + count_unknown(RecallQueryV1, received.payload)
-            self.counters.unknown_fields += unknown
-            asked = self._profiled(replace(asked, query=query, unknown_fields=unknown), profiles)
+            asked = self._profiled(replace(asked, query=query), profiles)
             profile = profiles[asked.profile].profile
+            asked, query = self._in_lane(asked, query, profile, received)
             scope_of(query, profile, "")  # of several outcomes, invalid comes first
             self.settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
             timeout_s = self._time_left(received)
@@ -183,12 +202,22 @@ class Worker:
             answer = await self._recalled(query, asked, profiles, timeout_s, started)
             return asked, address, replace(answer, shadow=shadow_for(asked, profiles))
         except MessageError as error:
-            return asked, address, self._refusal(error, asked, started)
+            return asked, address, self._refusal(error, received, asked, started)
         except Exception:  # the one place: an entry must be answered whatever happens
             fields = {"correlation_id": received.correlation_id, "trace_id": traced.trace_id}
             log.exception("a query failed", extra={"fields": fields})
             message = "an unexpected error; the worker's log has it under this correlation id"
-            return asked, address, self._failure(message, asked, started)
+            return asked, address, self._failure(message, received, asked, started)
+
+    def _in_lane(
+        self, asked: Asked, query: RecallQueryV1, profile: Profile, received: Received
+    ) -> tuple[Asked, RecallQueryV1]:
+        """With the count of what the message holds and is not used; and the query as its lane narrows it."""
+        unused = received.unknown_fields + ignored_fields(received.payload)
+        in_lane = narrowed(query, profile, self.settings.query_lane)
+        unused += in_lane is None and query.lane is not None
+        self.counters.unknown_fields += unused
+        return replace(asked, unknown_fields=unused), in_lane or query
 
     def _time_left(self, received: Received) -> float:
         """Seconds for the search: the service's longest or the ttl left, less what a reply needs."""
@@ -221,17 +250,19 @@ class Worker:
             timeout_s=timeout_s,
             profiles={name: loaded.profile for name, loaded in profiles.items()},
         )
+        assert asked.query is not None
         answer = reply(
-            query,
+            asked.query,  # with a lane the other has options that nobody has sent
             recalled,
             latency_ms=_ms_since(started),
             profile=asked.profile,
             decision_id=asked.decision_id,
         )
-        error = answer.error.message if answer.error else None
+        error = why_failed(recalled.reports) if recalled.outcome == "failed" else None
         return _Answer(
             outcome=recalled.outcome,
             reply=reply_json(answer),
+            searched=query,
             recalled=recalled,
             error=error,
             recall_began_ns=began_ns,
@@ -266,29 +297,43 @@ class Worker:
             profile_fallback=requested is not None and requested != name,
         )
 
-    def _refusal(self, error: MessageError, asked: Asked, started: float) -> _Answer:
-        outcome: Literal["invalid", "expired", "refused"] = "invalid"
+    def _refusal(self, error: MessageError, received: Received, asked: Asked, started: float) -> _Answer:
+        outcome: ErrorKind = "invalid"
         if isinstance(error, ExpiredMessage):
             outcome = "expired"
         elif isinstance(error, RefusedMessage):
             outcome = "refused"
         message = self._kept_text.error(error)
-        answer = error_reply(outcome, message, latency_ms=_ms_since(started), profile=asked.profile)
         dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
-        return _Answer(outcome=outcome, reply=reply_json(answer), error=message, dead_reason=dead_reason)
+        reply = self._error(outcome, message, received, asked, started)
+        return _Answer(outcome=outcome, reply=reply, error=message, dead_reason=dead_reason)
 
-    def _failure(self, message: str, asked: Asked, started: float, *, dead_reason: str = "") -> _Answer:
-        answer = error_reply("failed", message, latency_ms=_ms_since(started), profile=asked.profile)
-        return _Answer(outcome="failed", reply=reply_json(answer), error=message, dead_reason=dead_reason)
+    def _failure(
+        self, message: str, received: Received, asked: Asked, started: float, *, dead_reason: str = ""
+    ) -> _Answer:
+        reply = self._error("failed", message, received, asked, started)
+        return _Answer(outcome="failed", reply=reply, error=message, dead_reason=dead_reason)
+
+    def _error(self, kind: ErrorKind, message: str, received: Received, asked: Asked, started: float) -> bytes:
+        """The reply without an answer. To a sender without options, which may forbid it, no error is told."""
+        return reply_json(
+            error_reply(
+                kind,
+                message,
+                latency_ms=_ms_since(started),
+                profile=asked.profile,
+                extended=received.has_options,
+            )
+        )
 
     def _for_the_shared_stream(
-        self, answer: _Answer, address: ReplyAddress, asked: Asked, started: float
+        self, answer: _Answer, address: ReplyAddress, received: Received, asked: Asked, started: float
     ) -> _Answer:
         """That the reply's own address cannot be written to, unless there is worse to be said."""
         if answer.outcome in ("invalid", "expired"):
             return answer
         message = f"reply_to {address.name!r} cannot take a reply: it holds something else, or is closed to us"
-        refused = self._refusal(RefusedMessage(message), asked, started)
+        refused = self._refusal(RefusedMessage(message), received, asked, started)
         return replace(
             refused,
             recalled=answer.recalled,
@@ -334,7 +379,7 @@ class Worker:
             payload,
             correlation_id=correlation_id,
             source=self._source,
-            trace=traced.carrier,
+            trace=traced.trace,
             causality_chain=received.onward_chain,
         )
 
@@ -362,16 +407,18 @@ class Worker:
             )
         traced.span.end()
 
-    def _note_use(self, asked: Asked, answer: _Answer) -> None:
-        if answer.outcome == "refused" or answer.recalled is None or asked.tenant is None:
+    def _note_use(self, asked: Asked, answer: _Answer, result: Committed) -> None:
+        if result != "committed" or answer.outcome == "refused" or answer.recalled is None or asked.tenant is None:
             return
         if self._used is not None:
             self._used(asked.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
 
-    def _note_shadow(self, received: Received, traced: Continued, asked: Asked, answer: _Answer) -> None:
-        if self._shadows is None or answer.shadow is None or answer.outcome == "refused":
+    def _note_shadow(
+        self, received: Received, traced: Continued, asked: Asked, answer: _Answer, result: Committed
+    ) -> None:
+        if self._shadows is None or answer.shadow is None or answer.outcome == "refused" or result != "committed":
             return
-        recalled, query = answer.recalled, asked.query
+        recalled, query = answer.recalled, answer.searched
         if recalled is None or recalled.understood is None or query is None:
             return
         self._shadows.note(

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from orion_recall.bus.consume import Entry
-from orion_recall.contracts import Envelope, count_unknown, read_message
+from orion_recall.contracts import Envelope, count_unknown, is_link, read_message
 from orion_recall.errors import InvalidMessage
 from orion_recall.text import storable, storable_json
 
@@ -27,7 +27,10 @@ _TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One entry, read as far as it could be."""
+    """One entry, read as far as it could be.
+
+    `onward_chain` is the causality chain of what answers it. `has_options`: its sender reads more than V1 fields.
+    """
 
     entry: Entry
     correlation_id: str
@@ -36,14 +39,10 @@ class Received:
     message_id: str | None = None
     ttl_ms: int | None = None
     trace: Mapping[str, Any] | None = None
-    causality_chain: tuple[Any, ...] = ()
+    onward_chain: tuple[Mapping[str, Any], ...] = ()
+    has_options: bool = False
     unknown_fields: int = 0
     error: InvalidMessage | None = None
-
-    @property
-    def onward_chain(self) -> tuple[Any, ...]:
-        """The causality chain of what answers this message."""
-        return (*self.causality_chain, *((self.message_id,) if self.message_id else ()))
 
     @property
     def expires_at(self) -> float | None:
@@ -51,19 +50,20 @@ class Received:
         return None if self.ttl_ms is None else self.entry.added_at + self.ttl_ms / 1000
 
 
-def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
-    """The message in an entry. Never raises: what is wrong is in `error`."""
+def decode(entry: Entry, *, kind: str, max_bytes: int, aliases: Iterable[str] = ()) -> Received:
+    """The message in an entry, of the `kind` or one of its `aliases`. Never raises: what is wrong is in `error`."""
     try:
         data, problem = _json_object(entry, max_bytes)
     except InvalidMessage as error:
-        return Received(entry=entry, correlation_id=entry.id, payload={}, error=error)
-    raw_correlation_id = _first_text(data, ("correlation_id", "corr_id", "id")) or entry.id
+        return Received(entry=entry, correlation_id=_uuid_of(entry), payload={}, error=error)
+    raw_correlation_id = _first_text(data, ("correlation_id", "corr_id", "id")) or _uuid_of(entry)
     if problem is not None:
         return Received(
             entry=entry,
             correlation_id=raw_correlation_id,
             payload={},
             reply_to=_reply_to(data),
+            has_options=_has_options(data),
             error=problem,
         )
     cleaned = cast("dict[str, Any]", storable_json(data))
@@ -72,11 +72,12 @@ def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
     envelope: Envelope | None = None
     try:
         envelope = read_message(Envelope, cleaned, "envelope")
-        if envelope.kind not in (None, kind):
+        if envelope.kind not in (None, kind, *aliases):
             expected = f"envelope.kind: expected {kind} on this stream"
             raise InvalidMessage(f"{expected} (got {envelope.kind!r})", without_values=expected)
     except InvalidMessage as problem:
         error = problem
+    links, left_out = _links(cleaned)
     return Received(
         entry=entry,
         correlation_id=raw_correlation_id,
@@ -84,9 +85,10 @@ def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
         reply_to=_reply_to(cleaned),
         message_id=_first_text(cleaned, ("id",)),
         ttl_ms=envelope.ttl_ms if envelope else None,
-        trace=envelope.trace if envelope else None,
-        causality_chain=envelope.causality_chain if envelope else (),
-        unknown_fields=count_unknown(Envelope, cleaned),
+        trace=cleaned["trace"] if isinstance(cleaned.get("trace"), dict) else None,
+        onward_chain=(*links, *(_own_link(envelope, raw_correlation_id, kind, entry) if envelope else ())),
+        has_options=_has_options(cleaned),
+        unknown_fields=count_unknown(Envelope, cleaned) + left_out,
         error=error,
     )
 
@@ -98,9 +100,12 @@ def encode(
     correlation_id: str,
     source: Mapping[str, str],
     trace: Mapping[str, Any] | None = None,
-    causality_chain: Iterable[Any] = (),
+    causality_chain: Iterable[Mapping[str, Any]] = (),
 ) -> bytes:
-    """An envelope with long names around a payload that is JSON already. The id is new, the time is now."""
+    """An envelope with long names around a payload that is JSON already. The id is new, the time is now.
+
+    Strict readers take it: `trace` is an object and never null, and no further field stands in it.
+    """
     head = _head(kind, correlation_id, source, trace) | {"causality_chain": list(causality_chain)}
     # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
     return json.dumps(head).encode()[:-1] + b', "payload": ' + payload + b"}"
@@ -154,9 +159,39 @@ def _head(
         "created_at": datetime.now(UTC).isoformat(),
         "ttl_ms": None,
         "reply_to": None,
-        "trace": trace,
+        "trace": trace or {},
         "causality_chain": [],
     }
+
+
+def _uuid_of(entry: Entry) -> str:
+    """A correlation id for a message that has none: the same however often the entry is delivered."""
+    return str(uuid5(NAMESPACE_URL, f"orion-recall:{entry.id}"))
+
+
+def _has_options(data: Mapping[str, Any]) -> bool:
+    payload = data.get("payload")
+    return isinstance(payload, dict) and cast("dict[str, Any]", payload).get("options") not in (None, "")
+
+
+def _links(data: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
+    """The steps of the causality chain that strict readers take, as they were, and how many others there are."""
+    chain = data.get("causality_chain")
+    steps = cast("list[Any]", chain) if isinstance(chain, list) else []
+    links = [step for step in steps if is_link(step)]
+    return links, len(steps) - len(links)
+
+
+def _own_link(envelope: Envelope, correlation_id: str, kind: str, entry: Entry) -> list[Mapping[str, Any]]:
+    """The step for the message that is answered; none where strict readers would not take it."""
+    created = envelope.created_at or datetime.fromtimestamp(entry.added_at, UTC)
+    link: dict[str, Any] = {
+        "correlation_id": correlation_id,
+        "kind": envelope.kind or kind,
+        "source": envelope.source.model_dump(exclude_none=True) if envelope.source else None,
+        "created_at": created.isoformat(),
+    }
+    return [link] if is_link(link) else []
 
 
 def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidMessage | None]:

@@ -30,6 +30,7 @@ from orion_recall.postgres import migrate, open_pool
 from orion_recall.sample.timed import sample_memories
 from orion_recall.service import Service
 from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
 from orion_recall.values import SOURCE_NAMES
 
@@ -162,9 +163,7 @@ async def _serving(settings: Settings) -> AsyncGenerator[None]:
             service.stop()
             await serving
         finally:
-            for task in (serving, waiting):
-                task.cancel()
-            await asyncio.gather(serving, waiting, return_exceptions=True)
+            await cancel(serving, waiting)
 
 
 async def _import(client: RecallClient, engines: EmbeddedEngines, now: datetime) -> ImportSummary:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from orion_recall.service import Service
+from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.service")
 
@@ -85,9 +86,7 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
             announce()
         await serving
     finally:
-        waiting.cancel()
-        serving.cancel()
-        await asyncio.gather(waiting, serving, return_exceptions=True)
+        await cancel(waiting, serving)
 
 
 def _set_aside_what_stays() -> None:

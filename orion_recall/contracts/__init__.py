@@ -2,9 +2,10 @@
 
 Input is read leniently where names go (short and long ones, unknown fields are ignored and counted) and
 strictly where types go: a wrong type in a known field is an error that names the field. Output always
-uses the long names. A reply to a query without `options` carries the founding document's fields only.
+uses the long names. A reply to a query without `options` carries the V1 fields only, and its readers may be strict.
 """
 
+from orion_recall.contracts.causality import is_link
 from orion_recall.contracts.changes import (
     CHANGEABLE,
     DELETE_KIND,
@@ -19,9 +20,17 @@ from orion_recall.contracts.changes import (
     RecallReceiptV1,
 )
 from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
-from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1
+from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1, v1_decision
 from orion_recall.contracts.envelope import Envelope, ErrorInfo
-from orion_recall.contracts.fields import MEMORY_KINDS, Identifier, ScopeName, envelope_moment, zoned_moment
+from orion_recall.contracts.fields import (
+    MEMORY_KINDS,
+    Identifier,
+    ScopeName,
+    envelope_moment,
+    whole_ms,
+    zoned_moment,
+)
+from orion_recall.contracts.hints import ExcludedTurn
 from orion_recall.contracts.memory import (
     RECEIPT_KIND,
     STORE_KIND,
@@ -38,6 +47,7 @@ from orion_recall.contracts.reading import (
     refuse_unknown_names,
 )
 from orion_recall.contracts.recall import (
+    QUERY_ALIASES,
     QUERY_KIND,
     REPLY_KIND,
     BundleStats,
@@ -48,6 +58,7 @@ from orion_recall.contracts.recall import (
     RecallQueryV1,
     RecallReplyV1,
     SourceStats,
+    ignored_fields,
 )
 
 __all__ = [
@@ -57,6 +68,7 @@ __all__ = [
     "FEEDBACK_KIND",
     "FEEDBACK_RECEIPT_KIND",
     "MEMORY_KINDS",
+    "QUERY_ALIASES",
     "QUERY_KIND",
     "RECEIPT_KIND",
     "REPLY_KIND",
@@ -69,6 +81,7 @@ __all__ = [
     "ConfidenceV1",
     "Envelope",
     "ErrorInfo",
+    "ExcludedTurn",
     "Identifier",
     "Include",
     "MemoryBundleV1",
@@ -94,8 +107,12 @@ __all__ = [
     "count_unknown",
     "describe",
     "envelope_moment",
+    "ignored_fields",
+    "is_link",
     "read_message",
     "refuse_unknown",
     "refuse_unknown_names",
+    "v1_decision",
+    "whole_ms",
     "zoned_moment",
 ]

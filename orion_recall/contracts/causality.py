@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from orion_recall.contracts.fields import EnvelopeMoment
 from orion_recall.contracts.reading import read_message
+
+
+def _utc(value: datetime) -> datetime:
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
 
 _Name = Annotated[str, Field(min_length=1)]
 
@@ -33,7 +38,16 @@ class CausalityLink(BaseModel):
     correlation_id: UUID
     kind: _Name
     source: CausalitySource
-    created_at: EnvelopeMoment
+    created_at: Annotated[datetime, AfterValidator(_utc)]
+
+
+def is_link(value: object) -> bool:
+    """Whether strict readers take the value, as it is, for a link."""
+    try:
+        CausalityLink.model_validate(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def causality_links(chain: Sequence[object]) -> list[dict[str, Any]]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field, JsonValue
 
 from orion_recall.contracts.confidence import CascadeV1, ConfidenceV1, NoAnswerV1
-from orion_recall.contracts.fields import EnvelopeMoment, Message
+from orion_recall.contracts.fields import EnvelopeMoment, Message, WholeMs
 from orion_recall.contracts.recall import SourceStats
 from orion_recall.values import Outcome, SourceName
 
 DECISION_KIND = "recall.decision.v1"
+V1_FIELDS = (
+    "id", "corr_id", "session_id", "node_id", "verb", "profile", "query", "selected_ids", "dropped",
+    "backend_counts", "latency_ms", "created_at",
+)  # fmt: skip
 
 
 class SelectedV1(Message):
@@ -38,7 +44,7 @@ class RecallDecisionV1(Message):
     )
     selected_ids: list[str]
     backend_counts: dict[str, int]
-    latency_ms: float
+    latency_ms: WholeMs
     dropped: dict[str, int]
     created_at: EnvelopeMoment
     outcome: Outcome
@@ -52,7 +58,9 @@ class RecallDecisionV1(Message):
     profile_fallback: bool = False
     sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
     selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
-    stage_ms: dict[str, float] = Field(default_factory=dict[str, float])
+    stage_ms: dict[str, float] = Field(
+        default_factory=dict[str, float], description="of every stage, with fractions; `total` is all of it"
+    )
     tokens: int = 0
     query_chars: int = 0
     unknown_fields: int = 0
@@ -73,3 +81,8 @@ class RecallDecisionV1(Message):
     shadow_of: str | None = Field(
         default=None, description="the decision that answered, where this one was taken in its shadow"
     )
+
+
+def v1_decision(decision: RecallDecisionV1) -> dict[str, Any]:
+    """The decision as JSON with the V1 fields and no others, for readers that forbid further ones."""
+    return decision.model_dump(mode="json", include=set(V1_FIELDS))

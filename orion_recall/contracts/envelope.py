@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
-from orion_recall.contracts.fields import EnvelopeMoment, Message
+from orion_recall.contracts.fields import EnvelopeMoment, Message, without_empty
 
 
 def _source_object(value: object) -> object:
@@ -23,7 +23,10 @@ class EnvelopeSource(Message):
 
 
 class Envelope(Message):
-    """The Titanium envelope. Short names (`corr_id`, `event`, `service`, `ts`) are accepted on input."""
+    """The Titanium envelope. Short names (`corr_id`, `event`, `service`, `ts`) are accepted on input.
+
+    An optional field that is "" or null is absent.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", strict=True, populate_by_name=True, serialize_by_alias=True
@@ -33,7 +36,9 @@ class Envelope(Message):
     schema_version: str = "2.0.0"
     id: str | None = None
     correlation_id: str | None = Field(
-        default=None, min_length=1, validation_alias=AliasChoices("correlation_id", "corr_id")
+        default=None,
+        validation_alias=AliasChoices("correlation_id", "corr_id"),
+        description="comes back as it was; strict readers want a UUID",
     )
     kind: str | None = Field(default=None, validation_alias=AliasChoices("kind", "event"))
     source: (
@@ -45,9 +50,18 @@ class Envelope(Message):
         default=None, ge=0, le=2**53, description="milliseconds from the stream entry's own id"
     )
     reply_to: str | None = None
-    trace: dict[str, JsonValue] | None = Field(default=None, description="W3C traceparent and tracestate")
-    causality_chain: Annotated[tuple[JsonValue, ...], Field(strict=False)] = ()
+    trace: dict[str, JsonValue] | None = Field(
+        default=None, description="the sender's own; comes back whole, W3C traceparent and tracestate continued"
+    )
+    causality_chain: Annotated[tuple[JsonValue, ...], Field(strict=False)] = Field(
+        default=(), description="objects of correlation_id (UUID), kind, source and created_at; others are left out"
+    )
     payload: dict[str, JsonValue]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, data: object) -> object:
+        return without_empty(data, required="payload")
 
 
 class ErrorInfo(Message):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timezone
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -53,6 +54,26 @@ def moment_as_told(value: object) -> datetime:
         return moment
 
 
+def whole_ms(measured_ms: float) -> int:
+    """Whole milliseconds, rounded half up and never negative."""
+    return max(0, math.floor(measured_ms + 0.5))
+
+
+def _whole_ms(value: object) -> object:
+    return whole_ms(value) if isinstance(value, float) and math.isfinite(value) else value
+
+
+def without_empty(data: object, *, required: str) -> object:
+    """The fields without those that are "" or null, which is how many senders say that there is none.
+
+    The `required` one stays as it is.
+    """
+    if not isinstance(data, dict):
+        return data
+    fields = cast("dict[str, object]", data)
+    return {name: value for name, value in fields.items() if name == required or value not in ("", None)}
+
+
 def _zone_name(value: object) -> object:
     if isinstance(value, str):
         time_zone(value)
@@ -82,6 +103,7 @@ _EnvelopeTime = Annotated[
     Field(description="ISO 8601 (without a zone: UTC), or epoch seconds (from 1e11 on: milliseconds)"),
 ]
 MomentAsTold = Annotated[datetime, BeforeValidator(moment_as_told, json_schema_input_type=_ZonedTime)]
+WholeMs = Annotated[int, Field(ge=0), BeforeValidator(_whole_ms)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), BeforeValidator(_zone_name)]
 Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
 EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]
@@ -89,6 +111,12 @@ Identifier = Annotated[
     str,
     Field(min_length=1, max_length=512, json_schema_extra={"pattern": "^[^\\u0000\\uFFFD]*$"}),
     BeforeValidator(_identifier),
+]
+OptionalIdentifier = Annotated[
+    Identifier | None,
+    BeforeValidator(
+        lambda value: None if value == "" else value, json_schema_input_type=Identifier | Literal[""] | None
+    ),
 ]
 Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
 MEMORY_KINDS = ("world", "experience", "opinion", "observation", "procedure", "plan", "task")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from orion_recall.contracts.confidence import ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.envelope import ErrorInfo
@@ -15,13 +16,19 @@ from orion_recall.contracts.fields import (
     Message,
     Moment,
     MomentAsTold,
+    OptionalIdentifier,
     ScopeName,
     Strings,
     ZoneName,
+    without_empty,
 )
+from orion_recall.contracts.hints import IGNORED_HINTS, ExcludedTurn, as_text, as_turn, ignored_hints
+from orion_recall.contracts.reading import count_unknown
 from orion_recall.values import Outcome, SourceName, SourceStatus
 
 QUERY_KIND = "recall.query.v1"
+QUERY_ALIASES = ("recall.query.request",)
+"""Further kinds that a query may name."""
 REPLY_KIND = "recall.reply.v1"
 
 
@@ -71,16 +78,37 @@ class RecallOptionsV1(Message):
 
 
 class RecallQueryV1(Message):
-    """One question to memory. Only `fragment` is required."""
+    """One question to memory. Only `fragment` is required; another field that is "" or null is absent.
 
-    fragment: str = Field(min_length=1)
+    Nothing is searched for a fragment without a word: the answer is empty.
+    """
+
+    fragment: str
     verb: str | None = Field(default=None, max_length=512, description="metadata; never searched for")
     intent: str | None = Field(default=None, max_length=4096, description="its words join the search")
-    session_id: Identifier | None = None
-    node_id: Identifier | None = None
+    session_id: OptionalIdentifier = None
+    node_id: OptionalIdentifier = None
     profile: str | None = Field(default=None, max_length=128)
     reply_to: str | None = None
     options: RecallOptionsV1 | None = None
+    exclude: Annotated[ExcludedTurn | None, BeforeValidator(as_turn, json_schema_input_type=JsonValue)] = Field(
+        default=None,
+        description="the turn that is being answered: active_turn_ids, active_turn_text, active_turn_ts",
+    )
+    lane: Annotated[str | None, BeforeValidator(as_text, json_schema_input_type=JsonValue)] = Field(
+        default=None, description="a visibility lane, such as chat or social: what it means ORION_QUERY_LANE says"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, data: object) -> object:
+        return without_empty(data, required="fragment")
+
+
+def ignored_fields(payload: Mapping[str, object]) -> int:
+    """How many fields of a query's payload are not used: unknown ones, and hints that mean nothing here."""
+    named = {name: value for name, value in payload.items() if name not in IGNORED_HINTS}
+    return count_unknown(RecallQueryV1, named) + ignored_hints(payload)
 
 
 class MemoryItemV1(Message):
@@ -124,7 +152,9 @@ class BundleStats(Message):
     """What the recall cost and where its hits came from; all after `profile` only when the query had `options`."""
 
     backend_counts: dict[str, int]
-    latency_ms: float
+    latency_ms: Annotated[int, Field(ge=0)] | float = Field(
+        description="whole milliseconds; with a fraction when the query had `options`"
+    )
     profile: str
     outcome: Outcome | None = None
     decision_id: str | None = None
@@ -145,7 +175,10 @@ class MemoryBundleV1(Message):
 
 
 class RecallReplyV1(Message):
-    """The answer to one query; `error` is there only when there is no answer to give."""
+    """The answer to one query; `error` says why there is none, to a query that had `options`.
+
+    A caller without `options` may forbid further fields: to it such a reply is an empty bundle.
+    """
 
     bundle: MemoryBundleV1
     error: ErrorInfo | None = None

@@ -15,6 +15,7 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.engines.postgres import UNPRIVILEGED_ID, PostgresServer
 from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
+from orion_recall.tasks import cancel
 
 logger = logging.getLogger("orion_recall.engines")
 
@@ -114,9 +115,7 @@ class EmbeddedEngines:
 
     async def _stop_all(self) -> None:
         remove_addresses(self.data_dir)  # first: nobody should find what is about to end
-        for watch in self._watches:
-            watch.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await cancel(*self._watches)
         await asyncio.gather(*(engine.stop() for engine in self._engines.values()))
 
 

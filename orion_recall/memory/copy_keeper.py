@@ -16,6 +16,7 @@ from orion_recall.memory.copy_requests import SIGN_EVERY_S, CopyRequest, CopyReq
 from orion_recall.memory.drift import Told, described, find_drift, mend, rewrite
 from orion_recall.memory.project import Projector
 from orion_recall.memory.record_reader import RecordReader
+from orion_recall.tasks import cancel
 from orion_recall.values import JsonValue
 
 log = logging.getLogger("orion_recall.memory")
@@ -87,8 +88,7 @@ class CopyKeeper:
         try:
             yield
         finally:
-            signing.cancel()
-            await asyncio.gather(signing, return_exceptions=True)
+            await cancel(signing)
 
     async def _sign(self, request: CopyRequest, progress: _Progress) -> None:
         while True:

@@ -20,6 +20,7 @@ from orion_recall.memory.serving import Handler
 from orion_recall.memory.tombstones import TombstoneStream
 from orion_recall.postgres import Pool
 from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
 
 _AT_ONCE = 4
 
@@ -82,9 +83,7 @@ class MemoryDesks:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel(*tasks)
         for task in tasks:
             if not task.cancelled():
                 task.result()

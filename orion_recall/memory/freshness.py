@@ -21,6 +21,7 @@ from orion_recall.memory.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
 from orion_recall.sources.source import Projection
+from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -85,8 +86,7 @@ class Freshness:
                     except RecordError as error:
                         log.debug("the copies cannot be looked after: %s", error)
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            await cancel(reading)
 
     async def _look(self, pool: Pool) -> None:
         if self._copies.are_shared and self._tombstones.in_force:

@@ -16,6 +16,7 @@ from orion_recall.memory.import_file import ImportBatch, ImportPosition, ImportS
 from orion_recall.memory.import_mapping import ImportMapping
 from orion_recall.memory.import_progress import ImportProgress
 from orion_recall.memory.record import CopyPosition
+from orion_recall.tasks import cancel
 
 IN_FLIGHT = 4
 # A copy that is behind and has not moved for so long is not waited for any longer.
@@ -137,9 +138,7 @@ class _Run:
 
     async def abandon(self) -> None:
         """Stops waiting for what is under way; nothing of it is acknowledged."""
-        for _, storing in self._under_way:
-            storing.cancel()
-        await asyncio.gather(*(storing for _, storing in self._under_way), return_exceptions=True)
+        await cancel(*(storing for _, storing in self._under_way))
 
     async def _store(self, batch: ImportBatch) -> MemoryReceiptV1 | None:
         if not batch.memories:

@@ -20,6 +20,7 @@ from orion_recall.contracts import ErrorInfo
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.memory.serving import Handler
 from orion_recall.settings import Settings
+from orion_recall.tasks import errors_logged
 from orion_recall.telemetry import ATTRIBUTE_COMMIT, Continued, continue_trace, span_of
 
 log = logging.getLogger("orion_recall.memory")
@@ -76,19 +77,20 @@ class MessageWorker:
         result = await self._commit(received, traced, receipt, address, dead_reason)
         if result == "reply_not_writable":
             result = await self._commit(received, traced, receipt, self._rules.shared, dead_reason)
+        with errors_logged(f"entry {entry.id} is answered and acknowledged; what follows that failed"):
+            self._tell(received, traced, receipt, result)
+
+    def _tell(self, received: Received, traced: Continued, receipt: BaseModel, result: Committed) -> None:
+        """End the span, and log. The receipt has gone out before."""
         traced.span.set_attribute(ATTRIBUTE_COMMIT, result)
         traced.span.end()
-        log.info(
-            self._name,
-            extra={
-                "fields": {
-                    "correlation_id": received.correlation_id[:200],
-                    "trace_id": traced.trace_id,
-                    "commit": result,
-                    **_counts(receipt),
-                }
-            },
-        )
+        fields = {
+            "correlation_id": received.correlation_id[:200],
+            "trace_id": traced.trace_id,
+            "commit": result,
+            **_counts(receipt),
+        }
+        log.info(self._name, extra={"fields": fields})
 
     async def _receipt(self, received: Received) -> BaseModel:
         if received.error is not None:
@@ -135,7 +137,7 @@ class MessageWorker:
             receipt.model_dump_json(exclude_defaults=True).encode(),
             correlation_id=received.correlation_id,
             source=self._source,
-            trace=traced.carrier,
+            trace=traced.trace,
             causality_chain=received.onward_chain,
         )
         commit = Commit(

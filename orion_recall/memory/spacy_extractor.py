@@ -16,6 +16,7 @@ from orion_recall.memory.extractors import Passage, light
 from orion_recall.memory.units import squeezed
 from orion_recall.memory.word_lists import FIRST_PERSON, NEVER_NAMES
 from orion_recall.right_of_way import RECALLS
+from orion_recall.tasks import outcomes
 from orion_recall.text import one_line
 from orion_recall.values import Statement
 
@@ -33,7 +34,7 @@ _UNSURE_WORDS = frozenset("not n't never if whether unless would could might may
 
 async def load_pipeline(name: str) -> Any:
     """The pipeline of that name or folder; SettingsError with the command that installs what is missing."""
-    (loaded,) = await asyncio.gather(asyncio.to_thread(_load, name), return_exceptions=True)
+    (loaded,) = await outcomes("a spaCy pipeline cannot be loaded", asyncio.to_thread(_load, name))
     if isinstance(loaded, Exception) and not isinstance(loaded, SettingsError):
         # A pipeline's own code may raise whatever it likes while it is loaded.
         why = f"{type(loaded).__name__}: {one_line(str(loaded))[:300]}"
@@ -79,13 +80,11 @@ class SpacyExtractor:
         loop = asyncio.get_running_loop()
         jobs = [loop.run_in_executor(self._thread, self._one, passage) for passage in passages]
         found: list[Extraction] = []
-        for passage, result in zip(passages, await asyncio.gather(*jobs, return_exceptions=True), strict=True):
+        for passage, result in zip(passages, await outcomes("a spaCy pipeline failed", *jobs), strict=True):
             if isinstance(result, Exception):
                 # Components raise whatever they like; one text costs only itself.
                 why = f"the pipeline failed with {type(result).__name__}"
                 found.append(await asyncio.to_thread(light, passage, f"{self.name}: {why}"))
-            elif isinstance(result, BaseException):
-                raise result
             else:
                 found.append(result)
         return found

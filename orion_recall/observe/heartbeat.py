@@ -7,6 +7,8 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 
+from orion_recall.tasks import cancel
+
 _EVERY_S = 0.25
 
 
@@ -28,8 +30,7 @@ class Heartbeat:
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel(task)
 
     async def _beat(self) -> None:
         while True:

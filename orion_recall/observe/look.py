@@ -12,6 +12,7 @@ from orion_recall.observe.card import CopyState, Health, StoreState
 from orion_recall.observe.readings import Running
 from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import GraphStore, Source, Unavailable
+from orion_recall.tasks import outcomes
 from orion_recall.text import text_hash
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -112,7 +113,7 @@ class StoreLook:
             if not isinstance(source, Unavailable)
         }
         # What nobody has foreseen must not end a worker that only looks.
-        found = await asyncio.gather(*asked.values(), return_exceptions=True)
+        found = await outcomes("a look at the stores failed", *asked.values())
         return {place: _told(why) for place, why in zip(asked, found, strict=True)}
 
     async def _without_late(self) -> str | None:
@@ -130,9 +131,9 @@ class StoreLook:
         return why and f"no late interaction: {why}"
 
 
-def _told(why: BaseException | str | None) -> str | None:
+def _told(why: Exception | str | None) -> str | None:
     """Of an error that is not our own only the kind: nobody knows what its text quotes."""
-    return f"not foreseen: {type(why).__name__}" if isinstance(why, BaseException) else why
+    return f"not foreseen: {type(why).__name__}" if isinstance(why, Exception) else why
 
 
 def required_sources(running: Running) -> tuple[SourceName, ...]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from orion_recall.errors import SettingsError
+from orion_recall.tasks import cancel
 
 _REQUEST_S = 5.0
 _REQUEST_BYTES = 8192
@@ -86,9 +87,7 @@ class HttpPort:
             await self._stop.wait()
             loop.remove_reader(listener)
         clients = dict(self._open)
-        for task in clients:
-            task.cancel()
-        await asyncio.gather(*clients, return_exceptions=True)
+        await cancel(*clients)
         for client in clients.values():
             client.close()
 

@@ -18,6 +18,7 @@ from orion_recall.errors import ModelError
 from orion_recall.observe.look import answers, required_sources
 from orion_recall.observe.readings import Running
 from orion_recall.settings import RECALL_GROUP
+from orion_recall.tasks import cancel
 from orion_recall.values import SourceName
 
 _FRESH_S = 1.0
@@ -67,8 +68,7 @@ class Readiness:
     async def close(self) -> None:
         """End a look that is under way."""
         if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+            await cancel(self._looking)
 
     async def _look(self, running: Running, redis: Redis) -> Found:
         names = required_sources(running)

@@ -22,6 +22,7 @@ from orion_recall.profile.model import Profile
 from orion_recall.profile.reading import load_profiles
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
+from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.profiles")
 
@@ -134,9 +135,7 @@ class ProfileWatch:
         try:
             await asyncio.gather(*loops)
         finally:
-            for loop in loops:
-                loop.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
+            await cancel(*loops)
 
     async def _reload_when_wanted(self) -> None:
         while True:

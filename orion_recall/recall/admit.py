@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from orion_recall.contracts import RecallOptionsV1
+from orion_recall.contracts import RecallQueryV1
 from orion_recall.memory.tombstones import Tombstones
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.when.overlap import overlap
 from orion_recall.sources.source import in_scope
+from orion_recall.text import normal_form
 from orion_recall.values import Candidate, MemoryView, Question, Scope
 
 OWN_TURN_S = 120.0
+_ACTIVE_TURN_S = 180.0
+# Of a longer text its beginning: looking for that leaves out no less.
+_MOST_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """What a query wants left out: memories by id, and what says the `text` (in normal form) near the time `ts`."""
+
+    ids: frozenset[str]
+    text: str = ""
+    ts: float = 0.0
+
+    @classmethod
+    def of(cls, query: RecallQueryV1, now: float) -> LeftOut:
+        """What the options and the hint about the active turn name."""
+        ids, turn = frozenset(query.options.exclude if query.options else ()), query.exclude
+        if turn is None:
+            return cls(ids=ids)
+        return cls(
+            ids=ids.union(turn.active_turn_ids),
+            text=normal_form(turn.active_turn_text[:_MOST_CHARS]),
+            ts=now if turn.active_turn_ts is None else turn.active_turn_ts,
+        )
+
+    def is_turn(self, memory: MemoryView) -> bool:
+        """Whether the memory says what the active turn says, of the same time."""
+        if not self.text or memory.ts is None or abs(self.ts - memory.ts) > _ACTIVE_TURN_S:
+            return False
+        return self.text in normal_form(memory.text)
 
 
 def without_the_dead(
@@ -36,12 +68,11 @@ def admitted(
     memories: Mapping[int, MemoryView],
     scope: Scope,
     question: Question,
-    options: RecallOptionsV1,
+    left_out: LeftOut,
     dropped: Dropped,
 ) -> list[tuple[Candidate, MemoryView]]:
     """The candidates that may be shown. Sources filter already; this is the last door, and it fails closed."""
     kept: list[tuple[Candidate, MemoryView]] = []
-    excluded = frozenset(options.exclude)
     for candidate in pool:
         memory = memories.get(candidate.key)
         if memory is None and candidate.read is not None:
@@ -50,9 +81,9 @@ def admitted(
             dropped.note("missing", candidate.key)
         elif not in_scope(memory, scope):
             dropped.note("filtered", candidate.key)
-        elif memory.id in excluded:
+        elif memory.id in left_out.ids:
             dropped.note("excluded", candidate.key)
-        elif _is_own_turn(memory, question):
+        elif _is_own_turn(memory, question) or left_out.is_turn(memory):
             dropped.note("own_turn", candidate.key)
         else:
             kept.append((candidate, memory))

@@ -50,7 +50,10 @@ def decision(
     error: str | None = None,
     kept_text: KeptText = _ALL_OF_IT,
 ) -> RecallDecisionV1:
-    """One decision. What an unreadable query said is kept as far as it was text, and as `kept_text` has it."""
+    """One decision; `latency_ms` is rounded, and stands with its fraction in `stage_ms` under `total`.
+
+    What an unreadable query said is kept as far as it was text, and as `kept_text` has it.
+    """
     query, text = asked.query, _fragment(asked)
     fields: dict[str, Any] = {
         "id": asked.decision_id,
@@ -79,7 +82,9 @@ def decision(
         "worker": asked.worker,
         "shadow_of": asked.shadow_of,
     }
-    return RecallDecisionV1(**fields, **(_found(recalled, kept_text) if recalled else _NOTHING))
+    stage_ms = {**(recalled.stage_ms if recalled else {}), "total": latency_ms}
+    found = _found(recalled, kept_text) if recalled else _NOTHING
+    return RecallDecisionV1(**fields, stage_ms=stage_ms, **found)
 
 
 _NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
@@ -106,7 +111,6 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
         "backend_counts": backend_counts(recalled.reports),
         "sources": source_stats(recalled),
         "dropped": dict(recalled.selection.dropped),
-        "stage_ms": dict(recalled.stage_ms),
         "tokens": recalled.selection.tokens,
         "understood": (
             understood(recalled.understood, with_words=kept_text.is_full) if recalled.understood else None

@@ -23,7 +23,7 @@ from orion_recall.memory.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.admit import admitted, of_its_time, without_the_dead
+from orion_recall.recall.admit import LeftOut, admitted, of_its_time, without_the_dead
 from orion_recall.recall.asked import NO_OPTIONS, caps_of, requests_of, scope_of
 from orion_recall.recall.cascade import Descent, descend
 from orion_recall.recall.dropped import Dropped
@@ -132,13 +132,15 @@ async def recall(
 
     `now` (epoch seconds) is the query's clock; `options.as_of` wins over it. The same data, profile and clock give
     the same result. `profiles` are the others that layers of a cascade may name. Raises InvalidMessage for a scope
-    without its id; a source that fails costs its own hits only.
+    without its id; a source that fails costs its own hits only. Without a fragment nothing is searched.
     """
     stages = Stages()
     floor = sources.tombstones.floor()  # before the search: the copies move on while it runs
     options = query.options or NO_OPTIONS
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
+    if not query.fragment.strip():
+        return _nothing_asked(scope, stages)
     understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
     query_class = understood.classified.query_class
     strategy, profile = profile.strategy_for(query_class), profile.for_class(query_class)
@@ -191,6 +193,12 @@ async def recall(
         withheld=withheld,
         strategy=strategy,
     )
+
+
+def _nothing_asked(scope: Scope, stages: Stages) -> Recalled:
+    stages.done("understand")
+    nothing = Selection(items=(), tokens=0, dropped={})
+    return Recalled(outcome="empty", scope=scope, reports=(), ranked=(), selection=nothing, stage_ms=stages.ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +333,8 @@ class _Look:
         self, pool: Sequence[Candidate], memories: Mapping[int, MemoryView]
     ) -> list[tuple[Candidate, MemoryView]]:
         alive = without_the_dead(pool, self.sources.tombstones, self.floor, self.dropped)
-        return admitted(alive, memories, self.scope, self.question, self.options, self.dropped)
+        left_out = LeftOut.of(self.query, self.question.now)
+        return admitted(alive, memories, self.scope, self.question, left_out, self.dropped)
 
     async def _follow(
         self,

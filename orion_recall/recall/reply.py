@@ -14,25 +14,27 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReplyV1,
     SourceStats,
+    whole_ms,
 )
 from orion_recall.recall.descended import how_sure, not_answered
 from orion_recall.recall.explain import explained
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.values import SelectedItem, SourceReport
 
+ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "timeline"}
 
 
 def reply(
     query: RecallQueryV1, recalled: Recalled, *, latency_ms: float, profile: str, decision_id: str
 ) -> RecallReplyV1:
-    """The bundle; with the further fields only when the query carried options."""
+    """The bundle; with the further fields, an error among them, only when the query carried options."""
     extended = query.options is not None
     include = (query.options.include if query.options else None) or Include()
     items = [_item(item, recalled, extended=extended, include=include) for item in recalled.selection.items]
     stats: dict[str, Any] = {
         "backend_counts": backend_counts(recalled.reports),
-        "latency_ms": latency_ms,
+        "latency_ms": latency_ms if extended else whole_ms(latency_ms),
         "profile": profile,
     }
     if extended:
@@ -49,18 +51,28 @@ def reply(
         if include.trace:
             stats["trace"] = explained(recalled)
     bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
-    if recalled.outcome == "failed":
+    if extended and recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
     return RecallReplyV1(bundle=bundle)
 
 
 def error_reply(
-    kind: Literal["invalid", "expired", "refused", "failed"], message: str, *, latency_ms: float, profile: str
+    kind: ErrorKind,
+    message: str,
+    *,
+    latency_ms: float,
+    profile: str,
+    extended: bool,
 ) -> RecallReplyV1:
-    """An empty bundle and the reason."""
-    stats = BundleStats(backend_counts={}, latency_ms=latency_ms, profile=profile)
-    return RecallReplyV1(
-        bundle=MemoryBundleV1(rendered="", items=[], stats=stats), error=ErrorInfo(type=kind, message=message)
+    """An empty bundle and the reason; only the bundle for callers that read no more than V1 fields."""
+    stats = BundleStats(
+        backend_counts={}, latency_ms=latency_ms if extended else whole_ms(latency_ms), profile=profile
+    )
+    bundle = MemoryBundleV1(rendered="", items=[], stats=stats)
+    return (
+        RecallReplyV1(bundle=bundle, error=ErrorInfo(type=kind, message=message))
+        if extended
+        else (RecallReplyV1(bundle=bundle))
     )
 
 

@@ -9,6 +9,7 @@ from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
     FEEDBACK_RECEIPT_KIND,
+    QUERY_ALIASES,
     QUERY_KIND,
     RECEIPT_KIND,
     REPLY_KIND,
@@ -24,7 +25,7 @@ _TITLES = {
     QUERY_KIND: (
         "recallQuery",
         "One question to memory.",
-        ("query", "query_with_options", "query_with_short_names"),
+        ("query", "query_with_options", "query_with_short_names", "query_of_newer_executors"),
     ),
     REPLY_KIND: (
         "recallReply",
@@ -46,8 +47,8 @@ _TITLES = {
 _ANSWERS = ("recallReply", "memoryReceipt", "recallReceipt")
 _REPLY_ADDRESS = (
     "Where the answer goes: `reply_to` of the envelope, else `reply_to` of the payload, else recall.reply.v1. "
-    "Allowed are recall.reply.v1 and recall.reply.v1:* (streams), orion-exec:result:* and orion:exec:result:* "
-    "(pub/sub); another address is refused, and answered on recall.reply.v1."
+    "Allowed are recall.reply.v1 and recall.reply.v1:* (streams), orion-exec:result:*, orion:exec:result:* and "
+    "orion:orch:result:* (pub/sub); another address is refused, and answered on recall.reply.v1."
 )
 _INTAKE = (
     "One consumer group serves the stream. An entry is answered, acknowledged and deleted in one step; who sends "
@@ -109,6 +110,7 @@ def _channels() -> Json:
         | {"parameters": {"client": {"description": "A name that no other caller has, such as a UUID."}}},
         "executorResult": _pubsub("orion-exec:result:{client}"),
         "executorResultColon": _pubsub("orion:exec:result:{client}"),
+        "orchestratorResult": _pubsub("orion:orch:result:{client}"),
         "replyAddress": {
             "address": None,
             "description": _REPLY_ADDRESS,
@@ -277,7 +279,7 @@ def _messages() -> Json:
 
 def _enveloped(kind: str) -> Json:
     """An envelope whose payload is the kind's; a kind that is absent is the stream's own."""
-    named = {"enum": [kind, None]}
+    named = {"enum": [kind, *(QUERY_ALIASES if kind == QUERY_KIND else ()), "", None]}
     payload = {"$ref": f"./{kind}.schema.json"}
     return {
         "allOf": [

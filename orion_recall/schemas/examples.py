@@ -13,6 +13,7 @@ from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
     FEEDBACK_RECEIPT_KIND,
+    QUERY_ALIASES,
     QUERY_KIND,
     RECEIPT_KIND,
     REPLY_KIND,
@@ -28,6 +29,7 @@ _SERVICE: Json = {"name": "orion-recall", "node": "athena", "instance": "athena-
 _TRACE: Json = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 _ASKED = "2026-03-02T08:15:30.250000+00:00"
 _ANSWERED = "2026-03-02T08:15:30.291000+00:00"
+_CORRELATION_ID = "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
 _QUERY_ID = "7d0c2f2e-5a43-4a55-9a60-0f6f3a0b7a01"
 _REPLY_TO = "recall.reply.v1:5f0f6c1e0a2b4c7d8e9f00112233aabb"
 _FRAGMENT = "What keeps the harbour crane from running?"
@@ -43,13 +45,14 @@ def examples() -> dict[str, Json]:
         "query": _request(QUERY_KIND, _query()),
         "query_with_options": _request(QUERY_KIND, _query() | {"options": _options()}),
         "query_with_short_names": _short_names(),
+        "query_of_newer_executors": _request(QUERY_ALIASES[0], _query() | _hints()),
         "reply": _answer(REPLY_KIND, {"bundle": _bundle(_items())}),
         "reply_with_options": _answer(REPLY_KIND, {"bundle": _extended_bundle()}),
         "reply_empty": _answer(REPLY_KIND, {"bundle": _bundle([])}),
         "reply_error": _answer(REPLY_KIND, _error_reply()),
         "decision": _answer(DECISION_KIND, _decision()),
         "store": _request(STORE_KIND, {"memories": _memories()}),
-        "receipt": _answer(RECEIPT_KIND, _receipt()),
+        "receipt": _answer(RECEIPT_KIND, _receipt(), answers=STORE_KIND),
         **_changes(),
     }
 
@@ -74,18 +77,22 @@ def _changes() -> dict[str, Json]:
             nothing
             | {"position": 8, "updated": 2, "pending": False}
             | {"results": [{"id": name, "status": "updated"} for name in ("mem-17", "mem-03")]},
+            answers=UPDATE_KIND,
         ),
         "receipt_of_dry_run": _answer(
-            RECEIPT_KIND, nothing | {"matched": 1, "results": [{"id": "mem-12", "status": "matched"}]}
+            RECEIPT_KIND,
+            nothing | {"matched": 1, "results": [{"id": "mem-12", "status": "matched"}]},
+            answers=DELETE_KIND,
         ),
         "receipt_of_delete": _answer(
             RECEIPT_KIND,
             nothing
             | {"position": 10, "deleted": 1, "pending": False}
             | {"results": [{"id": "mem-21", "status": "deleted"}]},
+            answers=DELETE_KIND,
         ),
         "feedback": _request(FEEDBACK_KIND, feedback | by),
-        "feedback_receipt": _answer(FEEDBACK_RECEIPT_KIND, {"recorded": True}),
+        "feedback_receipt": _answer(FEEDBACK_RECEIPT_KIND, {"recorded": True}, answers=FEEDBACK_KIND),
     }
 
 
@@ -93,9 +100,10 @@ def _request(kind: str, payload: Json) -> Json:
     return _envelope(kind, payload, _EXECUTOR, _QUERY_ID, _ASKED) | {"ttl_ms": 2000, "reply_to": _REPLY_TO}
 
 
-def _answer(kind: str, payload: Json) -> Json:
+def _answer(kind: str, payload: Json, *, answers: str = QUERY_KIND) -> Json:
     answer = _envelope(kind, payload, _SERVICE, "e2a5b7d0-9c1f-4a3e-8b56-1d2c3b4a5f02", _ANSWERED)
-    return answer | {"causality_chain": [_QUERY_ID]}
+    link = {"correlation_id": _CORRELATION_ID, "kind": answers, "source": _EXECUTOR, "created_at": _ASKED}
+    return answer | {"causality_chain": [link]}
 
 
 def _envelope(kind: str, payload: Json, source: Json, message_id: str, at: str) -> Json:
@@ -103,7 +111,7 @@ def _envelope(kind: str, payload: Json, source: Json, message_id: str, at: str) 
         "schema": "orion.envelope",
         "schema_version": "2.0.0",
         "id": message_id,
-        "correlation_id": "plan-42/step-3",
+        "correlation_id": _CORRELATION_ID,
         "kind": kind,
         "source": source,
         "created_at": at,
@@ -117,7 +125,7 @@ def _envelope(kind: str, payload: Json, source: Json, message_id: str, at: str) 
 
 def _short_names() -> Json:
     return {
-        "corr_id": "plan-42/step-3",
+        "corr_id": _CORRELATION_ID,
         "event": QUERY_KIND,
         "service": "cortex-exec",
         "ts": 1772439330.25,
@@ -135,6 +143,12 @@ def _query() -> Json:
         "profile": "reflect.v1",
         "reply_to": _REPLY_TO,
     }
+
+
+def _hints() -> Json:
+    """What newer executors send besides; an empty text says that there is none."""
+    turn: Json = {"active_turn_ids": ["mem-40"], "active_turn_text": _FRAGMENT, "active_turn_ts": 1772439330.0}
+    return {"session_id": "", "node_id": "", "lane": "chat", "exclude": turn}
 
 
 def _options() -> Json:
@@ -184,7 +198,7 @@ def _bundle(items: list[Json]) -> Json:
     lines = [f"- [2026-03-01 {item['source']} {item['id']}] {item['snippet']}" for item in items]
     found = len(items)
     counts = {"vector": found, "lexical": found, "rdf": 0, "sql_timeline": 0}
-    stats = {"backend_counts": counts, "latency_ms": 38.214, "profile": "reflect.v1"}
+    stats = {"backend_counts": counts, "latency_ms": 38, "profile": "reflect.v1"}
     return {"rendered": "\n".join(lines), "items": items, "stats": stats}
 
 
@@ -198,6 +212,7 @@ def _extended_bundle() -> Json:
     )
     bundle = _bundle([crane, order])
     bundle["stats"] |= {
+        "latency_ms": 38.214,
         "outcome": "ok",
         "decision_id": _DECISION_ID,
         "tokens": 58,
@@ -289,7 +304,7 @@ def _decision() -> Json:
     decided = RecallDecisionV1.model_validate(
         {
             "id": _DECISION_ID,
-            "corr_id": "plan-42/step-3",
+            "corr_id": _CORRELATION_ID,
             **{name: value for name, value in _query().items() if name not in ("fragment", "reply_to", "intent")},
             "intent": _query()["intent"],
             "query": _FRAGMENT,
@@ -322,7 +337,7 @@ def _decision() -> Json:
             "confidence": items[0]["confidence"]["overall"],
             "cascade": _cascade(items[0]["confidence"]["overall"]),
             "latency_ms": 38.214,
-            "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
+            "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6, "total": 38.214},
             "created_at": _ANSWERED,
             "outcome": "ok",
             "tenant": "default",

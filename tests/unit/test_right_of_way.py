@@ -33,6 +33,27 @@ def test_what_can_wait_waits_until_the_last_has_passed():
     waiting.join()
 
 
+def test_the_priority_may_end_before_its_block_and_then_ends_once():
+    road, passed = RightOfWay(), threading.Event()
+
+    def later() -> None:
+        road.give_way(LONG_S)
+        passed.set()
+
+    with road.taken() as release:
+        waiting = threading.Thread(target=later)
+        waiting.start()
+        assert not passed.wait(0.05), "it is under way"
+        release()
+        release()
+        assert passed.wait(LONG_S / 2)
+    waiting.join()
+    with road.taken():
+        began = time.perf_counter()
+        road.give_way(0.05)
+        assert time.perf_counter() - began >= 0.05, "a release too many would let this pass"
+
+
 def test_it_is_not_kept_waiting_for_ever():
     road = RightOfWay()
     with road.taken():

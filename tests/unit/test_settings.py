@@ -22,7 +22,7 @@ def test_without_an_environment_everything_is_embedded_and_default():
     assert settings.tenants == ("default",)
     assert settings.data_dir == Path(".orion")
     assert settings.reply_streams == ("recall.reply.v1", "recall.reply.v1:*")
-    assert settings.reply_channels == ("orion-exec:result:*", "orion:exec:result:*")
+    assert settings.reply_channels == ("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*")
     assert settings.deadline_ms == 2000
 
 

@@ -63,6 +63,29 @@ def test_whether_a_trace_is_sampled_is_its_callers_to_say(tracer: Tracer | None,
     assert continued.span.is_recording() is (tracer is not None and flags == "01")
 
 
+CALLERS: dict[str, object] = {"trace_id": "t-7", "work": {"steps": [1]}, "baggage": "a=b", "tracestate": 7}
+
+
+@pytest.mark.parametrize("given", [None, {}, CALLERS], ids=repr)
+def test_a_senders_trace_object_goes_back_as_it_was_where_nothing_is_traced(given: dict[str, object] | None):
+    assert continue_trace(given).trace == (given or {})
+
+
+@pytest.mark.parametrize("tracer", [None, TracerProvider().get_tracer("test")], ids=["unrecorded", "recorded"])
+def test_the_trace_context_goes_on_within_the_senders_trace_object(tracer: Tracer | None):
+    continued = continue_trace(CALLERS | {"traceparent": PARENT}, tracer=tracer)
+    theirs = {name: value for name, value in CALLERS.items() if name != "tracestate"}  # not readable: goes
+    assert continued.trace == {**theirs, **continued.carrier}
+    assert continued.trace["traceparent"] != PARENT
+    continued.span.end()
+
+
+def test_where_spans_are_recorded_a_trace_begins_in_the_senders_object():
+    continued = continue_trace({"work": 1}, tracer=TracerProvider().get_tracer("test"))
+    assert continued.trace == {"work": 1, **continued.carrier}
+    continued.span.end()
+
+
 def test_a_trace_that_nobody_records_has_ids_and_is_no_span():
     first, second = continue_trace(None), continue_trace(None)
     assert not first.span.is_recording()

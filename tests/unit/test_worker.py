@@ -20,7 +20,7 @@ from redis.exceptions import ResponseError
 
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.consume import Entry
-from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
+from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
@@ -32,6 +32,7 @@ from orion_recall.shadows import Shadowed
 from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 from orion_recall.worker import Served, Watch, Worker
+from tests.stand_ins.mesh import MeshDecision, MeshReply, decoded
 
 ENTRY_ID = "1700000000000-5"
 ARRIVED = 1_700_000_000.0
@@ -150,14 +151,19 @@ class Desk:
 
     async def serve(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Commit:
         """The last commit of one message."""
+        await self.serve_alone(payload, deliveries=deliveries, **envelope)
+        return self.ending.commits[-1]
+
+    async def serve_alone(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> None:
+        """One message."""
         whole = {"correlation_id": "c-1", "reply_to": "recall.reply.v1:me", "payload": payload} | envelope
         fields = {b"envelope": json.dumps(whole).encode()}
         await self.worker.serve(Entry(id=ENTRY_ID, fields=fields, deliveries=deliveries))
-        return self.ending.commits[-1]
 
 
 TOKENS = TokenCounter()
 QUESTION = {"fragment": "Who feeds the gulls?"}
+WITH_OPTIONS: dict[str, Any] = {**QUESTION, "options": {}}
 
 
 def reply_of(commit: Commit) -> RecallReplyV1:
@@ -175,9 +181,11 @@ async def test_whatever_a_payload_holds_there_is_one_commit_with_a_reply_and_a_d
     (commit,) = desk.ending.commits
     reply, decision = reply_of(commit), decision_of(commit)
     assert decision.outcome in ("invalid", "refused", "empty", "ok"), decision.error
-    assert (reply.error.type if reply.error else None) == (
-        decision.outcome if decision.outcome in ("invalid", "refused") else None
-    )
+    told = decision.outcome in ("invalid", "refused") and payload.get("options") not in (None, "")
+    assert (reply.error.type if reply.error else None) == (decision.outcome if told else None)
+    if payload.get("options") in (None, ""):
+        MeshReply.model_validate(json.loads(commit.reply)["payload"])
+    MeshDecision.model_validate(v1_decision(decision))
     assert bool(commit.dead_reason) == (decision.outcome == "invalid")
     assert commit.decision.decode("utf-8")
 
@@ -212,7 +220,7 @@ async def test_a_fenced_commit_is_counted_as_such_and_as_no_outcome() -> None:
 
 
 async def test_a_source_that_fails_alone_makes_a_failure_with_its_words() -> None:
-    commit = await Desk(error=SourceError("the shelf is empty")).serve(QUESTION)
+    commit = await Desk(error=SourceError("the shelf is empty")).serve(WITH_OPTIONS)
     reply = reply_of(commit)
     assert decision_of(commit).outcome == "failed"
     assert reply.error is not None
@@ -223,12 +231,128 @@ async def test_a_source_that_fails_alone_makes_a_failure_with_its_words() -> Non
 async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    commit = await Desk(error=ZeroDivisionError("secret text")).serve(QUESTION)
+    commit = await Desk(error=ZeroDivisionError("secret text")).serve(WITH_OPTIONS)
     reply, decision = reply_of(commit), decision_of(commit)
     assert decision.outcome == "failed"
     assert reply.error is not None
     assert "secret" not in f"{reply.error.message} {decision.error}"
     assert any(record.exc_info for record in caplog.records)
+
+
+STRICT: dict[str, Any] = {
+    "id": "7d0c2f2e-5a43-4a55-9a60-0f6f3a0b7a01",
+    "correlation_id": "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10",
+    "source": {"name": "cortex-exec"},
+    "created_at": "2026-03-02T08:15:30Z",
+    "trace": {"work": {"steps": [1]}, "baggage": "a=b"},
+}
+
+
+@pytest.mark.parametrize(
+    ("payload", "envelope", "outcome"),
+    [
+        (QUESTION, {}, "ok"),
+        (QUESTION | {"fragment": "  "}, {}, "empty"),
+        ({"fragment": 7}, {}, "invalid"),
+        ({}, {}, "invalid"),
+        (QUESTION, {"ttl_ms": 0}, "expired"),
+        (QUESTION, {"reply_to": "nowhere"}, "refused"),
+        (QUESTION, {"deliveries": 9}, "failed"),
+    ],
+    ids=str,
+)
+async def test_whatever_becomes_of_a_query_without_options_a_strict_reader_takes_the_reply(
+    payload: dict[str, Any], envelope: dict[str, Any], outcome: str
+) -> None:
+    desk = Desk()
+    commit = await desk.serve(payload, **(STRICT | envelope))
+    read = decoded(commit.reply)
+    assert (str(read.correlation_id), read.trace) == (STRICT["correlation_id"], STRICT["trace"])
+    assert [str(link.correlation_id) for link in read.causality_chain] == [STRICT["correlation_id"]]
+    bundle = MeshReply.model_validate(read.payload).bundle
+    assert bool(bundle.items) == bool(bundle.rendered) == (outcome == "ok")
+    decided = decoded(commit.decision)
+    assert decided.correlation_id == read.correlation_id
+    assert decision_of(commit).outcome == outcome
+    assert bool(decision_of(commit).error) == (outcome not in ("ok", "empty"))
+    assert bool(desk.source.asked) == (outcome == "ok")
+
+
+@pytest.mark.parametrize(
+    ("envelope", "outcome"),
+    [({"ttl_ms": 0}, "expired"), ({"reply_to": "nowhere"}, "refused"), ({"ttl_ms": "x"}, "invalid")],
+)
+async def test_whoever_gives_options_is_told_the_error(envelope: dict[str, Any], outcome: str) -> None:
+    told = reply_of(await Desk().serve(WITH_OPTIONS, **envelope)).error
+    assert told is not None
+    assert told.type == outcome
+    assert reply_of(await Desk().serve(QUESTION, **envelope)).error is None
+
+
+@pytest.mark.parametrize(("use", "tags", "unknown"), [("ignore", (), 1), ("tag", ("chat",), 0), ("scope", (), 1)])
+async def test_a_lane_means_what_the_settings_say(use: str, tags: tuple[str, ...], unknown: int) -> None:
+    desk = Desk(query_lane=use, shadow={"shadow": {"profile": "other.v1", "share": 1.0}})
+    commit = await desk.serve(QUESTION | {"lane": "chat"})
+    (request,) = desk.source.asked
+    assert request.scope.tags == tags
+    assert decision_of(commit).unknown_fields == desk.worker.counters.unknown_fields == unknown
+    assert set(json.loads(commit.reply)["payload"]["bundle"]["stats"]) == {
+        "backend_counts",
+        "latency_ms",
+        "profile",
+    }, "the lane is no option"
+    (shadowed,) = desk.shadows.noted
+    assert (shadowed.query.options.tags if shadowed.query.options else ()) == tags
+
+
+async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -> None:
+    """The bus takes no commit until work that waits for queries has been done."""
+
+    class Away(Ending):
+        def __init__(self) -> None:
+            super().__init__()
+            self.is_back = asyncio.Event()
+
+        async def commit(self, commit: Commit) -> Committed:
+            await self.is_back.wait()
+            return await super().commit(commit)
+
+    desk, away = Desk(), Away()
+    desk.worker._committer = away  # pyright: ignore[reportPrivateUsage]
+    serving = asyncio.create_task(desk.serve_alone(QUESTION))
+    async with asyncio.timeout(30):
+        while not desk.source.asked:
+            await asyncio.sleep(0.001)
+        await RECALLS.pause(40)
+    assert away.commits == []
+    away.is_back.set()
+    await serving
+    assert len(away.commits) == 1
+
+
+class Breaking:
+    """Fails when it is told of anything."""
+
+    def __init__(self) -> None:
+        self.tracer = None
+
+    def served(self, served: Served) -> None:
+        raise ZeroDivisionError(QUESTION["fragment"])
+
+
+async def test_what_fails_after_the_commit_is_said_to_have_failed_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    desk = Desk(watch=Breaking())
+    await desk.serve(QUESTION)  # an error that came out would be logged as an entry that stays pending
+    wrong, said = caplog.records
+    assert f"entry {ENTRY_ID} is answered and acknowledged" in wrong.getMessage()
+    assert "ZeroDivisionError" in wrong.getMessage()
+    assert "gulls" not in wrong.getMessage()
+    assert said.getMessage() == "recall", "what comes after it is done all the same"
+    assert desk.worker.counters.outcomes["ok"] == 1
+    assert desk.used == [("default", ["m-gulls"])]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from orion_recall.errors import RefusedMessage
 from orion_recall.settings import Settings
 
 RULES = ReplyRules.of(Settings(prefix="p:"))
-ALLOWED = ("p:recall.reply.v1:", "p:orion-exec:result:", "p:orion:exec:result:")
+ALLOWED = ("p:recall.reply.v1:", "p:orion-exec:result:", "p:orion:exec:result:", "p:orion:orch:result:")
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ ALLOWED = ("p:recall.reply.v1:", "p:orion-exec:result:", "p:orion:exec:result:")
         ("p:recall.reply.v1:me", "own"),
         ("p:orion-exec:result:7", "channel"),
         ("p:orion:exec:result:7", "channel"),
+        ("p:orion:orch:result:RecallService:7", "channel"),
     ],
 )
 def test_allowed_addresses_are_streams_or_channels(reply_to: str, mode: str) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import example, given
@@ -10,7 +11,10 @@ from hypothesis import strategies as st
 
 from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode, encode_request
+from orion_recall.contracts import QUERY_ALIASES
 from orion_recall.errors import InvalidMessage
+from orion_recall.telemetry import continue_trace
+from tests.stand_ins.mesh import MeshEnvelope
 
 KIND = "recall.query.v1"
 # Every character there is, lone surrogates and NUL among them.
@@ -41,10 +45,12 @@ def holds(received: Received) -> bool:
         b"{}",
         correlation_id=received.correlation_id,
         source={"name": "orion-recall"},
+        trace=continue_trace(received.trace).trace,
         causality_chain=received.onward_chain,
     )
     written = json.loads(reply, parse_constant=_no_constant)
     assert written["correlation_id"] == received.correlation_id
+    MeshEnvelope.model_validate(written | {"correlation_id": str(uuid4())})
     assert received.expires_at is None or math.isfinite(received.expires_at)
     return True
 
@@ -109,10 +115,14 @@ def test_any_text_that_is_not_empty_is_a_correlation_id_and_is_kept_as_it_is(nam
 
 
 @pytest.mark.parametrize("envelope", [{}, {"correlation_id": 7}, {"correlation_id": ""}, {"correlation_id": None}])
-def test_without_a_usable_correlation_id_it_is_the_messages_id_and_else_the_entrys(
+def test_without_a_usable_correlation_id_it_is_the_messages_id_and_else_a_uuid_that_stays_the_same(
     envelope: dict[str, Any],
 ) -> None:
-    assert read(**envelope).correlation_id == "1700000000000-5"
+    made = read(**envelope).correlation_id
+    assert str(UUID(made)) == made
+    assert {made} == {read(**envelope).correlation_id, read(fields={b"envelope": b"no JSON"}).correlation_id}
+    other = Entry(id="1700000000000-6", fields={})
+    assert decode(other, kind=KIND, max_bytes=9).correlation_id != made
     assert read(**envelope, id="m-1").correlation_id == "m-1"
 
 
@@ -148,16 +158,108 @@ def test_a_ttl_is_counted_from_the_entrys_id() -> None:
     assert read().expires_at is None
 
 
-def test_the_chain_of_causes_grows_by_the_messages_id() -> None:
-    assert read(id="m-1", causality_chain=["a"]).onward_chain == ("a", "m-1")
-    assert read(causality_chain=["a"]).onward_chain == ("a",)
+LINK: dict[str, Any] = {
+    "correlation_id": "7d0c2f2e-5a43-4a55-9a60-0f6f3a0b7a01",
+    "kind": "cortex.plan",
+    "source": {"name": "cortex-orch", "node": "athena"},
+    "created_at": "2026-03-02T08:15:30Z",
+}
+CORRELATION = "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
+ASKED: dict[str, Any] = {"correlation_id": CORRELATION, "source": {"name": "cortex-exec", "version": "1"}}
+
+
+def test_the_causality_chain_grows_by_one_link_for_the_message_that_is_answered() -> None:
+    received = read(**ASKED, kind=KIND, causality_chain=[LINK], created_at="2026-03-02T08:15:31")
+    first, last = received.onward_chain
+    assert first == LINK
+    assert last == ASKED | {"kind": KIND, "created_at": "2026-03-02T08:15:31+00:00"}
+
+
+def test_a_link_is_made_of_what_is_known_where_the_message_says_little() -> None:
+    (link,) = read(correlation_id=CORRELATION, service="cortex-exec").onward_chain
+    assert link == {
+        "correlation_id": CORRELATION,
+        "kind": KIND,
+        "source": {"name": "cortex-exec"},
+        "created_at": "2023-11-14T22:13:20+00:00",
+    }
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [{"correlation_id": "plan-42"}, {"source": None}, {"kind": 7}],
+    ids=str,
+)
+def test_no_link_is_made_that_a_strict_reader_would_refuse(envelope: dict[str, Any]) -> None:
+    made: dict[str, Any] = ASKED | {"causality_chain": [LINK]} | envelope
+    assert read(**made).onward_chain == (LINK,)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "turn-1", 7, None, {}, {"step": 2}, LINK | {"correlation_id": "turn-1"}, LINK | {"more": 1},
+        LINK | {"source": "cortex-orch"}, LINK | {"source": {"name": "a", "host": "b"}},
+        LINK | {"created_at": "now"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_malformed_link_is_left_out_and_counted_and_the_message_is_read(odd: Any) -> None:
+    received = read(**ASKED, causality_chain=[odd, LINK, odd])
+    assert received.error is None
+    assert received.onward_chain[0] == LINK
+    assert len(received.onward_chain) == 2
+    assert received.unknown_fields == 2
 
 
 def test_text_that_no_store_can_hold_is_replaced_everywhere_but_in_the_correlation_id() -> None:
-    received = read(correlation_id="c\x00", payload={"k\ud800": ["\x00"]}, causality_chain=["\udfff"])
+    received = read(correlation_id="c\x00", payload={"k\ud800": ["\x00"]}, trace={"a": "\udfff"})
     assert received.correlation_id == "c\x00"
     assert received.payload == {"k\ufffd": ["\ufffd"]}
-    assert received.causality_chain == ("\ufffd",)
+    assert received.trace == {"a": "\ufffd"}
+
+
+@pytest.mark.parametrize("nothing", ["", None])
+def test_an_optional_field_that_is_empty_is_absent(nothing: Any) -> None:
+    given: dict[str, Any] = {name: nothing for name in NAMES if name != "payload"}
+    received = read(**given)
+    assert received.error is None
+    assert (received.reply_to, received.ttl_ms, received.trace) == (None, None, None)
+    assert UUID(received.correlation_id)
+    short = read(correlation_id=nothing, corr_id="c-1", source=nothing, service="s", kind=nothing, event=KIND)
+    assert (short.error, short.correlation_id) == (None, "c-1")
+
+
+@pytest.mark.parametrize("name", ["kind", "event"])
+def test_a_query_may_come_under_another_kind(name: str) -> None:
+    text = json.dumps({"payload": {}, name: "recall.query.request"}).encode()
+    entry = Entry(id="1700000000000-5", fields={b"envelope": text})
+    assert decode(entry, kind=KIND, aliases=QUERY_ALIASES, max_bytes=1000).error is None
+    assert "expected recall.query.v1" in str(decode(entry, kind=KIND, max_bytes=1000).error)
+
+
+@pytest.mark.parametrize(
+    ("payload", "has"),
+    [
+        ({}, False), ({"options": None}, False), ({"options": ""}, False), ("text", False),
+        ({"options": {}}, True), ({"options": {"k": 7}}, True), ({"options": 7}, True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_whether_a_sender_gave_options_is_known_whatever_is_wrong_with_the_message(payload: Any, has: bool) -> None:
+    assert read(payload=payload).has_options is has
+    assert read(payload=payload, ttl_ms="soon").has_options is has
+    assert read(payload=payload, x=math.inf).has_options is has
+
+
+def test_the_senders_trace_is_kept_where_the_rest_cannot_be_read() -> None:
+    assert read(trace={"work": {"id": 7}}, ttl_ms="soon").trace == {"work": {"id": 7}}
+
+
+def test_what_is_written_has_a_trace_though_none_was_given() -> None:
+    assert json.loads(encode(KIND, b"{}", correlation_id=CORRELATION, source={"name": "a"}))["trace"] == {}
+    request = encode_request(KIND, {}, correlation_id=CORRELATION, source={"name": "a"}, reply_to=None, ttl_ms=None)
+    assert MeshEnvelope.model_validate_json(request).trace == {}
 
 
 def test_a_request_is_read_as_it_was_written() -> None:

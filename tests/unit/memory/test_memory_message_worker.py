@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, NoOpTracer, Tracer
 
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.consume import Entry
@@ -12,6 +13,7 @@ from orion_recall.contracts import ErrorInfo, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.message_worker import MessageWorker
 from orion_recall.settings import Settings
+from tests.stand_ins.mesh import decoded
 
 
 class Ending:
@@ -44,7 +46,7 @@ class Told:
 
 
 async def served(
-    handler: Told, *, deliveries: int = 1, **envelope: Any
+    handler: Told, *, deliveries: int = 1, tracer: Tracer | None = None, **envelope: Any
 ) -> tuple[Commit, dict[str, Any], list[str]]:
     """The commit, its payload, and the entries that were forgiven."""
     ending, forgiven = Ending(), list[str]()
@@ -52,7 +54,9 @@ async def served(
     async def forgive(entry_id: str) -> None:
         forgiven.append(entry_id)
 
-    worker = MessageWorker(Settings.read(), ending, handler, forgive=forgive, server_time=lambda: 1003.0)
+    worker = MessageWorker(
+        Settings.read(), ending, handler, forgive=forgive, server_time=lambda: 1003.0, tracer=tracer
+    )
     message: dict[str, Any] = {"kind": handler.kind, "correlation_id": "c", "payload": dict[str, Any]()}
     message |= envelope
     fields = {b"envelope": json.dumps(message).encode()}
@@ -90,6 +94,35 @@ async def test_what_is_not_served_is_answered_and_only_the_invalid_is_set_aside(
     commit, payload, _ = await served(Told(error))
     assert payload["error"] == {"type": kind, "message": str(error)}
     assert commit.dead_reason == dead
+
+
+class _BreakingSpan(NonRecordingSpan):
+    def end(self, end_time: int | None = None) -> None:
+        raise ZeroDivisionError
+
+
+class _Tracer(NoOpTracer):
+    def start_span(self, *_args: Any, **_named: Any) -> NonRecordingSpan:
+        return _BreakingSpan(INVALID_SPAN_CONTEXT)
+
+
+async def test_what_fails_after_the_commit_is_said_to_have_failed_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, payload, _ = await served(Told(), tracer=_Tracer())  # an error that came out: an entry that stays pending
+    assert payload == {"recorded": True}
+    (record,) = caplog.records
+    assert record.getMessage().startswith("entry 1000000-0 is answered and acknowledged; what follows that failed")
+
+
+async def test_a_receipt_is_what_a_strict_reader_of_envelopes_takes() -> None:
+    trace, correlation_id = {"work": {"steps": [1]}}, "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
+    commit, _, _ = await served(Told(), correlation_id=correlation_id, source={"name": "exec"}, trace=trace)
+    read = decoded(commit.reply)
+    assert (str(read.correlation_id), read.trace) == (correlation_id, trace)
+    assert [(str(link.correlation_id), link.kind) for link in read.causality_chain] == [
+        (correlation_id, "memory.delete.v1")
+    ]
 
 
 async def test_poison_is_answered_without_being_touched() -> None:

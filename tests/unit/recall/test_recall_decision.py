@@ -50,7 +50,7 @@ async def test_a_decision_says_what_was_found_kept_and_dropped_and_by_whom(token
     assert all(0 <= one["score"] <= 1 and one["parts"] for one in made["selected"])
     assert (made["query"], made["session_id"], made["node_id"]) == ("what about the crane?", "s", "n")
     assert (made["verb"], made["intent"], made["tenant"], made["scope"]) == ("reflect", "plan", "acme", "global")
-    assert (made["latency_ms"], made["profile"]) == (3.5, "test.v1")
+    assert (made["latency_ms"], made["stage_ms"]["total"], made["profile"]) == (4, 3.5, "test.v1")
     assert made["tokens"] > 0
     assert made["confidence"] == made["selected"][0]["confidence"]["overall"]
     assert {one["confidence"]["level"] for one in made["selected"]} == {"medium"}
@@ -90,6 +90,7 @@ def test_a_query_that_was_not_searched_for_is_decided_all_the_same():
     made = decision(asked(query=query()), outcome="expired", latency_ms=0.1, error="too late")
     assert (made.outcome, made.error, made.query) == ("expired", "too late", "what about the crane?")
     assert (made.selected_ids, made.backend_counts, made.dropped, made.sources) == ([], {}, {}, {})
+    assert (made.latency_ms, made.stage_ms) == (0, {"total": 0.1})
 
 
 def test_what_an_unreadable_query_said_is_kept_as_far_as_it_was_text():

@@ -270,6 +270,64 @@ async def test_the_turn_being_asked_is_not_its_own_memory(tokens: TokenCounter, 
     assert recalled.selection.dropped == ({"own_turn": 1} if own else {})
 
 
+ACTIVE = "Bo asked about the crane."
+
+
+@pytest.mark.parametrize(
+    ("hint", "fields", "own"),
+    [
+        ({}, {}, True),
+        ({}, {"ts": NOW - 180}, True),
+        ({}, {"ts": NOW - 181}, False),
+        ({}, {"ts": NOW + 181}, False),
+        ({}, {"ts": None}, False),
+        ({}, {"text": f"Yesterday: BOB... {ACTIVE} And Ana laughed."}, True),
+        ({}, {"text": "Bo asked."}, False),
+        ({"active_turn_ts": NOW - 1000}, {}, False),
+        ({"active_turn_ts": NOW - 1000}, {"ts": NOW - 900}, True),
+        ({"active_turn_text": "  bo ASKED, about the crane!"}, {}, True),
+        ({"active_turn_text": " "}, {}, False),
+        ({"active_turn_text": 7}, {}, False),
+    ],
+    ids=str,
+)
+async def test_the_active_turn_that_a_caller_names_is_left_out(
+    tokens: TokenCounter, hint: dict[str, Any], fields: dict[str, Any], own: bool
+):
+    said: dict[str, Any] = {"text": ACTIVE, "ts": NOW, "session_id": "other"} | fields
+    turn = view("m1", **said)
+    exclude: dict[str, Any] = {"active_turn_ids": [], "active_turn_text": ACTIVE, "active_turn_ts": None}
+    made = sources(tokens, arms("vector", hits=[hit("m1", 0.9)]), turn)
+    recalled = await ask(made, exclude=exclude | hint)
+    assert ids(recalled) == ([] if own else ["m1"])
+    assert recalled.selection.dropped == ({"own_turn": 1} if own else {})
+
+
+async def test_memories_that_are_the_active_turn_by_id_are_left_out_beside_those_of_the_options(
+    tokens: TokenCounter,
+):
+    recalled = await ask(
+        sources(tokens, arms(), CRANE, ORDER, SHED),
+        options={"exclude": ["m1"]},
+        exclude={"active_turn_ids": ["m3", 7, "m9"], "active_turn_text": "", "active_turn_ts": None},
+    )
+    assert ids(recalled) == ["m2"]
+    assert recalled.selection.dropped == {"excluded": 2}
+
+
+@pytest.mark.parametrize("fragment", ["", "  \n\t "])
+async def test_without_a_fragment_nothing_is_searched_and_the_answer_is_empty(tokens: TokenCounter, fragment: str):
+    asked = arms()
+    recalled = await ask(sources(tokens, asked, CRANE, ORDER, SHED), fragment=fragment, intent="the crane")
+    assert (recalled.outcome, recalled.rendered, recalled.reports) == ("empty", "", ())
+    assert [source.requests for source in asked] == [[]] * len(asked)
+
+
+async def test_without_a_fragment_a_scope_needs_its_id_all_the_same(tokens: TokenCounter):
+    with pytest.raises(InvalidMessage, match="session needs"):
+        await ask(sources(tokens, arms()), fragment="", options={"scope": "session"})
+
+
 async def test_as_of_is_the_querys_clock(tokens: TokenCounter):
     at = datetime.fromtimestamp(NOW, UTC)
     made = sources(tokens, arms(), CRANE, ORDER, SHED)

@@ -40,8 +40,9 @@ async def test_without_options_a_reply_has_the_founding_documents_fields_only(to
     assert list(written) == ["bundle"]
     assert list(written["bundle"]) == ["rendered", "items", "stats"]
     assert written["bundle"]["stats"] == {
-        "backend_counts": {"vector": 2, "lexical": 1}, "latency_ms": 12.5, "profile": "test.v1",
+        "backend_counts": {"vector": 2, "lexical": 1}, "latency_ms": 13, "profile": "test.v1",
     }  # fmt: skip
+    assert isinstance(written["bundle"]["stats"]["latency_ms"], int)
     assert [list(item) for item in written["bundle"]["items"]] == [FOUNDING_ITEM, FOUNDING_ITEM]
 
 
@@ -137,17 +138,30 @@ async def test_a_withheld_answer_says_why_where_options_ask(tokens: TokenCounter
 
 
 async def test_when_every_source_fails_the_reply_says_why(tokens: TokenCounter):
-    written, _ = await answered(tokens, failing=True)
+    written, _ = await answered(tokens, failing=True, options={})
     assert written["error"] == {
         "type": "failed",
         "message": "no source answered (vector: away; lexical: away, too)",
     }
     assert written["bundle"]["items"] == []
-    assert list(written["bundle"]["stats"]) == ["backend_counts", "latency_ms", "profile"]
+    assert written["bundle"]["stats"]["latency_ms"] == 12.5
+
+
+async def test_without_options_the_reply_is_an_empty_bundle_when_every_source_fails(tokens: TokenCounter):
+    written, recalled = await answered(tokens, failing=True)
+    assert recalled.outcome == "failed"
+    assert written == {
+        "bundle": {
+            "rendered": "",
+            "items": [],
+            "stats": {"backend_counts": {"vector": 0, "lexical": 0}, "latency_ms": 13, "profile": "test.v1"},
+        }
+    }
 
 
 def test_an_error_is_an_empty_bundle_with_the_reason():
-    written = json.loads(reply_json(error_reply("expired", "too late", latency_ms=0.4, profile="test.v1")))
+    made = error_reply("expired", "too late", latency_ms=0.4, profile="test.v1", extended=True)
+    written = json.loads(reply_json(made))
     assert written == {
         "bundle": {
             "rendered": "",
@@ -157,6 +171,12 @@ def test_an_error_is_an_empty_bundle_with_the_reason():
         "error": {"type": "expired", "message": "too late"},
     }
     RecallReplyV1.model_validate(written)
+
+
+def test_an_error_is_only_an_empty_bundle_for_those_who_read_no_more_than_v1_fields():
+    made = error_reply("expired", "too late", latency_ms=0.6, profile="test.v1", extended=False)
+    stats: dict[str, Any] = {"backend_counts": {}, "latency_ms": 1, "profile": "test.v1"}
+    assert json.loads(reply_json(made)) == {"bundle": {"rendered": "", "items": [], "stats": stats}}
 
 
 def test_counts_are_of_the_sources_that_were_asked():

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orion_recall.contracts import ExcludedTurn, RecallQueryV1, ignored_fields, read_message
+from tests.stand_ins.mesh import FOUNDING, LATER
+
+
+def read(**fields: Any) -> RecallQueryV1:
+    return read_message(RecallQueryV1, {"fragment": "a", **fields}, "payload")
+
+
+@pytest.mark.parametrize("state", [FOUNDING, LATER], ids=["founding", "later"])
+@pytest.mark.parametrize("fragment", ["", "Who feeds the gulls?"])
+def test_the_queries_of_executors_are_read(state: Any, fragment: str) -> None:
+    made = read_message(RecallQueryV1, {"fragment": fragment, **state.fields, "reply_to": "r"}, "payload")
+    assert (made.fragment, made.session_id, made.node_id, made.profile) == (fragment, None, None, "reflect.v1")
+
+
+def test_empty_and_null_are_absent_and_count_nothing() -> None:
+    names = [name for name in RecallQueryV1.model_fields if name != "fragment"]
+    for nothing in ("", None):
+        assert read(**dict.fromkeys(names, nothing)) == read()
+        assert ignored_fields({"fragment": "a", **dict.fromkeys(names, nothing)}) == 0
+
+
+@pytest.mark.parametrize("fragment", [None, 7, ["a"], {}])
+def test_a_fragment_that_is_none_is_invalid(fragment: Any) -> None:
+    with pytest.raises(Exception, match=r"payload\.fragment"):
+        read(fragment=fragment)
+    with pytest.raises(Exception, match=r"payload\.fragment"):
+        read_message(RecallQueryV1, {}, "payload")
+
+
+TURN: dict[str, Any] = {"active_turn_ids": ["a"], "active_turn_text": "b", "active_turn_ts": 1772439330.5}
+
+
+@pytest.mark.parametrize(
+    ("exclude", "turn", "ignored"),
+    [
+        (TURN, ExcludedTurn(active_turn_ids=("a",), active_turn_text="b", active_turn_ts=1772439330.5), 0),
+        ({}, ExcludedTurn(), 0),
+        ({"active_turn_ids": None, "active_turn_text": None, "active_turn_ts": None}, ExcludedTurn(), 0),
+        ({"active_turn_ids": ["a", 7, "", None]}, ExcludedTurn(active_turn_ids=("a",)), 1),
+        ({"active_turn_ids": "a"}, ExcludedTurn(), 1),
+        ({"active_turn_text": ["b"]}, ExcludedTurn(), 1),
+        ({"active_turn_ts": "soon"}, ExcludedTurn(), 1),
+        ({"active_turn_ts": True}, ExcludedTurn(), 1),
+        ({"active_turn_ts": 1e300}, ExcludedTurn(), 1),
+        ({"active_turn_ts": 1772439330500}, ExcludedTurn(active_turn_ts=1772439330.5), 0),
+        ({"active_turn_ts": "2026-03-02T08:15:30.5Z"}, ExcludedTurn(active_turn_ts=1772439330.5), 0),
+        ({"mood": "grey"}, ExcludedTurn(), 1),
+        ("m-1", None, 1),
+        (["m-1"], None, 1),
+        (7, None, 1),
+    ],
+    ids=str,
+)
+def test_what_can_be_read_of_the_active_turn_is_used_and_the_rest_is_counted(
+    exclude: Any, turn: ExcludedTurn | None, ignored: int
+) -> None:
+    assert read(exclude=exclude).exclude == turn
+    assert ignored_fields({"fragment": "a", "exclude": exclude}) == ignored
+
+
+@pytest.mark.parametrize("lane", [7, ["chat"], {"name": "chat"}])
+def test_a_lane_that_is_no_text_is_ignored_and_counted(lane: Any) -> None:
+    assert read(lane=lane).lane is None
+    assert ignored_fields({"fragment": "a", "lane": lane}) == 1
+    assert ignored_fields({"fragment": "a", "lane": "chat"}) == 0
+
+
+def test_hints_that_mean_nothing_here_are_counted_where_they_say_something() -> None:
+    assert ignored_fields({"fragment": "a", **LATER.fields, "lane": ""}) == 1, "recall_phase"
+    said = {"profile_explicit": True, "retrieval_intent": 7, "task_hints": ["a"], "seed_crystallization_id": "c"}
+    assert ignored_fields({"fragment": "a", **said, "active_packet_digest_budget": 3, "mood": "", "x": None}) == 7

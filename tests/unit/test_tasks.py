@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from orion_recall.errors import SourceError
+from orion_recall.tasks import cancel, errors_logged, outcomes
+
+SECRET = "what the doctor said"
+
+
+async def _fails(error: Exception) -> int:
+    raise error
+
+
+async def _seven() -> int:
+    return 7
+
+
+async def test_cancelled_tasks_are_waited_for_until_they_have_ended() -> None:
+    ended: list[int] = []
+
+    async def slow_to_end(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(number)
+
+    tasks = [asyncio.create_task(slow_to_end(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    await cancel(*tasks)
+    assert sorted(ended) == [0, 1, 2]
+    assert all(task.cancelled() for task in tasks)
+
+
+async def test_what_a_task_raises_instead_of_ending_is_logged_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def breaks() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ZeroDivisionError(SECRET)
+
+    task = asyncio.create_task(breaks())
+    await asyncio.sleep(0)
+    await cancel(task)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "ZeroDivisionError" in record.getMessage()
+    assert "in breaks" in record.getMessage(), "the traceback"
+    assert SECRET not in record.getMessage()
+
+
+async def test_the_error_of_a_task_that_had_ended_before_is_left_to_whoever_waits_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    task = asyncio.create_task(_fails(ZeroDivisionError()))
+    await asyncio.wait([task])
+    await cancel(task)
+    assert caplog.records == []
+    with pytest.raises(ZeroDivisionError):
+        await task
+
+
+async def test_every_outcome_is_given_and_only_what_nobody_has_foreseen_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    foreseen, unforeseen = SourceError("away"), KeyError(SECRET)
+    assert await outcomes("a look failed", _seven(), _fails(foreseen), _fails(unforeseen)) == [
+        7,
+        foreseen,
+        unforeseen,
+    ]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("a look failed: KeyError")
+    assert "in _fails" in record.getMessage()
+    assert SECRET not in record.getMessage()
+
+
+async def test_being_cancelled_is_no_outcome() -> None:
+    waiting = asyncio.create_task(outcomes("a look failed", asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+def test_an_error_of_what_follows_is_logged_and_ends_there(caplog: pytest.LogCaptureFixture) -> None:
+    with errors_logged("entry 5-0 is answered; what follows failed"):
+        raise ZeroDivisionError(SECRET)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("entry 5-0 is answered; what follows failed: ZeroDivisionError")
+    assert SECRET not in record.getMessage()
