@@ -43,8 +43,8 @@ from orion_recall.contracts.causality import causality_links
 from orion_recall.errors import InvalidMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)
-_STORED = tuple(MemoryV1.model_fields)
-_CHANGED = (*_STORED, "expected_version")
+_STORED = MemoryV1.model_fields.keys()
+_CHANGED = _STORED | {"expected_version"}
 
 
 class RecallClient:
