@@ -1,8 +1,29 @@
-"""`python -m orion_recall`: the same as `orion-recall`."""
+"""The program `orion-recall`, also as `python -m orion_recall`: what it needs comes with the extras."""
 
 from __future__ import annotations
 
-from orion_recall.cli.main import main
+import sys
+from importlib import import_module
+
+_WRONG_USE = 2  # as in `cli.main`, which cannot be imported then
+
+
+def main() -> None:
+    """The entry point; one line and exit code 2 where the client alone is installed."""
+    try:
+        program = import_module("orion_recall.cli.main")
+    except ModuleNotFoundError as error:
+        if (error.name or "orion_recall").startswith("orion_recall"):
+            raise
+        print(
+            f"orion-recall: {error.name} is not installed, this is the Python client alone: "
+            "pip install 'orion-recall[embedded]' for the program and all engines, "
+            "'orion-recall[worker]' where bus and Postgres are servers",
+            file=sys.stderr,
+        )
+        sys.exit(_WRONG_USE)
+    program.main()
+
 
 if __name__ == "__main__":
     main()

@@ -22,6 +22,7 @@ OrionError
 └── ClientError         what a caller of `RecallClient` sees
     ├── ReplyTimeout        no reply in time
     └── BusUnavailable      the bus cannot be reached
+        └── BusRefused          it is reached and says no: memory full, no permission, a disk that cannot be written
 """
 
 from __future__ import annotations
@@ -176,6 +177,10 @@ class ReplyTimeout(ClientError):
 
 class BusUnavailable(ClientError):
     """The bus cannot be reached."""
+
+
+class BusRefused(BusUnavailable):
+    """The bus is reached and refuses what was asked; the text has its reason. Trying again does not help."""
 
 
 def _pointed(message: str, text: str, line: int, column: int) -> str:

@@ -8,10 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from itertools import pairwise
 from typing import Any
-
-import numpy as np
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -130,23 +127,6 @@ def normal_form(text: str) -> str:
 def text_hash(text: str) -> str:
     """A hash of the normal form."""
     return hashlib.blake2b(normal_form(text).encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
-def simhash(text: str) -> int:
-    """A signed 64-bit signature whose bits differ little between texts that share most of their words.
-
-    Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002.
-    """
-    folded = words(text)
-    features = {*folded, *(f"{one} {other}" for one, other in pairwise(folded))}
-    if not features:
-        return 0
-    digests = b"".join(
-        hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest() for feature in features
-    )
-    bits = np.unpackbits(np.frombuffer(digests, dtype=np.uint8).reshape(-1, 8), axis=1)
-    majority = bits.sum(axis=0, dtype=np.int64) * 2 > len(features)
-    return int.from_bytes(np.packbits(majority).tobytes(), "big", signed=True)
 
 
 def one_line(text: str) -> str:

@@ -122,18 +122,29 @@ def encode_request(
     reply_to: str | None,
     ttl_ms: int | None,
     trace: Mapping[str, Any] | None = None,
+    causality_chain: Iterable[Any] = (),
+    created_at: datetime | None = None,
 ) -> bytes:
-    """A request's envelope; InvalidMessage for what a worker could not read."""
+    """A request's envelope, as strict readers take it; InvalidMessage for what a worker could not read.
+
+    `created_at` (now, where it is not given) comes back in the reply's causality chain.
+    """
+    if trace is not None and not isinstance(trace, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidMessage(f"trace: expected an object (got {trace!r:.60})")
     message = _head(kind, correlation_id, source, trace) | {
         "ttl_ms": ttl_ms,
         "reply_to": reply_to,
+        "trace": dict(trace or {}),
+        "causality_chain": list(causality_chain),
         "payload": payload,
     }
+    if created_at is not None:
+        message["created_at"] = created_at.isoformat()
     if is_too_deep(message):
         raise InvalidMessage(_TOO_DEEP)
     try:
         return json.dumps(message, allow_nan=False).encode()
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InvalidMessage(f"the message cannot be written as JSON: {error}") from error
 
 

@@ -16,9 +16,9 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.cli.ask import source_rows
 from orion_recall.cli.output import JsonFlag, console, notes, plain, print_json, table, visible
+from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.decisions.log import DecisionLog, SqlResult
 from orion_recall.engines.embedded import EmbeddedEngines

@@ -18,9 +18,9 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.cli.addresses import DataFolder, bus_of, find_started, open_postgres
 from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
+from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.import_file import ImportPosition, ImportSummary
 from orion_recall.memory.import_mapping import ImportMapping, read_mapping

@@ -13,10 +13,10 @@ import typer
 from pydantic import BaseModel
 from rich.text import Text
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.cli.addresses import bus_of
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import console, notes, print_error, print_json, visible
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, MemoryWhereV1
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings

@@ -39,7 +39,13 @@ from orion_recall.contracts.memory import (
     MemoryV1,
     MemoryVerdictV1,
 )
-from orion_recall.contracts.reading import count_unknown, describe, read_message
+from orion_recall.contracts.reading import (
+    count_unknown,
+    describe,
+    read_message,
+    refuse_unknown,
+    refuse_unknown_names,
+)
 from orion_recall.contracts.recall import (
     QUERY_ALIASES,
     QUERY_KIND,
@@ -104,6 +110,8 @@ __all__ = [
     "ignored_fields",
     "is_link",
     "read_message",
+    "refuse_unknown",
+    "refuse_unknown_names",
     "v1_decision",
     "whole_ms",
     "zoned_moment",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from orion_recall.contracts.reading import read_message
 
 
 def _utc(value: datetime) -> datetime:
@@ -45,3 +48,11 @@ def is_link(value: object) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def causality_links(chain: Sequence[object]) -> list[dict[str, Any]]:
+    """The chain as JSON, oldest first; InvalidMessage for a link that strict readers would refuse."""
+    return [
+        read_message(CausalityLink, link, f"causality_chain.{place}").model_dump(mode="json", exclude_none=True)
+        for place, link in enumerate(chain)
+    ]

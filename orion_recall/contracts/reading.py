@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin
 
@@ -50,6 +51,27 @@ def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
         elif isinstance(value, dict) and (nested := known[key]) is not None:
             unknown += count_unknown(nested, cast("dict[str, object]", value))
     return unknown
+
+
+def refuse_unknown(model: type[BaseModel], data: Mapping[str, object], where: str) -> None:
+    """InvalidMessage for a field of `data`, at any depth, that the contract does not know: for what we send."""
+    known = _known_fields(model)
+    refuse_unknown_names(data, known, where)
+    for name, value in data.items():
+        nested = known[name]
+        parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
+        for part in parts:
+            if nested is not None and isinstance(part, Mapping):
+                refuse_unknown(nested, cast("Mapping[str, object]", part), f"{where}.{name}")
+
+
+def refuse_unknown_names(names: Iterable[object], known: Collection[str], where: str) -> None:
+    """InvalidMessage for the first of the names that is not known, with the nearest that is."""
+    for name in names:
+        if name not in known:
+            near = get_close_matches(str(name), known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise InvalidMessage(f"{where}.{str(name)[:60]}: there is no such field; {hint}")
 
 
 @cache

@@ -14,7 +14,8 @@ from pydantic import JsonValue as PydanticJson
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extract import extract
-from orion_recall.text import one_line, simhash, storable, storable_json, text_hash
+from orion_recall.simhash import simhash
+from orion_recall.text import one_line, storable, storable_json, text_hash
 from orion_recall.values import JsonValue, Memory
 
 # Fractions of the last second of the year 9999 do not survive as a float.

@@ -19,8 +19,8 @@ from uuid import uuid4
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from redis.asyncio import Redis
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import Connection
 from tests.acceptance.program import Program, Running

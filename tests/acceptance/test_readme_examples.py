@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from tests.acceptance.processes import WITH_SERVERS, running_engines, start_worker, store_and_wait
 
 pytestmark = pytest.mark.acceptance
@@ -42,14 +42,18 @@ def as_a_script(name: str, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(WITH_SERVERS, reason="the third way reads a worker's own folder")
-async def test_the_three_ways_of_asking_find_the_memory() -> None:
+@pytest.mark.skipif(WITH_SERVERS, reason="the last way reads a worker's own folder")
+async def test_the_ways_of_asking_find_the_memory() -> None:
     async with running_engines() as (engines, folder):
         worker = await start_worker(engines, folder / "a")
         await store_and_wait(engines, worker)
         bundle = await asyncio.to_thread(example("ask"), engines.redis_url, "where does crate number 7 stand?")
         assert "Crate number 7 stands in hall 2" in bundle["rendered"]
         assert "Ana" in await example("step")(engines.redis_url)
+        waited = await asyncio.to_thread(
+            example("remembered"), engines.redis_url, "where does crate number 7 stand?"
+        )
+        assert "Crate number 7 stands in hall 2" in waited
         for name in ("ask_by_channel", "ask_by_stream"):
             bundle = await asyncio.to_thread(example(name), engines.redis_url, "where does crate number 7 stand?")
             assert "Crate number 7 stands in hall 2" in bundle["rendered"]

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.memory.importer import import_file, wait_for_copies
 from orion_recall.memory.record import Record
 from orion_recall.postgres import open_pool

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.profile.reading import dump_profile
 from orion_recall.service import loaded_profiles
 from tests.acceptance.processes import running_engines, start_worker, store_and_wait

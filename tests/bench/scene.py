@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from pydantic import SecretStr
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.importer import wait_for_copies

@@ -23,8 +23,8 @@ from executor import Executor, until
 from redis.asyncio import Redis
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres import Connection, migrate

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]

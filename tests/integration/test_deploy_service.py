@@ -27,8 +27,8 @@ from deploy_servers import (
 from executor import Executor, command, until
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.decisions.retention import Retention
 from orion_recall.memory.request_retention import RequestRetention
 from orion_recall.postgres import open_pool

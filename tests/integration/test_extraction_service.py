@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from serving import caught_up
 from typer.testing import CliRunner
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.cli.memory import app
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record import Record
 from orion_recall.postgres import Pool, open_pool

@@ -17,7 +17,7 @@ from deploy_servers import run_program
 from executor import until
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1, RecallReplyV1
 from orion_recall.decisions.fed_back import FedBack, FeedbackLog
 from orion_recall.memory.compose import compose

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.service import Service

@@ -6,7 +6,7 @@ from typing import Any
 
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.postgres import Connection
 from orion_recall.service import Service
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from serving import all_persisted
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import open_pool
 from orion_recall.service import Service

@@ -12,7 +12,7 @@ from executor import until
 from qdrant_client import AsyncQdrantClient, models
 from serving import all_persisted, caught_up
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.postgres import open_pool

@@ -10,7 +10,7 @@ import pytest
 from executor import Executor, rows, until
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, RecallReplyV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.postgres import Connection
@@ -87,7 +87,7 @@ async def test_a_deleted_memory_is_found_by_nobody_once_its_receipt_is_there(
     assert again.conflict == 1
 
 
-async def test_every_patch_is_judged_alone_and_a_field_that_is_not_there_is_named(
+async def test_every_patch_is_judged_alone_and_says_why_it_is_rejected(
     client: RecallClient, service: Service, tenant: str
 ) -> None:
     await stored(
@@ -97,7 +97,7 @@ async def test_every_patch_is_judged_alone_and_a_field_that_is_not_there_is_name
         [
             {"id": "a", "expected_version": 1, "title": None},
             {"id": "b", "expected_version": 2, "title": None},
-            {"id": "c", "txt": "new"},
+            {"id": "c"},
             {"id": "d", "tenant": "other"},
             {"id": "e", "text": None},
             {"id": "f", "kind": "gossip"},
@@ -113,7 +113,7 @@ async def test_every_patch_is_judged_alone_and_a_field_that_is_not_there_is_name
         "conflict",
     ]  # fmt: skip
     reasons = [one.reason or "" for one in receipt.results]
-    assert "memories.2.txt: a memory has no such field; did you mean text?" in reasons[2]
+    assert "memories.2: there is nothing to change in it" in reasons[2]
     assert "memories.3.tenant: it cannot be changed" in reasons[3]
     assert "memories.5.kind: 'gossip' is no kind of memory; there are world, experience" in reasons[5]
     assert (receipt.updated, receipt.rejected, receipt.conflict, receipt.missing) == (1, 5, 2, 1)
@@ -202,6 +202,11 @@ INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
     "an unknown kind": ("delete", {"where": {"kinds": ["gossip"]}}, "payload.where.kinds: 'gossip'"),
     "a time without zone": ("delete", {"where": {"since": "2026-11-21T10:00:00"}}, "no zone"),
     "nothing to set": ("update", {"where": {"text": "b"}, "set": {}}, "payload.set: there is nothing to change"),
+    "a field that is not there": (
+        "update",
+        {"where": {"text": "b"}, "set": {"txt": "new"}},
+        "payload.set.txt: a memory has no such field; did you mean text?",
+    ),
     "where without set": ("update", {"where": {"text": "b"}}, "either memories, or where and set"),
     "a count without where": ("update", {"memories": [{"id": "a"}], "expected_count": 1}, "belongs to where"),
 }

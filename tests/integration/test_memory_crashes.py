@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 from executor import Executor, pending, until
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.journey import Journey
 from orion_recall.memory.record import Record

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.copies import copy_number, kept_positions

@@ -13,8 +13,8 @@ import pytest
 from executor import Executor, until
 from serving import all_persisted, caught_up
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres import migrate
 from orion_recall.service import Service

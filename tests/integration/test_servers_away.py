@@ -26,8 +26,8 @@ from executor import Ended, Executor, command, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, ReplyTimeout
 from orion_recall.models.tokenizer import TokenCounter

@@ -20,8 +20,8 @@ import pytest
 from executor import until
 from serving import all_persisted, caught_up
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.cli.main import run
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import AnotherRecordsCopy

@@ -11,8 +11,8 @@ from executor import Executor, info, pending, until
 from redis.asyncio import Redis
 from serving import OneMemory, caught_up, opened_with, quick_settings, serving
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres import open_connection

@@ -13,7 +13,6 @@ from orion_recall.text import (
     is_question,
     memory_key,
     one_line,
-    simhash,
     speaks_of_itself,
     storable,
     storable_json,
@@ -98,26 +97,6 @@ def test_texts_without_words_are_told_apart():
     assert text_hash("👍") != text_hash("👎")
     assert text_hash("👍 👍") == text_hash(" 👍\n👍 ")
     assert text_hash("?") != text_hash("")
-
-
-@given(st.text())
-def test_a_signature_fits_a_signed_64_bit_integer(text: str):
-    assert -(2**63) <= simhash(text) < 2**63
-
-
-def test_signatures_of_like_texts_are_near_and_of_unlike_ones_are_far():
-    base = [f"word{number}" for number in range(60)]
-    near = " ".join([*base[:-1], "other"])
-    far = " ".join(f"thing{number}" for number in range(60))
-    signature = simhash(" ".join(base))
-
-    def differing(other: str) -> int:
-        return ((signature ^ simhash(other)) & (2**64 - 1)).bit_count()
-
-    assert differing(" ".join(base).upper()) == 0
-    assert differing(near) <= 12
-    assert differing(far) > 16
-    assert simhash("!?") == 0
 
 
 HOSTILE = [

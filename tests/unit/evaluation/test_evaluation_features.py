@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from orion_recall.evaluation.features import PARTS, Candidates, ranked, run_under, scores, table_of
 from orion_recall.recall.rank import combine, in_order, near_duplicates
-from orion_recall.text import memory_key, simhash, text_hash
+from orion_recall.simhash import simhash
+from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Candidate, MemoryView, ScoredCandidate
 
 LEARNABLE = [name for name in PARTS if name != "recency"]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.compose import compose, content_hash
-from orion_recall.text import one_line, simhash, storable, text_hash
+from orion_recall.simhash import simhash
+from orion_recall.text import one_line, storable, text_hash
 from orion_recall.values import Statement
 
 

@@ -11,7 +11,8 @@ from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Sources
-from orion_recall.text import memory_key, simhash, text_hash
+from orion_recall.simhash import simhash
+from orion_recall.text import memory_key, text_hash
 from orion_recall.values import Candidate, Hit, MemoryView, ScoredCandidate, SearchRequest, SourceName, SourceReport
 
 NOW = 1_772_400_000.0

@@ -9,16 +9,18 @@ import os
 import time
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from executor import rows, until
 from redis.asyncio import Redis
 
-from orion_recall.bus.client import RecallClient
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, RecallQueryV1, RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import BusUnavailable, InvalidMessage, ReplyTimeout
+from orion_recall.postgres import Connection
 from orion_recall.service import Service
 
 
@@ -56,7 +58,22 @@ async def test_a_ready_made_query_is_sent_with_options_so_that_errors_are_told(c
     query = RecallQueryV1(fragment="Where does Ana work?", profile="assist.light.v1")
     reply = await client.recall(query)
     assert reply.bundle.stats.profile == "assist.light.v1"
-    assert reply.bundle.stats.outcome == "ok"
+    assert reply.bundle.stats.outcome == "ok", "every reply has room for what became of the query"
+
+
+async def test_the_callers_correlation_id_is_that_of_the_decision(
+    client: RecallClient, service_database: Connection
+) -> None:
+    name = uuid4()
+    reply = await client.recall("Where does Ana work?", correlation_id=name)
+    written = "SELECT corr_id FROM recall_decisions WHERE id = $1"
+
+    async def in_the_log() -> bool:
+        return await service_database.fetchval(written, reply.bundle.stats.decision_id) == str(name)
+
+    await until(in_the_log, "the decision in Postgres")
+    receipt = await client.feedback(correlation_id=name, used=["m-work"])
+    assert receipt.recorded
 
 
 async def test_a_time_in_the_options_crosses_the_bus(client: RecallClient) -> None:

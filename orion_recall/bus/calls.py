@@ -1,0 +1,212 @@
+"""Calls over the bus: each message is sent once, and its reply is found on one reply stream for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.bus.envelope import encode_request
+from orion_recall.bus.refusals import as_caller_errors, caller_error, is_refusal
+from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, ReplyTimeout
+
+log = logging.getLogger("orion_recall.client")
+_BLOCK_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """One call in flight."""
+
+    kind: str
+    created_at: datetime
+    reply: asyncio.Future[Mapping[str, Any]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Calls:
+    """Calls in flight from one caller. The reply stream is deleted when it closes."""
+
+    def __init__(
+        self, redis: Redis, blocking: Redis, *, prefix: str, replies: str, service: str, max_message_bytes: int
+    ) -> None:
+        self._redis, self._blocking, self._max_bytes = redis, blocking, max_message_bytes
+        self._prefix, self._source = prefix, {"name": service}
+        self.reply_stream = f"{prefix}{replies}:{uuid4().hex}"
+        self._in_flight: dict[str, _Call] = {}
+        self._last_created_at = datetime.min.replace(tzinfo=UTC)
+        self._unreadable: str | None = None  # why replies cannot be read now
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(
+        cls, url: str, *, prefix: str, replies: str, service: str, max_message_bytes: int
+    ) -> AsyncGenerator[Calls]:
+        """Connected; BusUnavailable when the server does not answer, BusRefused when it lets nobody in."""
+        redis, blocking = connect(url), connect(url, blocking=True)
+        calls = cls(
+            redis, blocking, prefix=prefix, replies=replies, service=service, max_message_bytes=max_message_bytes
+        )
+        try:
+            try:
+                await redis.ping()  # pyright: ignore[reportUnknownMemberType]
+            except (RedisError, OSError) as error:
+                kind = BusRefused if is_refusal(error) else BusUnavailable
+                raise kind(f"no bus at {without_secrets(url)}: {error}") from error
+            reader = asyncio.create_task(calls._read())
+            try:
+                yield calls
+            finally:
+                reader.cancel()
+                await asyncio.gather(reader, return_exceptions=True)
+                calls.fail(BusUnavailable("the client was closed before the reply came"))
+                with contextlib.suppress(RedisError, OSError):
+                    await redis.unlink(calls.reply_stream)
+        finally:
+            await redis.aclose()
+            await blocking.aclose()
+
+    async def call(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        correlation_id: UUID | str | None = None,
+        trace: Mapping[str, Any] | None = None,
+        causality_chain: Sequence[Mapping[str, Any]] = (),
+    ) -> Mapping[str, Any]:
+        """The payload of the reply. Raises InvalidMessage before anything is sent, ReplyTimeout, BusUnavailable."""
+        name = self._name(correlation_id)
+        call = _Call(kind=kind, created_at=self._now())
+        message = encode_request(
+            kind,
+            payload,
+            correlation_id=name,
+            source=self._source,
+            reply_to=self.reply_stream,
+            ttl_ms=max(1, int(timeout_s * 1000)),
+            trace=trace,
+            causality_chain=causality_chain,
+            created_at=call.created_at,
+        )
+        if len(message) > self._max_bytes:
+            raise InvalidMessage(
+                f"the message has {len(message)} bytes, and workers read {self._max_bytes} at most: send less"
+            )
+        if self._unreadable is not None:
+            raise BusRefused(self._unreadable)
+        self._in_flight[name] = call
+        try:
+            async with asyncio.timeout(timeout_s):
+                with as_caller_errors(f"to take {kind}"):
+                    await self._redis.xadd(self._prefix + kind, {"envelope": message})
+                return await call.reply
+        except TimeoutError as error:
+            raise ReplyTimeout(
+                f"no reply to {kind} within {timeout_s:g} s: is a worker running on this bus?"
+            ) from error
+        finally:
+            del self._in_flight[name]
+            if not call.reply.cancel() and not call.reply.cancelled():
+                call.reply.exception()  # looked at, also where sending failed first
+
+    def fail(self, error: BusUnavailable) -> None:
+        """Ends every call in flight with an error of this kind and text."""
+        for call in self._in_flight.values():
+            if not call.reply.done():
+                call.reply.set_exception(type(error)(str(error)))
+
+    def _name(self, given: object) -> str:
+        """The correlation id of a call; InvalidMessage where replies to two calls could not be told apart."""
+        if given is None:
+            return str(uuid4())
+        name = str(given) if isinstance(given, str | UUID) else ""
+        if not name:
+            raise InvalidMessage(f"correlation_id: expected a UUID, or text that is not empty (got {given!r:.60})")
+        if name in self._in_flight:
+            raise InvalidMessage(
+                f"correlation_id: a call with {name[:60]!r} is in flight: wait for its reply, or use another client"
+            )
+        return name
+
+    def _now(self) -> datetime:
+        """The time, and never the same one twice: it tells apart what was sent under one correlation id."""
+        now = max(datetime.now(UTC), self._last_created_at + timedelta(microseconds=1))
+        self._last_created_at = now
+        return now
+
+    async def _read(self) -> None:
+        """Hands out replies for as long as it runs. What is read is deleted; what fails is tried again."""
+        last = "0"
+        pause_s = 0.05
+        while True:
+            try:
+                found = cast(
+                    "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]",
+                    await self._blocking.xread({self.reply_stream: last}, count=100, block=_BLOCK_MS),
+                )
+                self._unreadable = None
+                rows = [row for _, part in found or [] for row in part]
+                for _, fields in rows:
+                    self._deliver(fields)
+                if rows:
+                    last = rows[-1][0].decode()
+                    await self._delete([row[0] for row in rows])
+                pause_s = 0.05
+            except (RedisError, OSError) as error:
+                log.debug("reading replies: %s; trying again", error)
+                if is_refusal(error):
+                    refused = caller_error(error, "to give replies")
+                    self._unreadable = str(refused)
+                    self.fail(refused)
+                last = "0"  # a server that comes back may count anew
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, 2.0)
+
+    async def _delete(self, ids: Sequence[bytes]) -> None:
+        try:
+            await self._redis.xdel(self.reply_stream, *ids)
+        except (RedisError, OSError) as error:
+            if not is_refusal(error):
+                raise
+            log.debug("replies that were read stay on their stream until it expires: %s", error)
+
+    def _deliver(self, fields: Mapping[bytes, bytes]) -> None:
+        try:
+            envelope = json.loads(fields[b"envelope"])
+            call = self._in_flight.get(envelope["correlation_id"])
+            payload = envelope["payload"]
+            if call is None or call.reply.done() or _is_of_another(envelope, call):
+                return
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            log.warning("a reply could not be read: %s", error)
+            return
+        call.reply.set_result(payload)
+
+
+def _is_of_another(envelope: Mapping[str, Any], call: _Call) -> bool:
+    """Whether the reply answers an earlier message of ours that had the same correlation id.
+
+    The last link of its causality chain is the message that it answers, where the worker says so.
+    """
+    chain = envelope.get("causality_chain")
+    link = cast("object", chain[-1]) if isinstance(chain, list) and chain else None
+    if not isinstance(link, dict):
+        return False
+    fields = cast("dict[str, object]", link)
+    created_at = fields.get("created_at")
+    if fields.get("kind") != call.kind or not isinstance(created_at, str):
+        return False
+    return datetime.fromisoformat(created_at) != call.created_at

@@ -1,0 +1,50 @@
+"""What a caller is told when the bus does not do what was asked: the driver's errors as ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+
+from orion_recall.errors import BusRefused, BusUnavailable
+
+_ADVICE: tuple[tuple[type[RedisError], str], ...] = (
+    (OutOfMemoryError, "the server's memory is full: raise its maxmemory, or find what fills it"),
+    (NoPermissionError, "give the user of this address the rights of `client` in deploy/redis/users.acl"),
+    (AuthenticationError, "check user and password of the address"),
+)
+
+
+@contextlib.contextmanager
+def as_caller_errors(what: str) -> Generator[None]:
+    """Raises BusRefused or BusUnavailable where the driver raises its own errors. `what` says what was asked."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise caller_error(error, what) from error
+
+
+def caller_error(error: Exception, what: str) -> BusUnavailable:
+    """The error that a caller gets: BusRefused when a server that answers says no, else BusUnavailable."""
+    if not is_refusal(error):
+        return BusUnavailable(f"the bus is away: {error}")
+    advice = next((f" ({advice})" for kind, advice in _ADVICE if isinstance(error, kind)), "")
+    return BusRefused(f"the bus refuses {what}: {error}{advice}")
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether a server that answers says no, and will say it again. A replica does not count: masters change."""
+    if isinstance(error, ReadOnlyError):
+        return False
+    # The driver hands on what a new connection was told as the cause of a ConnectionError.
+    kinds = ResponseError | AuthenticationError | AuthorizationError
+    return isinstance(error, kinds) or isinstance(error.__cause__, kinds)

@@ -1,0 +1,311 @@
+"""The client: ask and remember over the bus, with any number of calls in flight on one reply stream.
+
+async with RecallClient.connect("redis://localhost:6379") as client:
+    reply = await client.recall("what did Ana say about the harbour?", profile="reflect.v1")
+    prompt = reply.bundle.rendered
+
+`SyncRecallClient` is the same for code without an event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar, cast
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from orion_recall.bus.calls import Calls
+from orion_recall.contracts import (
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    QUERY_KIND,
+    REPLY_KIND,
+    STORE_KIND,
+    UPDATE_KIND,
+    MemoryDeleteV1,
+    MemoryReceiptV1,
+    MemoryUpdateV1,
+    MemoryV1,
+    MemoryWhereV1,
+    RecallFeedbackV1,
+    RecallOptionsV1,
+    RecallQueryV1,
+    RecallReceiptV1,
+    RecallReplyV1,
+    read_message,
+    refuse_unknown,
+    refuse_unknown_names,
+)
+from orion_recall.contracts.causality import causality_links
+from orion_recall.errors import InvalidMessage
+
+Reply = TypeVar("Reply", bound=BaseModel)
+_STORED = MemoryV1.model_fields.keys()
+_CHANGED = _STORED | {"expected_version"}
+
+
+class RecallClient:
+    """Calls orion-recall over the bus. One reply stream per client, deleted when the client closes.
+
+    Every call takes these, too:
+
+    - `timeout_s`: seconds to wait for the reply; it is the message's time to live as well.
+    - `correlation_id`: the caller's own, a UUID or text; a new UUID where it is not given. Strict readers of the
+      mesh take UUIDs only. Two calls of one client that are in flight at once cannot share one.
+    - `trace`: an object that comes back as it was, such as {"traceparent": …}.
+    - `causality_chain`: the messages that led to this one, oldest first, each {correlation_id: UUID, kind, source:
+      {name, node, version, instance}, created_at}.
+
+    Every call raises
+
+    - InvalidMessage before anything is sent: a field that the contract does not know, a value that it does not
+      take, a causality link that is none, a correlation id that is in flight, a message that is too large;
+    - ReplyTimeout when no reply comes in time;
+    - BusUnavailable when the bus cannot be reached or the client is closed, and BusRefused, which is one, when the
+      bus is reached and says no (memory full, no permission).
+
+    What a worker answers is no exception: look at `reply.error` and `receipt.error`.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    @property
+    def reply_stream(self) -> str:
+        """The stream that replies to this client come on."""
+        return self._calls.reply_stream
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(
+        cls,
+        url: str,
+        *,
+        prefix: str = "",
+        service: str = "orion-recall-client",
+        max_message_bytes: int = 8_388_608,
+    ) -> AsyncGenerator[RecallClient]:
+        """A connected client.
+
+        `url` is the bus's address: redis://, rediss://, unix:// or redis+sentinel://. `prefix` stands before the
+        names of all streams (ORION_PREFIX of the workers). `service` is the name that messages come from. A message
+        of more than `max_message_bytes` is not sent: a worker that does not read it cannot see whom to answer.
+        Workers have it as ORION_MAX_MESSAGE_BYTES.
+
+        Raises SettingsError for what cannot be an address, BusUnavailable when the server does not answer,
+        BusRefused when it does not let the user in.
+        """
+        async with Calls.connect(
+            url, prefix=prefix, replies=REPLY_KIND, service=service, max_message_bytes=max_message_bytes
+        ) as calls:
+            yield cls(calls)
+
+    async def recall(
+        self,
+        query: str | RecallQueryV1,
+        *,
+        verb: str | None = None,
+        intent: str | None = None,
+        session_id: str | None = None,
+        node_id: str | None = None,
+        profile: str | None = None,
+        options: RecallOptionsV1 | Mapping[str, Any] | None = None,
+        timeout_s: float = 10.0,
+        correlation_id: UUID | str | None = None,
+        trace: Mapping[str, Any] | None = None,
+        causality_chain: Sequence[Mapping[str, Any]] = (),
+    ) -> RecallReplyV1:
+        """The reply to one question.
+
+        `query` is the question's text, or a ready-made RecallQueryV1, which takes no further fields beside it
+        (TypeError). `session_id` is the session that asks, `node_id` the node, `profile` how to recall; words of
+        `intent` join the search, `verb` is kept with the decision. `options` are those of RecallOptionsV1: tenant,
+        scope, user, k (items at most), budget, max_tokens (of the rendered text), min_score (0 to 1), kinds, tags,
+        since, until, as_of (times with a zone), timezone, exclude, cascade and more.
+
+        Raises as the class says. An answered error (expired, refused, …) is `reply.error`, with an empty bundle.
+        """
+        given = _given(
+            verb=verb, intent=intent, session_id=session_id, node_id=node_id, profile=profile, options=options
+        )
+        if not isinstance(query, RecallQueryV1):
+            query = _read(RecallQueryV1, {"fragment": query, **given}, "query")
+        elif given:
+            raise TypeError(f"a ready-made query takes no further fields: set {', '.join(given)} in it")
+        if query.reply_to:
+            raise InvalidMessage("query.reply_to: replies come to the client: leave it out")
+        payload = _json(query)
+        payload["options"] = payload.get("options") or {}  # without them a reply has no room for an error
+        how = _Call(timeout_s, correlation_id, trace, causality_chain)
+        return await self._call(QUERY_KIND, payload, RecallReplyV1, how)
+
+    async def store(
+        self,
+        memories: Sequence[Mapping[str, Any]],
+        *,
+        timeout_s: float = 60.0,
+        correlation_id: UUID | str | None = None,
+        trace: Mapping[str, Any] | None = None,
+        causality_chain: Sequence[Mapping[str, Any]] = (),
+    ) -> MemoryReceiptV1:
+        """The receipt for up to 1,000 memories, each a mapping of MemoryV1's fields.
+
+        `id` and `text` are needed; times (`occurred_at`, …) are ISO 8601 text or datetimes, with a zone. Each
+        memory is judged alone: `receipt.results` has its status, and why it was rejected. Raises as the class says.
+        """
+        how = _Call(timeout_s, correlation_id, trace, causality_chain)
+        return await self._call(STORE_KIND, {"memories": _memories(memories, _STORED)}, MemoryReceiptV1, how)
+
+    async def update(
+        self,
+        memories: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        where: MemoryWhereV1 | Mapping[str, Any] | None = None,
+        set: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+        expected_count: int | None = None,
+        timeout_s: float = 60.0,
+        correlation_id: UUID | str | None = None,
+        trace: Mapping[str, Any] | None = None,
+        causality_chain: Sequence[Mapping[str, Any]] = (),
+    ) -> MemoryReceiptV1:
+        """The receipt for changes: of each memory by `id`, or by `set` of all that `where` matches.
+
+        Each of `memories` has `id`, the fields to change (None clears one), and perhaps `expected_version`.
+        `expected_count` is how many `where` must match; without it nothing changes, and `receipt.matched` says how
+        many it would be. `actor` is who asks for it, for the history. The same request under the same
+        `idempotency_key` gets the first receipt again. Raises as the class says.
+        """
+        given = _given(
+            memories=None if memories is None else _memories(memories, _CHANGED),
+            where=where,
+            set=None if set is None else _memory(set, _STORED, "set"),
+            tenant=tenant,
+            actor=actor,
+            idempotency_key=idempotency_key,
+            expected_count=expected_count,
+        )
+        how = _Call(timeout_s, correlation_id, trace, causality_chain)
+        return await self._call(UPDATE_KIND, _json(_read(MemoryUpdateV1, given, "message")), MemoryReceiptV1, how)
+
+    async def delete(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        where: MemoryWhereV1 | Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        erase: bool = False,
+        idempotency_key: str | None = None,
+        expected_count: int | None = None,
+        timeout_s: float = 60.0,
+        correlation_id: UUID | str | None = None,
+        trace: Mapping[str, Any] | None = None,
+        causality_chain: Sequence[Mapping[str, Any]] = (),
+    ) -> MemoryReceiptV1:
+        """The receipt for deletions, by id or by what `where` matches. A deleted memory never comes back.
+
+        With `erase` the history keeps no word of them either. `reason` and `actor` are for the history;
+        `expected_count` and `idempotency_key` are as in `update`. `receipt.pending` is False once nothing shows the
+        memories any more. Raises as the class says.
+        """
+        given = _given(
+            ids=ids,
+            where=where,
+            tenant=tenant,
+            actor=actor,
+            reason=reason,
+            erase=erase or None,
+            idempotency_key=idempotency_key,
+            expected_count=expected_count,
+        )
+        how = _Call(timeout_s, correlation_id, trace, causality_chain)
+        return await self._call(DELETE_KIND, _json(_read(MemoryDeleteV1, given, "message")), MemoryReceiptV1, how)
+
+    async def feedback(
+        self,
+        *,
+        decision_id: str | None = None,
+        correlation_id: UUID | str | None = None,
+        tenant: str | None = None,
+        used: Sequence[str] = (),
+        wrong: Sequence[str] = (),
+        note: str | None = None,
+        actor: str | None = None,
+        timeout_s: float = 10.0,
+        trace: Mapping[str, Any] | None = None,
+        causality_chain: Sequence[Mapping[str, Any]] = (),
+    ) -> RecallReceiptV1:
+        """Says what a recall was worth, under that recall's `tenant`.
+
+        The recall is named by `decision_id` (`reply.bundle.stats.decision_id`) or by its `correlation_id`: here
+        that is the recall's, and the message itself gets a new one. `used` and `wrong` are ids of its items, `note`
+        is text for people, `actor` who says it. Raises as the class says.
+        """
+        given = _given(
+            decision_id=decision_id,
+            correlation_id=None if correlation_id is None else str(correlation_id),
+            tenant=tenant,
+            used=used or None,
+            wrong=wrong or None,
+            note=note,
+            actor=actor,
+        )
+        how = _Call(timeout_s, None, trace, causality_chain)
+        return await self._call(
+            FEEDBACK_KIND, _json(_read(RecallFeedbackV1, given, "message")), RecallReceiptV1, how
+        )
+
+    async def _call(self, kind: str, payload: Mapping[str, Any], model: type[Reply], how: _Call) -> Reply:
+        answer = await self._calls.call(
+            kind,
+            payload,
+            timeout_s=how.timeout_s,
+            correlation_id=how.correlation_id,
+            trace=how.trace,
+            causality_chain=causality_links(how.causality_chain),
+        )
+        return read_message(model, answer, "reply")
+
+
+class _Call(NamedTuple):
+    """What every call takes."""
+
+    timeout_s: float
+    correlation_id: UUID | str | None
+    trace: Mapping[str, Any] | None
+    causality_chain: Sequence[object]
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """The fields that were given."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read(model: type[Reply], fields: Mapping[str, Any], where: str) -> Reply:
+    """The message; InvalidMessage when it is none, or has a field that the contract does not know."""
+    refuse_unknown(model, fields, where)
+    return read_message(model, fields, where)
+
+
+def _json(message: BaseModel) -> dict[str, Any]:
+    return message.model_dump(mode="json", exclude_unset=True)
+
+
+def _memories(memories: Sequence[Mapping[str, Any]], known: Collection[str]) -> list[dict[str, Any]]:
+    return [_memory(memory, known, f"memories.{place}") for place, memory in enumerate(memories)]
+
+
+def _memory(memory: object, known: Collection[str], where: str) -> dict[str, Any]:
+    """The fields of one memory as JSON has them; a worker judges their values."""
+    if not isinstance(memory, Mapping):
+        raise InvalidMessage(f"{where}: expected a mapping of a memory's fields (got {memory!r:.60})")
+    fields = cast("Mapping[str, Any]", memory)
+    refuse_unknown_names(fields, known, where)
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in fields.items()}

@@ -1,0 +1,225 @@
+"""What the client sends, and what it refuses to send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from orion_recall.bus.calls import Calls
+from orion_recall.client import RecallClient
+from orion_recall.contracts import MemoryWhereV1, RecallOptionsV1, RecallQueryV1
+from orion_recall.errors import BusUnavailable, InvalidMessage
+
+LINK: Mapping[str, Any] = {
+    "correlation_id": "0b0e5b4e-6f5b-4d0a-8f0a-2b1f0e9d7c11",
+    "kind": "exec.plan.v1",
+    "source": {"name": "planner", "node": "athena"},
+    "created_at": "2026-03-01T09:30:00Z",
+}
+CREATED = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+
+
+Calling = Callable[[Any], Awaitable[object]]
+
+
+class Sent(Exception):
+    """Ends a call that got as far as the bus."""
+
+
+class Bus:
+    """Keeps the one envelope that is sent."""
+
+    envelope: Mapping[str, Any] | None = None
+
+    async def xadd(self, _stream: str, fields: Mapping[str, bytes]) -> None:
+        self.envelope = json.loads(fields["envelope"])
+        raise Sent
+
+
+def client_of(bus: Bus, max_message_bytes: int = 8192) -> RecallClient:
+    redis = cast(Any, bus)
+    return RecallClient(
+        Calls(redis, redis, prefix="", replies="replies", service="test", max_message_bytes=max_message_bytes)
+    )
+
+
+async def envelope_of(call: Callable[[RecallClient], Awaitable[object]]) -> Mapping[str, Any]:
+    bus = Bus()
+    with pytest.raises(Sent):
+        await call(client_of(bus))
+    assert bus.envelope is not None
+    return bus.envelope
+
+
+async def refused(call: Callable[[RecallClient], Awaitable[object]]) -> str:
+    bus = Bus()
+    with pytest.raises(InvalidMessage) as caught:
+        await call(client_of(bus, max_message_bytes=1024))
+    assert bus.envelope is None, "nothing is sent"
+    return str(caught.value)
+
+
+async def test_a_request_is_what_strict_readers_take():
+    envelope = await envelope_of(lambda client: client.recall("What?"))
+    assert str(UUID(envelope["correlation_id"])) == envelope["correlation_id"]
+    assert (envelope["trace"], envelope["causality_chain"]) == ({}, [])
+    assert envelope["payload"] == {"fragment": "What?", "options": {}}, "options make room for an error"
+    assert envelope["source"] == {"name": "test"}
+
+
+async def test_the_callers_own_correlation_id_trace_and_causality_are_sent():
+    name = UUID(LINK["correlation_id"])
+    trace = {"trace_id": "t-1", "baggage": {"work": [1, None]}}
+    chain = [LINK, {**LINK, "correlation_id": name, "created_at": CREATED}]
+    calls: list[Calling] = [
+        lambda client: client.recall("What?", correlation_id=name, trace=trace, causality_chain=chain),
+        lambda client: client.store([], correlation_id=str(name), trace=trace, causality_chain=chain),
+        lambda client: client.update(
+            [{"id": "m", "text": "x"}], correlation_id=name, trace=trace, causality_chain=chain
+        ),
+        lambda client: client.delete(["m"], correlation_id=name, trace=trace, causality_chain=chain),
+    ]
+    for call in calls:
+        envelope = await envelope_of(call)
+        assert envelope["correlation_id"] == str(name)
+        assert envelope["trace"] == trace
+        assert envelope["causality_chain"] == [LINK, LINK]
+
+
+async def test_feedback_names_a_recall_and_is_a_message_of_its_own():
+    name = UUID(LINK["correlation_id"])
+    envelope = await envelope_of(
+        lambda client: client.feedback(correlation_id=name, used=["m"], trace={"a": 1}, causality_chain=[LINK])
+    )
+    assert envelope["payload"] == {"correlation_id": str(name), "used": ["m"]}
+    assert envelope["correlation_id"] != str(name)
+    assert (envelope["trace"], envelope["causality_chain"]) == ({"a": 1}, [LINK])
+
+
+@pytest.mark.parametrize(
+    ("chain", "why"),
+    [
+        (["m-1"], r"causality_chain\.0: "),
+        ("m-1", r"causality_chain\.0: "),
+        ([LINK, {}], r"causality_chain\.1\.correlation_id: Field required"),
+        ([{**LINK, "correlation_id": "c-1"}], r"causality_chain\.0\.correlation_id: .*UUID"),
+        ([{**LINK, "source": "planner"}], r"causality_chain\.0\.source: "),
+        ([{**LINK, "source": {"node": "athena"}}], r"causality_chain\.0\.source\.name: Field required"),
+        ([{**LINK, "message_id": "m-1"}], r"causality_chain\.0\.message_id: Extra inputs"),
+        ([{**LINK, "created_at": "yesterday"}], r"causality_chain\.0\.created_at: .*datetime"),
+    ],
+)
+async def test_a_causality_link_that_is_none_is_not_sent(chain: Any, why: str):
+    bus = Bus()
+    with pytest.raises(InvalidMessage, match=why):
+        await client_of(bus).recall("What?", causality_chain=chain)
+    assert bus.envelope is None
+
+
+UNKNOWN_FIELDS: list[tuple[Calling, str, str]] = [
+    (lambda c: c.recall("x", options={"max_token": 5}), "query.options.max_token", "max_tokens"),
+    (lambda c: c.recall("x", options={"include": {"trase": True}}), "query.options.include.trase", "trace"),
+    (lambda c: c.store([{"id": "m", "text": "x"}, {"id": "n", "texte": "x"}]), "memories.1.texte", "text"),
+    (
+        lambda c: c.update([{"id": "m", "expected_versions": 1}]),
+        "memories.0.expected_versions",
+        "expected_version",
+    ),
+    (lambda c: c.update(where={"tags": ["a"]}, set={"kinds": "world"}), "set.kinds", "kind"),
+    (
+        lambda c: c.update(where={"sesion_id": "s"}, set={"kind": "world"}),
+        "message.where.sesion_id",
+        "session_id",
+    ),
+    (lambda c: c.delete(where={"tag": ["a"]}), "message.where.tag", "tags"),
+]
+
+
+@pytest.mark.parametrize(("call", "field", "nearest"), UNKNOWN_FIELDS)
+async def test_a_field_that_the_contract_does_not_know_is_named_with_the_nearest_that_it_knows(
+    call: Calling, field: str, nearest: str
+):
+    assert await refused(call) == f"{field}: there is no such field; did you mean {nearest}?"
+
+
+UNFIT: list[tuple[Calling, str]] = [
+    (lambda c: c.recall("x", options={"zzz": 1}), "zzz: there is no such field; there are tenant, scope"),
+    (lambda c: c.store(["no mapping"]), "memories.0: expected a mapping of a memory's fields"),
+    (lambda c: c.recall("x", options="k=5"), "query.options: "),
+    (lambda c: c.recall("x", options={"k": 0}), "query.options.k: "),
+    (lambda c: c.recall(RecallQueryV1(fragment="x", reply_to="me")), "query.reply_to: "),
+    (lambda c: c.recall("x", correlation_id=""), "correlation_id: expected a UUID, or text that is not empty"),
+    (lambda c: c.recall("x", correlation_id=5), "expected a UUID, or text that is not empty (got 5)"),
+    (lambda c: c.recall("x", trace="00-x"), "trace: expected an object"),
+    (lambda c: c.recall("x", trace={"at": CREATED}), "cannot be written as JSON"),
+    (lambda c: c.store([{"id": "m", "text": "x" * 2000}]), "workers read 1024 at most: send less"),
+    (lambda c: c.store([{"id": "m", "text": "x", "confidence": float("nan")}]), "cannot be written as JSON"),
+    (lambda c: c.store([{"id": "m", "text": "x", "metadata": {"a": {1}}}]), "cannot be written as JSON"),
+]
+
+
+@pytest.mark.parametrize(("call", "why"), UNFIT)
+async def test_what_no_worker_could_use_is_not_sent(call: Calling, why: str):
+    assert why in await refused(call)
+
+
+UNKNOWN_KEYWORDS: list[Calling] = [
+    lambda c: c.recall("x", sesion_id="s"),
+    lambda c: c.recall("x", k=5),
+    lambda c: c.store([], tenant="t"),
+    lambda c: c.update([], tenants="t"),
+    lambda c: c.delete([], erases=True),
+    lambda c: c.feedback(decision="d"),
+]
+
+
+@pytest.mark.parametrize("call", UNKNOWN_KEYWORDS)
+async def test_an_unknown_keyword_is_a_type_error(call: Calling):
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        await call(client_of(Bus()))
+
+
+async def test_fields_beside_a_ready_made_query_are_a_type_error():
+    query = RecallQueryV1(fragment="What?")
+    with pytest.raises(TypeError, match="takes no further fields: set profile, options in it"):
+        await client_of(Bus()).recall(query, profile="reflect.v1", options={"k": 1})
+
+
+async def test_models_and_mappings_are_sent_alike():
+    by_model = await envelope_of(lambda client: client.recall("What?", options=RecallOptionsV1(k=3, since=CREATED)))
+    by_mapping = await envelope_of(lambda client: client.recall("What?", options={"k": 3, "since": CREATED}))
+    assert by_model["payload"] == by_mapping["payload"]
+    gone = await envelope_of(lambda client: client.delete(where=MemoryWhereV1(tags=("a",))))
+    assert gone["payload"] == {"where": {"tags": ["a"]}}
+
+
+async def test_what_is_in_metadata_and_null_is_the_callers():
+    memory = {"id": "m", "text": "x", "metadata": {"texte": 1}, "occurred_at": CREATED}
+    stored = await envelope_of(lambda client: client.store([memory]))
+    assert stored["payload"]["memories"] == [memory | {"occurred_at": "2026-03-01T09:30:00+00:00"}]
+    changed = await envelope_of(lambda client: client.update([{"id": "m", "title": None, "expected_version": 2}]))
+    assert changed["payload"]["memories"] == [{"id": "m", "title": None, "expected_version": 2}]
+
+
+async def test_a_call_that_failed_while_sending_leaves_no_error_behind(caplog: pytest.LogCaptureFixture):
+    class Closing(Bus):
+        async def xadd(self, _stream: str, fields: Mapping[str, bytes]) -> None:
+            calls.fail(BusUnavailable("closed"))
+            raise Sent
+
+    redis = cast(Any, Closing())
+    calls = Calls(redis, redis, prefix="", replies="replies", service="test", max_message_bytes=8192)
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    try:
+        with pytest.raises(Sent):
+            await calls.call("kind", {}, timeout_s=60)
+    finally:
+        asyncio.get_running_loop().set_exception_handler(None)
+    assert unheard == []
