@@ -21,7 +21,9 @@ async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, n
     """
     if settings.dsn is not None or not (new or (settings.data_dir / PostgresServer.name).is_dir()):
         return settings
-    engines = await stack.enter_async_context(EmbeddedEngines.start(settings.data_dir, valkey=False))
+    engines = await stack.enter_async_context(
+        EmbeddedEngines.start(settings.data_dir, valkey=False, postgres_schema=settings.postgres_schema)
+    )
     return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
 
 

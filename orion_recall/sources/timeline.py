@@ -36,6 +36,8 @@ ROLES = (
     "id", "ts", "text", "tenant", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri", "tags",
     "search",
 )  # fmt: skip
+# The view of the memories in our own schema; a table of others that is called so is named with its schema.
+OWN_VIEW = "collapse_mirror"
 _NEWEST = 200
 _CLOSE_TIMEOUT_S = 1.0
 
@@ -48,7 +50,7 @@ class TimelineTable:
     mapped store: its rows are memories of their own, cited under it. Without it its ids are those of own memories.
     """
 
-    name: str = "collapse_mirror"
+    name: str = OWN_VIEW
     columns: Mapping[str, str] = field(default_factory=lambda: {role: role for role in ROLES})
     tenant: str | None = None
     cited_as: str | None = None
@@ -65,6 +67,11 @@ class TimelineTable:
         quote_qualified(self.name)
         for column in self.columns.values():
             quote_identifier(column)
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether it is another table than the view in our own schema."""
+        return self.cited_as is not None or self.name != OWN_VIEW
 
     @classmethod
     def mapped(cls, name: str, changes: Mapping[str, str], tenant: str | None) -> TimelineTable:
@@ -146,7 +153,12 @@ class TimelineSource:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await open_connection(self._dsn, name="timeline", statement_timeout_ms=self._timeout_ms)
+        return await open_connection(
+            self._dsn,
+            name="timeline",
+            statement_timeout_ms=self._timeout_ms,
+            for_tables_of_others=self._table.is_of_others,
+        )
 
 
 def timeline_query(table: TimelineTable, request: SearchRequest) -> tuple[str, list[Any]]:
