@@ -24,7 +24,8 @@ _SCHEMA_FOLDERS = ("memory", "decisions")
 _MIGRATION_LOCK = 7_402_116_889
 # Reading which files are applied, and applying one: an index over a large table takes its time.
 _LOOK_TIMEOUT_S, _MIGRATION_TIMEOUT_S = 30.0, 3600.0
-_NO_RIGHT = "42501"
+# A schema that a role may not use is as if it were not there, where names are made.
+_NO_RIGHT, _NO_SCHEMA = "42501", "3F000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +157,7 @@ class _Schema:
         try:
             yield
         except asyncpg.PostgresError as error:
-            if sqlstate(error) != _NO_RIGHT:
+            if sqlstate(error) not in (_NO_RIGHT, _NO_SCHEMA):
                 raise
             role = await self._connection.fetchval("SELECT quote_ident(current_user)")
             raise RecordError(

@@ -87,7 +87,10 @@ async def test_a_role_that_may_make_neither_schemas_nor_roles_fills_one_that_was
         make = f'CREATE SCHEMA "orion_recall" AUTHORIZATION {role}'
         with pytest.raises(RecordError, match=make):
             await migrate(plain_dsn, decisions)
-        await pool.execute(make)
+        await pool.execute("CREATE SCHEMA orion_recall")
+        with pytest.raises(RecordError, match=f'GRANT USAGE, CREATE ON SCHEMA "orion_recall" TO {role}'):
+            await migrate(plain_dsn, decisions)
+        await pool.execute(f"DROP SCHEMA orion_recall; {make}")
         assert await migrate(plain_dsn, decisions) == [m.name for m in decisions]
     finally:
         await pool.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
