@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib.resources import files
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres import open_connection, translate
+from orion_recall.postgres import open_connection, quote_identifier, translate
+from orion_recall.postgres_address import read_address
 
 WORKER_ROLE = "orion_worker"
 
@@ -42,7 +43,9 @@ async def grant_worker_rights(dsn: str) -> bool:
                     f"this login does not own the tables, so it cannot give {WORKER_ROLE} its rights: let "
                     "ORION_POSTGRES_DSN name the role that applied the schema"
                 )
+            schema = quote_identifier(read_address(dsn).schema)
             async with connection.transaction():
+                await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {WORKER_ROLE}")
                 for sql in (*_shipped_rights(), _MIGRATIONS):
                     await connection.execute(sql)
             return True

@@ -28,6 +28,7 @@ from orion_recall.contracts import (
     describe,
 )
 from orion_recall.errors import InvalidMessage, SettingsError
+from orion_recall.postgres_address import DEFAULT_SCHEMA, with_schema
 from orion_recall.values import LaneUse, SourceName
 
 RECALL_GROUP = "orion-recall"
@@ -50,6 +51,12 @@ class Settings(BaseSettings):
         default=None, description="bus: redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
     )
     postgres_dsn: SecretStr | None = Field(default=None, description="record, timeline and decision log")
+    postgres_schema: str = Field(
+        default=DEFAULT_SCHEMA,
+        pattern=r"^[a-z_][a-z0-9_]*$",
+        max_length=63,
+        description="schema that our tables are in; made when it is absent",
+    )
     analyst_dsn: SecretStr | None = Field(
         default=None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
     )
@@ -343,8 +350,10 @@ class Settings(BaseSettings):
 
     @property
     def dsn(self) -> str | None:
-        """The Postgres address, secrets included: never log it."""
-        return self.postgres_dsn.get_secret_value() if self.postgres_dsn else None
+        """The Postgres address, with the schema of our tables, secrets included: never log it."""
+        return (
+            with_schema(self.postgres_dsn.get_secret_value(), self.postgres_schema) if self.postgres_dsn else None
+        )
 
     @property
     def qdrant_key(self) -> str | None:

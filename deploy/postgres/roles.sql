@@ -18,6 +18,8 @@ BEGIN
     EXECUTE format('ALTER DATABASE %I OWNER TO orion_owner', current_database());
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
     EXECUTE format('GRANT CONNECT ON DATABASE %I TO orion_worker, orion_analyst', current_database());
+    -- So that everybody who looks here with psql finds the tables by their names alone. orion_owner makes the schema.
+    EXECUTE format('ALTER DATABASE %I SET search_path = orion_recall, "$user", public', current_database());
 END
 $$;
 

@@ -125,7 +125,8 @@ def analyst_of(settings: Settings) -> Settings:
     if settings.analyst_dsn is not None:
         return settings.changed(postgres_dsn=settings.analyst_dsn)
     running = read_addresses(settings.data_dir)
-    if running is None or running.postgres_dsn is None or running.postgres_dsn != settings.dsn:
+    own = settings.postgres_dsn.get_secret_value() if settings.postgres_dsn else None
+    if running is None or running.postgres_dsn is None or running.postgres_dsn != own:
         return settings
     parts = urlsplit(running.postgres_dsn)
     return settings.changed(postgres_dsn=SecretStr(urlunsplit(parts._replace(netloc=f"{ANALYST_ROLE}@"))))

@@ -27,6 +27,7 @@ from orion_recall.memory.import_file import ImportSummary
 from orion_recall.memory.importer import import_file, wait_for_copies
 from orion_recall.memory.record import Record
 from orion_recall.postgres import migrate, open_pool
+from orion_recall.postgres_address import DEFAULT_SCHEMA
 from orion_recall.sample.timed import sample_memories
 from orion_recall.service import Service
 from orion_recall.settings import Settings
@@ -138,6 +139,7 @@ def _settings(engines: EmbeddedEngines) -> Settings:
     return Settings.read(
         redis_url=SecretStr(engines.redis_url),
         postgres_dsn=SecretStr(engines.postgres_dsn),
+        postgres_schema=DEFAULT_SCHEMA,
         data_dir=engines.data_dir,
         prefix="",
         tenants=("default",),

@@ -23,7 +23,9 @@ async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, n
     # A link to a database that is gone is not an empty folder either: to start it says what to do.
     if settings.dsn is not None or not (new or folder.is_symlink() or folder.is_dir()):
         return settings
-    engines = await stack.enter_async_context(EmbeddedEngines.start(settings.data_dir, valkey=False))
+    engines = await stack.enter_async_context(
+        EmbeddedEngines.start(settings.data_dir, valkey=False, postgres_schema=settings.postgres_schema)
+    )
     return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
 
 

@@ -53,13 +53,15 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
     await check_settings(settings)
     own_bus, own_postgres = settings.redis_url is None, settings.postgres_dsn is None
     with stop_signals() as signals:
-        async with EmbeddedEngines.start(settings.data_dir, valkey=own_bus, postgres=own_postgres) as engines:
+        async with EmbeddedEngines.start(
+            settings.data_dir, valkey=own_bus, postgres=own_postgres, postgres_schema=settings.postgres_schema
+        ) as engines:
             engines.supervise()
             if own_bus:
                 settings = settings.changed(redis_url=SecretStr(engines.redis_url))
             if own_postgres:
                 settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
-                await migrate(engines.postgres_dsn)  # before the first query: its timeline reads a view
+                await migrate(settings.dsn or "")  # before the first query: its timeline reads a view
                 await let_analysts_in(engines.postgres_dsn)
             async with Service.start(settings) as service:
                 await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))

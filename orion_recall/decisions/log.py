@@ -31,6 +31,10 @@ SQL_TIMEOUT_S = 30
 _COLUMNS = ", ".join(RecallDecisionV1.model_fields)
 _NO_SUCH_ROLE_OR_NO_RIGHT = ("22023", "42501", "42704")
 
+# An analyst may have tables beside ours.
+_WITH_OTHERS: LiteralString = """
+SELECT set_config('search_path', current_setting('search_path') || ', "$user", public', true)
+"""
 _LATEST: LiteralString = """
 WHERE ($1::text IS NULL OR outcome = $1)
   AND ($2::text IS NULL OR profile = $2)
@@ -104,6 +108,7 @@ class DecisionLog:
             await connection.execute(
                 f"SET LOCAL statement_timeout = '{SQL_TIMEOUT_S}s'; SET LOCAL default_transaction_read_only = on"
             )
+            await connection.execute(_WITH_OTHERS)
             await _become_analyst(connection)
             try:
                 return await _fetch(connection, storable(sql), limit)

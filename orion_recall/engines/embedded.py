@@ -15,6 +15,7 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.engines.postgres import UNPRIVILEGED_ID, PostgresServer
 from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
+from orion_recall.postgres_address import DEFAULT_SCHEMA
 from orion_recall.tasks import cancel
 
 logger = logging.getLogger("orion_recall.engines")
@@ -33,10 +34,11 @@ class EmbeddedEngines:
     @classmethod
     @asynccontextmanager
     async def start(
-        cls, data_dir: Path, *, valkey: bool = True, postgres: bool = True
+        cls, data_dir: Path, *, valkey: bool = True, postgres: bool = True, postgres_schema: str = DEFAULT_SCHEMA
     ) -> AsyncGenerator[EmbeddedEngines, None]:
         """Starts the engines side by side and stops them at the end of the block.
 
+        `postgres_schema` is the one that people with psql see without naming it.
         The event loop's thread must outlive the block: the engines die with the thread that started them.
         EngineError when another process runs on the folder or an engine does not start.
         """
@@ -45,7 +47,7 @@ class EmbeddedEngines:
         with FolderLock.acquire(folder, "the data folder", _HINT):
             servers = (
                 *((ValkeyServer(folder),) if valkey else ()),
-                *((PostgresServer(folder),) if postgres else ()),
+                *((PostgresServer(folder, schema=postgres_schema),) if postgres else ()),
             )
             engines = cls(folder, {server.name: Engine(server) for server in servers})
             try:

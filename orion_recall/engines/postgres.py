@@ -24,6 +24,7 @@ from orion_recall.engines.postgres_binaries import (
 from orion_recall.engines.postgres_folder import NAME, OUTSIDE, database_folder
 from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
+from orion_recall.postgres_address import DEFAULT_SCHEMA
 
 UNPRIVILEGED_ID = 65534
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
@@ -63,12 +64,21 @@ class PostgresServer:
     name = NAME
     stop_signal = signal.SIGINT  # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover
 
-    def __init__(self, data_dir: Path, *, cache_dir: Path = CACHE_DIR, outside: Path = OUTSIDE) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        cache_dir: Path = CACHE_DIR,
+        outside: Path = OUTSIDE,
+    ) -> None:
         self._uid = UNPRIVILEGED_ID if os.geteuid() == 0 else None
         self.folder = database_folder(data_dir, self._uid, outside)
         self._cluster = self.folder / "cluster"
         self._log_path = data_dir / "postgres.log"
         self._cache_dir = cache_dir
+        # So that somebody with psql finds the tables by their names alone.
+        self._search_path = f'{schema}, "$user", public'
         self._owner = os.geteuid() if self._uid is None else self._uid
         self._sockets = socket_folder(data_dir, self._owner)
 
@@ -86,7 +96,7 @@ class PostgresServer:
         await asyncio.to_thread(self._clear_leftovers)
         if not self._cluster.exists():
             await self._make_cluster(binaries, lock_fd)
-        options = {"unix_socket_directories": str(self._sockets), **_OPTIONS}
+        options = {"unix_socket_directories": str(self._sockets), "search_path": self._search_path, **_OPTIONS}
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         return self._command(
             [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments], self.stop_signal, lock_fd

@@ -21,10 +21,16 @@ from orion_recall.postgres import (
 
 
 class HeldConnections:
-    """At most `most` connections to one address, opened when they are needed."""
+    """At most `most` connections to one address, opened when they are needed.
 
-    def __init__(self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000) -> None:
+    With `for_tables_of_others` names without a schema are looked up where the login looks them up.
+    """
+
+    def __init__(
+        self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_tables_of_others: bool = False
+    ) -> None:
         self._dsn, self._name, self._timeout_ms = dsn, name, timeout_ms
+        self._for_tables_of_others = for_tables_of_others
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(most)
 
@@ -61,4 +67,9 @@ class HeldConnections:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await open_connection(self._dsn, name=self._name, statement_timeout_ms=self._timeout_ms)
+        return await open_connection(
+            self._dsn,
+            name=self._name,
+            statement_timeout_ms=self._timeout_ms,
+            for_tables_of_others=self._for_tables_of_others,
+        )

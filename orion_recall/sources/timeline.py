@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.postgres import Record, quote_qualified
+from orion_recall.postgres_address import read_address
 from orion_recall.sources.held_connections import HeldConnections
 from orion_recall.sources.mapped_ids import cited_id, mapped_key
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
@@ -34,8 +35,14 @@ class TimelineSource:
     name: SourceName = "sql_timeline"
 
     def __init__(self, dsn: str, table: TimelineTable, *, connections: int = 4, timeout_ms: int = 5000) -> None:
-        self._connections = HeldConnections(dsn, name="timeline", most=connections, timeout_ms=timeout_ms)
-        self._table = table
+        self._connections = HeldConnections(
+            dsn,
+            name="timeline",
+            most=connections,
+            timeout_ms=timeout_ms,
+            for_tables_of_others=table.is_of_others,
+        )
+        self._table, self._own_schema = table, read_address(dsn).schema
         self._shape: TimelineShape | None = None
         self._counting: asyncio.Task[None] | None = None
 
@@ -57,7 +64,8 @@ class TimelineSource:
     async def shape(self) -> TimelineShape:
         """The table as it is in the database, looked up once. SourceError when it does not fit its mapping."""
         if self._shape is None:
-            self._shape = shape_of(self._table, await self._fetch(CATALOGUE, [quote_qualified(self._table.name)]))
+            looked_up = [quote_qualified(self._table.name), self._own_schema]
+            self._shape = shape_of(self._table, await self._fetch(CATALOGUE, looked_up))
             if self._shape.cited_as is not None and self._counting is None:
                 self._counting = asyncio.create_task(self._warn_of_unreadable(self._shape))
         return self._shape

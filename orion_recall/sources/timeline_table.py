@@ -28,12 +28,11 @@ _KINDS: Mapping[str, ColumnKind] = {
     "tsvector": "vector",
 }
 
-# A view of that name in the schema of the record's own tables is the own one.
+# A view of that name in our own schema is the own one.
 CATALOGUE = """
 SELECT a.attname::text AS name, base.typname::text AS type, base.typcategory::text AS category,
     n.nspname::text AS schema, c.relname::text AS relation,
-    coalesce(c.relkind = 'v' AND c.relname = 'collapse_mirror' AND c.relnamespace =
-        (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('orion_migrations')), false) AS is_own
+    c.relkind = 'v' AND c.relname = 'collapse_mirror' AND n.nspname = $2 AS is_own
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -94,6 +93,11 @@ class TimelineTable:
         if tenant is not None:
             columns.setdefault("tenant", "")
         return cls(name=name, named=columns, text=text, tenant=tenant, cited_as=cited_as)
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether it is another table than the view in our own schema."""
+        return self.cited_as is not None or self.name != OWN_VIEW
 
     def answers_for(self, tenant: str) -> bool:
         """Whether the tenant may have rows here; where each row says whose it is the rows have to tell."""

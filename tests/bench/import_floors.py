@@ -92,7 +92,9 @@ class ImportFloors:
         await index.open()  # makes the shard as the worker's is made
         await index.close()
         shard = qe.EdgeShard.load(str(folder / "shard"))
-        postgres = await open_connection(dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
+        postgres = await open_connection(
+            dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS, for_tables_of_others=True
+        )
         try:
             await postgres.execute(
                 f"CREATE TABLE {_TABLE} (tenant text, id text, text text, content jsonb, PRIMARY KEY (tenant, id))"

@@ -138,9 +138,11 @@ async def test_two_statements_are_told_apart_from_a_syntax_error(log: DecisionLo
 
 async def test_an_analyst_reads_decisions_and_views_but_no_memories(pool: Pool, log: DecisionLog) -> None:
     await pool.execute("CREATE TABLE private_memories (text text)")
+    await pool.execute("CREATE TABLE public.labels (profile text); GRANT SELECT ON public.labels TO orion_analyst")
+    assert (await log.run_sql("SELECT * FROM labels JOIN orion_recall.recall_decisions USING (profile)")).rows == ()
     for relation in ("recall_decisions", "recall_by_profile_hour", "recall_by_source", "recall_dropped"):
         await log.run_sql(f"SELECT * FROM {relation}")
-    tables = await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    tables = await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'orion_recall'")
     closed = {row["tablename"] for row in tables} - {"recall_decisions"}
     assert "private_memories" in closed
     for table in closed:

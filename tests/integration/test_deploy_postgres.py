@@ -26,7 +26,7 @@ from orion_recall.postgres_rights import grant_worker_rights
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
 _RELATIONS = (
     "SELECT relname, has_table_privilege('orion_worker', oid, 'SELECT') AS is_open FROM pg_class "
-    "WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')"
+    "WHERE relnamespace = 'orion_recall'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')"
 )
 WRITABLE = "SET default_transaction_read_only = off"
 DECISIONS = (
@@ -96,7 +96,7 @@ async def test_the_owner_migrates_once_and_the_worker_cannot(server: str) -> Non
     other = server.replace("/orion?", f"/{name}?")
     try:
         assert run_psql(other, {}, "roles.sql").returncode == 0
-        with pytest.raises(RecordError, match="'orion_worker' may not apply"):
+        with pytest.raises(RecordError, match=r"the role orion_worker may not apply .* let the owner"):
             await migrate(role_dsn(other, WORKER))
         assert len(await migrate(role_dsn(other, OWNER))) == len(shipped_migrations())
         assert await grant_worker_rights(role_dsn(other, OWNER))
@@ -229,6 +229,16 @@ async def test_feedback_is_read_by_the_worker_and_not_by_the_analyst(dsn: str) -
                 _ = [one async for one in log.read()]
         finally:
             await pool.close()
+
+
+async def test_the_documented_sql_runs_in_psql_by_the_names_alone_and_by_qualified_ones(dsn: str) -> None:
+    for role in (OWNER, WORKER, ANALYST):
+        async with session(role_dsn(dsn, role)) as person:
+            for relation in DECISIONS:
+                assert await person.fetchval(f"SELECT count(*) FROM {relation}") is not None
+                assert await person.fetchval(f"SELECT count(*) FROM orion_recall.{relation}") is not None
+            # The embedded server that the tests run on has it so by itself; others do not.
+            assert await person.fetchval("SELECT source FROM pg_settings WHERE name = 'search_path'") == "database"
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from executor import until
+from old_schema import visitor
 from qdrant_client import AsyncQdrantClient, models
 from serving import all_persisted, caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.embedder import OnnxEmbedder
-from orion_recall.postgres import open_pool
 from orion_recall.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph
@@ -90,9 +90,8 @@ async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a
 ) -> None:
     await sparql_server.update(WIKI)
     theirs = urlsplit(empty_database)
-    pool = await open_pool(empty_database, name="test", max_size=1)
-    await pool.execute(TICKETS)
-    await pool.close()
+    async with visitor(empty_database) as connection:
+        await connection.execute(TICKETS)
     socket = f"{parse_qs(theirs.query)['host'][0]}/.s.PGSQL.5432"
     with qdrant_stand_in() as qdrant:
         await noted(qdrant)

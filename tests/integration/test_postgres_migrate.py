@@ -24,7 +24,7 @@ async def pool(empty_database: str) -> AsyncGenerator[Pool]:
 
 
 async def _tables(pool: Pool) -> set[str]:
-    rows = await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    rows = await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'orion_recall'")
     return {row["tablename"] for row in rows}
 
 
@@ -62,22 +62,35 @@ async def test_a_role_without_the_right_to_create_is_told_what_to_grant(empty_da
     role = f"weak_{uuid4().hex[:8]}"
     await migrate(empty_database, [FIRST])
     await pool.execute(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON orion_migrations TO {role}")
+    grant = f'GRANT USAGE, CREATE ON SCHEMA "orion_recall" TO {role}'
     try:
         parts = urlsplit(empty_database)
         weak_dsn = urlunsplit(parts._replace(netloc=f"{role}@"))
+        with pytest.raises(RecordError, match=f"permission denied for schema orion_recall.*{grant}"):
+            await migrate(weak_dsn, [FIRST])
+        await pool.execute(f"GRANT USAGE ON SCHEMA orion_recall TO {role}")
         assert await migrate(weak_dsn, [FIRST]) == []
-        with pytest.raises(RecordError, match=f"GRANT CREATE ON SCHEMA public TO {role}"):
+        with pytest.raises(RecordError, match=grant):
             await migrate(weak_dsn, [FIRST, SECOND])
     finally:
         await pool.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-async def test_a_role_that_may_not_make_roles_still_gets_the_schema(empty_database: str, pool: Pool) -> None:
+async def test_a_role_that_may_make_neither_schemas_nor_roles_fills_one_that_was_made_for_it(
+    empty_database: str, pool: Pool
+) -> None:
     role = f"plain_{uuid4().hex[:8]}"
-    await pool.execute(f"CREATE ROLE {role} LOGIN; GRANT CREATE ON SCHEMA public TO {role}")
+    await pool.execute(f"CREATE ROLE {role} LOGIN")
     try:
         plain_dsn = urlunsplit(urlsplit(empty_database)._replace(netloc=f"{role}@"))
         decisions = [m for m in shipped_migrations() if m.name.startswith("decisions/")]
+        make = f'CREATE SCHEMA "orion_recall" AUTHORIZATION {role}'
+        with pytest.raises(RecordError, match=make):
+            await migrate(plain_dsn, decisions)
+        await pool.execute("CREATE SCHEMA orion_recall")
+        with pytest.raises(RecordError, match=f'GRANT USAGE, CREATE ON SCHEMA "orion_recall" TO {role}'):
+            await migrate(plain_dsn, decisions)
+        await pool.execute(f"DROP SCHEMA orion_recall; {make}")
         assert await migrate(plain_dsn, decisions) == [m.name for m in decisions]
     finally:
         await pool.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")

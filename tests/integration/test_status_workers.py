@@ -30,7 +30,7 @@ MAPPINGS = """
 qdrant:
   - {name: notes, url: "http://127.0.0.1:9", collection: notes, tenant: acme, payload: {text: body}}
 tables:
-  - {name: tickets, table: public.memories, tenant: acme, columns: {id: id, ts: ts, text: text}}
+  - {name: tickets, table: orion_recall.memories, tenant: acme, columns: {id: id, ts: ts, text: text}}
   - {name: typo, table: public.ticketz, tenant: acme, columns: {id: id, ts: ts, text: text}}
 """
 
