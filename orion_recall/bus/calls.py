@@ -119,8 +119,7 @@ class Calls:
             ) from error
         finally:
             del self._in_flight[name]
-            if not call.reply.cancel() and not call.reply.cancelled():
-                call.reply.exception()  # looked at, also where sending failed first
+            call.reply.cancel()  # where sending failed first, an error that was set is not reported as unheard
 
     def fail(self, error: BusUnavailable) -> None:
         """Ends every call in flight with an error of this kind and text."""
