@@ -30,8 +30,8 @@ from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.follow import NOTHING, Followed, follow
 from orion_recall.recall.found import Found
-from orion_recall.recall.fuse import fuse, similarities_of
-from orion_recall.recall.late import Closeness, late_interaction
+from orion_recall.recall.fuse import Fusing, fuse, fused_unindexed, similarities_of
+from orion_recall.recall.late import Closeness, late_interaction, scaled
 from orion_recall.recall.layers import limits_of
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
@@ -41,6 +41,7 @@ from orion_recall.recall.stages import Stages
 from orion_recall.recall.stand_in import SILENT, index_is_away
 from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
 from orion_recall.recall.understand import Understanding, understand
+from orion_recall.recall.unindexed import NONE_UNINDEXED, ComparesTexts, Unindexed, compared, without_indexed
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, TitleFinder
@@ -69,7 +70,8 @@ class Sources:
     """What a recall searches and reads: the arms by name, and what they stand on.
 
     The first reader that answers gives the memories; the others are for when it cannot. `standing_by` is searched
-    while the index is away. What the `tombstones` hide is left out, whoever finds it.
+    while the index is away. What the `tombstones` hide is left out, whoever finds it. `texts` compares what the index
+    does not hold with the question; without it that has only what its source told.
     """
 
     arms: Mapping[SourceName, Source]
@@ -85,6 +87,7 @@ class Sources:
     rerank_breaker: Breaker = field(default_factory=Breaker)
     late: Closeness | None = None
     late_breaker: Breaker = field(default_factory=Breaker)
+    texts: ComparesTexts | None = None
     tombstones: Tombstones = field(default_factory=Tombstones)
 
 
@@ -228,13 +231,18 @@ class _Look:
         asked = requests_of(self.question, self.scope, self.profile, self.options, self.source_timeout_s)
         reports, within = await self._search(asked) if given is None else (given.reports, given.within)
         self.stages.done("search")
-        pool = self._fuse(reports, within)
+        pool = fuse(reports, limit=self._most, within=within, **self._fusing)
         self.stages.done("fuse")
         memories, closeness, late = await self._read(pool, reports)
+        pool = without_indexed(pool, self._most, memories, reports)
         self.stages.done("fetch")
 
         kept = self._admit(pool, memories)
         similarities = similarities_of([*reports, *within], pool)
+        unindexed = await self._unindexed(kept, memories, reports, within)
+        if unindexed.late and late is not None and late.status in ("ok", "empty"):
+            closeness = {**closeness, **unindexed.late}
+            late = replace(late, status="ok", count=len(closeness))
         followed = NOTHING
         if self.profile.ranking.follows:
             followed, led_to = await self._follow(kept, asked, reports, similarities)
@@ -253,8 +261,9 @@ class _Look:
             time=self.question.time,
             answer_type=self.question.answer_type,
             session_id=self.query.session_id,
-            further={"late": closeness} if closeness else {},
+            further={"late": scaled(closeness)} if closeness else {},
             followed=followed.parts,
+            unindexed=unindexed.keys,
         )
         scored, reranking = await self._rerank(scored)
         ranked = self._reduce(scored)
@@ -290,18 +299,42 @@ class _Look:
             )
             return reports, await searches.found(reports, until=until)
 
-    def _fuse(self, reports: Sequence[SourceReport], within: Sequence[SourceReport]) -> Sequence[Candidate]:
+    @property
+    def _most(self) -> int:
+        """Of what was fused, so many are ranked in full."""
+        return max(self.profile.rank_pool, self.options.k or self.profile.max_total_items)
+
+    @property
+    def _fusing(self) -> Fusing:
         fusion = self.profile.fusion
         weights: dict[SourceName, float] = fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
-        return fuse(
-            reports,
-            method=fusion.method,
-            k=fusion.k,
-            weights=weights,
-            limit=max(self.profile.rank_pool, self.options.k or self.profile.max_total_items),
-            within=within,
-            within_weight=self.profile.time.search_weight,
-        )
+        return {
+            "method": fusion.method,
+            "k": fusion.k,
+            "weights": weights,
+            "within_weight": self.profile.time.search_weight,
+        }
+
+    async def _unindexed(
+        self,
+        kept: list[tuple[Candidate, MemoryView]],
+        memories: Mapping[int, MemoryView],
+        reports: Sequence[SourceReport],
+        within: Sequence[SourceReport],
+    ) -> Unindexed:
+        """The parts of those that the index does not hold. Their fused scores are made anew, and `kept` sorted."""
+        if all(candidate.key in memories for candidate, _ in kept) or index_is_away(reports):
+            return NONE_UNINDEXED
+        found = [one for one in kept if one[0].key not in memories]
+        timeout_s = min(self.left_s, self.source_timeout_s)
+        made = await compared(found, self.question, self.sources.texts, timeout_s=timeout_s)
+        fused = fused_unindexed(made.keys, made.cosines, reports, within=within, **self._fusing)
+        for candidate, _ in found:
+            if (cosine := made.cosines.get(candidate.key)) is not None:
+                candidate.scores["vector"] = cosine
+            candidate.fused = fused.get(candidate.key, candidate.fused)
+        kept.sort(key=lambda one: (-round(one[0].fused, 9), one[0].key))
+        return made
 
     async def _read(
         self, pool: Sequence[Candidate], reports: Sequence[SourceReport]
@@ -312,7 +345,7 @@ class _Look:
             return await fetching, {}, None
         comparing = late_interaction(
             self.question.dense_text,
-            [candidate.key for candidate in pool],
+            [candidate.key for candidate in pool[: self._most]],
             self.sources.late,
             self.sources.late_breaker,
             timeout_s=min(self.left_s, self.source_timeout_s),

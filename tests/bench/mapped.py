@@ -12,7 +12,6 @@ It is a measurement, not a test: the exit code is 0 whatever comes out.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
