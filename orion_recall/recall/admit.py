@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.memory.tombstones import Tombstones
 from orion_recall.recall.dropped import Dropped
+from orion_recall.recall.fetch import read_of
 from orion_recall.recall.when.overlap import overlap
 from orion_recall.sources.source import in_scope
 from orion_recall.values import Candidate, MemoryView, Question, Scope
@@ -44,8 +45,8 @@ def admitted(
     excluded = frozenset(options.exclude)
     for candidate in pool:
         memory = memories.get(candidate.key)
-        if memory is None and candidate.read is not None:
-            memory = candidate.read()
+        if memory is None:
+            memory = read_of(candidate)
         if memory is None:
             dropped.note("missing", candidate.key)
         elif not in_scope(memory, scope):

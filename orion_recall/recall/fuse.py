@@ -1,10 +1,10 @@
 """Many ranked lists into one.
 
 Reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): the sum of w / (k + rank) over the lists that hold
-a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched such
-that the first has 1 and 0 is as far below the last as hits are apart on average: the last of a hundred is worth next
-to nothing, the last of two a half. Both are divided by the best value possible for the lists that answered, so that
-fused is in [0, 1].
+a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched so
+that the first has 1, and 0 is as far below the last as hits are apart on average: the last of a hundred is worth
+next to nothing, the last of two a half. Both are divided by the best value possible for the lists that answered, so
+that fused is in [0, 1].
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from orion_recall.values import Candidate, Hit, SourceName, SourceReport
 Method = Literal["rrf", "min_max"]
 
 WITH_TEXT = 16
-"""Of each list so many first hits go on that bring a memory with them, whatever they come to: the index may not hold
-them, and then no other list could."""
+"""Of each list so many first hits go on if they bring a memory with them, whatever they come to: the index may not
+hold them, and then no other list could."""
 
 
 class Fusing(TypedDict):
@@ -33,7 +33,7 @@ class Fusing(TypedDict):
 
 
 class _List(NamedTuple):
-    """One list that has hits: what it weighs, whose it is, rank and hit by key; `zero` is the score worth nothing."""
+    """One list with hits: what it weighs, whose it is, rank and hit by key. A score of `zero` is worth nothing."""
 
     weight: float
     source: SourceName

@@ -30,7 +30,7 @@ from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.follow import NOTHING, Followed, follow
 from orion_recall.recall.found import Found
-from orion_recall.recall.fuse import Fusing, fuse, fused_unindexed, similarities_of
+from orion_recall.recall.fuse import Fusing, fuse, similarities_of
 from orion_recall.recall.late import Closeness, late_interaction, scaled
 from orion_recall.recall.layers import limits_of
 from orion_recall.recall.rank import near_duplicates, score_candidates
@@ -41,7 +41,15 @@ from orion_recall.recall.stages import Stages
 from orion_recall.recall.stand_in import SILENT, index_is_away
 from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
 from orion_recall.recall.understand import Understanding, understand
-from orion_recall.recall.unindexed import NONE_UNINDEXED, ComparesTexts, Unindexed, compared, without_indexed
+from orion_recall.recall.unindexed import (
+    NONE_UNINDEXED,
+    ComparesTexts,
+    compared,
+    fused_anew,
+    has_unindexed,
+    with_unindexed,
+    without_indexed,
+)
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, TitleFinder
@@ -70,8 +78,8 @@ class Sources:
     """What a recall searches and reads: the arms by name, and what they stand on.
 
     The first reader that answers gives the memories; the others are for when it cannot. `standing_by` is searched
-    while the index is away. What the `tombstones` hide is left out, whoever finds it. `texts` compares what the index
-    does not hold with the question; without it that has only what its source told.
+    while the index is away. What the `tombstones` hide is left out, whoever finds it. `texts` compares the question
+    with what the index does not hold; without it, such a candidate has only what its source told.
     """
 
     arms: Mapping[SourceName, Source]
@@ -239,10 +247,19 @@ class _Look:
 
         kept = self._admit(pool, memories)
         similarities = similarities_of([*reports, *within], pool)
-        unindexed = await self._unindexed(kept, memories, reports, within)
-        if unindexed.late and late is not None and late.status in ("ok", "empty"):
-            closeness = {**closeness, **unindexed.late}
-            late = replace(late, status="ok", count=len(closeness))
+        unindexed = NONE_UNINDEXED
+        if has_unindexed(kept, memories, reports):
+            found = [one for one in kept if one[0].key not in memories]
+            unindexed = await compared(
+                found,
+                self.question,
+                self.sources.texts,
+                # With what the index could not compare there is nothing to compare it with.
+                wants_late=late is not None and late.status in ("ok", "empty"),
+                timeout_s=min(self.left_s, self.source_timeout_s),
+            )
+            kept = fused_anew(kept, unindexed, reports, within, self._fusing)
+            closeness, late = with_unindexed(closeness, late, unindexed)
         followed = NOTHING
         if self.profile.ranking.follows:
             followed, led_to = await self._follow(kept, asked, reports, similarities)
@@ -314,27 +331,6 @@ class _Look:
             "weights": weights,
             "within_weight": self.profile.time.search_weight,
         }
-
-    async def _unindexed(
-        self,
-        kept: list[tuple[Candidate, MemoryView]],
-        memories: Mapping[int, MemoryView],
-        reports: Sequence[SourceReport],
-        within: Sequence[SourceReport],
-    ) -> Unindexed:
-        """The parts of those that the index does not hold. Their fused scores are made anew, and `kept` sorted."""
-        if all(candidate.key in memories for candidate, _ in kept) or index_is_away(reports):
-            return NONE_UNINDEXED
-        found = [one for one in kept if one[0].key not in memories]
-        timeout_s = min(self.left_s, self.source_timeout_s)
-        made = await compared(found, self.question, self.sources.texts, timeout_s=timeout_s)
-        fused = fused_unindexed(made.keys, made.cosines, reports, within=within, **self._fusing)
-        for candidate, _ in found:
-            if (cosine := made.cosines.get(candidate.key)) is not None:
-                candidate.scores["vector"] = cosine
-            candidate.fused = fused.get(candidate.key, candidate.fused)
-        kept.sort(key=lambda one: (-round(one[0].fused, 9), one[0].key))
-        return made
 
     async def _read(
         self, pool: Sequence[Candidate], reports: Sequence[SourceReport]

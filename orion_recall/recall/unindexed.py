@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from orion_recall.errors import ModelError
+from orion_recall.recall.fuse import Fusing, fused_unindexed
 from orion_recall.recall.stand_in import index_is_away
 from orion_recall.sources.forms import dense_form_of_view
 from orion_recall.sources.text_vectors import Nearness
-from orion_recall.values import Candidate, MemoryView, Question, SourceReport
+from orion_recall.values import Candidate, LateReport, MemoryView, Question, SourceReport
 
 MOST_COMPARED = 24
 """Texts of one recall that are compared: those that stand first in the list of a source. About 0.2 s of a slow core
@@ -35,6 +36,19 @@ class ComparesTexts(Protocol):
     async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unindexed:
+    """The keys of the candidates that the index does not hold, and what was made for some of them, by key."""
+
+    keys: frozenset[int] = frozenset()
+    cosines: Mapping[int, float] = field(default_factory=dict[int, float])
+    late: Mapping[int, float] = field(default_factory=dict[int, float])
+
+
+NONE_UNINDEXED = Unindexed()
+Kept = Sequence[tuple[Candidate, MemoryView]]
+
+
 def without_indexed(
     pool: Sequence[Candidate],
     limit: int,
@@ -48,33 +62,28 @@ def without_indexed(
     return [*pool[:limit], *(candidate for candidate in beyond if candidate.key not in memories)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unindexed:
-    """The keys of the candidates that the index does not hold, and what was made for some of them, by key."""
-
-    keys: frozenset[int] = frozenset()
-    cosines: Mapping[int, float] = field(default_factory=dict[int, float])
-    late: Mapping[int, float] = field(default_factory=dict[int, float])
-
-
-NONE_UNINDEXED = Unindexed()
+def has_unindexed(kept: Kept, memories: Mapping[int, MemoryView], reports: Sequence[SourceReport]) -> bool:
+    """Whether there is anything to compare. While the index is away all is from elsewhere, and on one scale."""
+    return any(candidate.key not in memories for candidate, _ in kept) and not index_is_away(reports)
 
 
 async def compared(
-    unindexed: Sequence[tuple[Candidate, MemoryView]],
+    unindexed: Kept,
     question: Question,
     by: ComparesTexts | None,
     *,
+    wants_late: bool,
     timeout_s: float,
 ) -> Unindexed:
     """What could be made inside the time. Raises nothing: what was not made is not there.
 
-    The cosine is not made for what a dense search has found.
+    The cosine is not made for what a dense search has found, and late interaction only where that is wanted.
     """
     keys = frozenset(candidate.key for candidate, _ in unindexed)
-    if by is None or not unindexed or timeout_s <= 0:
+    lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
+    if by is None or not lacking or timeout_s <= 0:
         return Unindexed(keys=keys)
-    first = sorted(unindexed, key=lambda one: min(one[0].ranks.values(), default=0))[:MOST_COMPARED]
+    first = sorted(lacking, key=lambda one: min(one[0].ranks.values(), default=0))[:MOST_COMPARED]
     texts = [dense_form_of_view(memory) for _, memory in first]
     found: Sequence[Nearness | None] = ()
     with suppress(ModelError, TimeoutError):
@@ -91,5 +100,31 @@ async def compared(
             for candidate, _ in first
             if candidate.key in near and "vector" not in candidate.scores
         },
-        late={key: one.late for key, one in near.items() if one.late is not None},
+        late={key: one.late for key, one in near.items() if wants_late and one.late is not None},
     )
+
+
+def fused_anew(
+    kept: Kept,
+    unindexed: Unindexed,
+    reports: Sequence[SourceReport],
+    within: Sequence[SourceReport],
+    fusing: Fusing,
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates, best first, with the cosines and fused scores of those that the index does not hold."""
+    fused = fused_unindexed(unindexed.keys, unindexed.cosines, reports, within=within, **fusing)
+    for candidate, _ in kept:
+        if (cosine := unindexed.cosines.get(candidate.key)) is not None:
+            candidate.scores["vector"] = cosine
+        candidate.fused = fused.get(candidate.key, candidate.fused)
+    return sorted(kept, key=lambda one: (-round(one[0].fused, 9), one[0].key))
+
+
+def with_unindexed(
+    closeness: Mapping[int, float], late: LateReport | None, unindexed: Unindexed
+) -> tuple[Mapping[int, float], LateReport | None]:
+    """Late interaction of the index, and what was compared here beside it."""
+    if late is None or not unindexed.late:
+        return closeness, late
+    together = {**closeness, **unindexed.late}
+    return together, replace(late, status="ok", count=len(together))

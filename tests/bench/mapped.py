@@ -2,9 +2,9 @@
 
     python -m tests.bench.mapped [--sizes 10000] [--profiles reflect.v1,deep.graph.v1] [--json FILE]
 
-A wiki, a table of tickets and a collection of notes, each with the only answer to ten questions (`shown`) and to ten
-more with which ranking was not tuned (`held_out`). Own memories are synthetic, filled directly and kept under /tmp
-for the next run. For each profile and set: how many answers came first or second, and those that did not.
+A wiki, a table of tickets and a collection of notes, each with the only answer to ten questions (`shown`) and to
+ten more with which ranking was not tuned (`held_out`). Own memories are synthetic, filled directly and kept under
+/tmp for the next run. For each profile and set: how many answers came first or second, and those that did not.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out.
 """
@@ -100,8 +100,8 @@ async def asked(questions: Sequence[Judged], profile: Profile, sources: Sources,
 def _show(cells: Sequence[Cell], console: Console) -> None:
     for cell in cells:
         console.print(
-            f"{cell.size:,} own memories, {cell.profile}, {cell.judged}: {cell.found} of {len(cell.places)} first or "
-            f"second; median {cell.ms:.0f} ms"
+            f"{cell.size:,} own memories, {cell.profile}, {cell.judged}: "
+            f"{cell.found} of {len(cell.places)} first or second; median {cell.ms:.0f} ms"
         )
         for question, place in cell.places.items():
             if place is None or place > FIRST_OR_SECOND:
