@@ -163,6 +163,8 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
     else:
         missing = [f"{role} ({key})" for role, key in roles.items() if shown[role] is None]
         remarks.extend([f"the sample has no {', '.join(missing)}"] if missing else [])
+        if mapping.payload.time_format == "epoch" and is_in_milliseconds(shown.get("time")):
+            problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
     arms = ["vector", *(["lexical"] if mapping.sparse else [])]
     return Finding(
         store=mapping.name, kind="qdrant", arms=arms, problems=problems, remarks=remarks, count=count, sample=shown

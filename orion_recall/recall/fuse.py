@@ -79,6 +79,7 @@ def fuse(
 def fused_unindexed(
     keys: Collection[int],
     cosines: Mapping[int, float],
+    indexed: Mapping[int, float],
     reports: Sequence[SourceReport],
     *,
     method: Method,
@@ -87,10 +88,12 @@ def fused_unindexed(
     within: Sequence[SourceReport] = (),
     within_weight: float = 0.0,
 ) -> Mapping[int, float]:
-    """The fused scores, by key, of memories that the index does not hold: their mean over the lists they are in.
+    """The fused scores, by key, of memories that the index does not hold: their worth in the lists that they are in.
 
     One with a cosine counts as if the dense list held it, too, at the place where that belongs. One without any
-    place in the dense list is left out: what it has cannot be compared with the others.
+    place in the dense list is left out: what it has cannot be compared with the others. `indexed` are the fused
+    scores of the index's own, which count the lists that missed them: the mean over the lists of one memory is
+    brought to their scale, by what they are on average of their worth in the dense list.
     """
     lists = _lists(reports, weights, within, within_weight)
     dense = next((one for one in lists if one.source == "vector"), None)
@@ -103,6 +106,9 @@ def fused_unindexed(
         span = one.first - one.zero
         return min(max((score - one.zero) / span, 0.0), 1.0) if span > 0 else 1.0
 
+    own = [(score, gain(dense, *_place(dense, key))) for key, score in indexed.items() if key in dense.ranked]
+    worth = sum(one for _, one in own)
+    scale = min(1.0, sum(score for score, _ in own) / worth) if worth > 0 else 1.0
     fused: dict[int, float] = {}
     for key in keys:
         gains = [(one.weight, gain(one, *_place(one, key))) for one in lists if key in one.ranked]
@@ -112,7 +118,7 @@ def fused_unindexed(
             rank = 1 + sum(hit.score > cosines[key] for _, hit in dense.ranked.values())
             gains.append((dense.weight, gain(dense, rank, cosines[key])))
         possible = sum(weight for weight, _ in gains)
-        fused[key] = sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
+        fused[key] = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
     return fused
 
 

@@ -1,8 +1,8 @@
 """The path of one query, from top to bottom.
 
 understand -> [ search every source at once -> fuse -> fetch, and compare word by word where the profile wants it ->
-filter -> follow what the first hits name, where it wants that -> score -> rerank the best, where it wants that ->
-reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
+filter -> compare with the question what the index does not hold, where there is such -> follow what the first hits
+name, where it wants that -> score -> rerank the best, where it wants that -> reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
 
 What is in brackets is one look at memory. Where a cascade is wanted it is taken for one layer after another.
 
@@ -260,6 +260,7 @@ class _Look:
             )
             kept = fused_anew(kept, unindexed, reports, within, self._fusing)
             closeness, late = with_unindexed(closeness, late, unindexed)
+            self.stages.done("compare")
         followed = NOTHING
         if self.profile.ranking.follows:
             followed, led_to = await self._follow(kept, asked, reports, similarities)

@@ -3,7 +3,7 @@
 They come from stores of others, and from a timeline that is ahead of the index. The index gives its own memories a
 cosine and late interaction, and both of its arms may find them; such a candidate was only ever in reach of the arms
 that its store has. So it gets both from vectors of its text, and its fused score is the mean over the lists that it
-is in and the place that its cosine has in the dense list.
+is in and the place that its cosine has in the dense list, brought to the scale of the index's own.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def fused_anew(
     fusing: Fusing,
 ) -> list[tuple[Candidate, MemoryView]]:
     """The candidates, best first, with the cosines and fused scores of those that the index does not hold."""
-    fused = fused_unindexed(unindexed.keys, unindexed.cosines, reports, within=within, **fusing)
+    indexed = {candidate.key: candidate.fused for candidate, _ in kept if candidate.key not in unindexed.keys}
+    fused = fused_unindexed(unindexed.keys, unindexed.cosines, indexed, reports, within=within, **fusing)
     for candidate, _ in kept:
         if (cosine := unindexed.cosines.get(candidate.key)) is not None:
             candidate.scores["vector"] = cosine

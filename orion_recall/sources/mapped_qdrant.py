@@ -187,12 +187,16 @@ def text_of(payload: Mapping[str, Any], key: str | None) -> str | None:
     return storable(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
+def is_in_milliseconds(value: Any) -> bool:
+    """Whether a time is a number that is no time in seconds."""
+    return isinstance(value, int | float) and abs(value) >= _MILLISECONDS_FROM
+
+
 def time_of(value: Any) -> float | None:
     """Epoch seconds of ISO 8601 text (UTC without a zone) or of a number, from 1e11 on milliseconds; else None."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            number = float(value)
-            seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
+            seconds = float(value) / (1000 if is_in_milliseconds(value) else 1)
             return seconds if math.isfinite(seconds) else None
         moment = datetime.fromisoformat(str(value))
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

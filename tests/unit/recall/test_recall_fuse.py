@@ -131,6 +131,7 @@ def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_it
     fused = fused_unindexed(
         keys,
         {key("near"): 0.9, key("far"): 0.1},
+        {},
         reports,
         method=method,
         k=60,
@@ -147,14 +148,26 @@ def test_without_a_dense_list_the_nearest_of_what_the_index_does_not_hold_comes_
     reports = [report("rdf", {"near": 0.5, "far": 1.0})]
     cosines = {key("near"): 0.8, key("far"): 0.2}
     fused = fused_unindexed(
-        cosines, cosines, reports, method="min_max", k=60, weights=weighted(rdf=0.1), within_weight=0.0
+        cosines, cosines, {}, reports, method="min_max", k=60, weights=weighted(rdf=0.1), within_weight=0.0
     )
     assert fused[key("near")] > fused[key("far")] > 0
 
 
+def test_what_the_index_does_not_hold_is_on_the_scale_of_what_it_holds():
+    """Half of the possible score is lost to those that only the dense list found: to the others' as well, then."""
+    reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"z": 3.0})]
+    own = {one.key: one.fused for one in fuse(reports, method="min_max", k=60, weights=ONE)}
+    fused = fused_unindexed(
+        [key("theirs")], {key("theirs"): 0.9}, own, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
+    )
+    assert fused == {key("theirs"): pytest.approx(own[key("a")])}
+
+
 def test_what_a_mapped_collection_found_keeps_its_place_in_the_dense_list():
     reports = [report("vector", {"own": 0.9, "theirs": 0.6, "other": 0.3}), report("lexical", {"own": 3.0})]
-    fused = fused_unindexed([key("theirs")], {}, reports, method="min_max", k=60, weights=ONE, within_weight=0.0)
+    fused = fused_unindexed(
+        [key("theirs")], {}, {}, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
+    )
     assert fused == {key("theirs"): pytest.approx(2 / 3)}
 
 

@@ -96,7 +96,8 @@ async def test_what_only_a_light_arm_could_find_comes_first_when_it_is_nearest(t
     made = await asked(stores(tokens, NEAREST, of_others(MAPPED)))
     assert place_of(made, MAPPED) == 1
     parts = made.ranked[0].parts
-    assert (parts["similarity"], parts["late"], parts["fusion"]) == (0.8, 1.0, 1.0)
+    assert (parts["similarity"], parts["late"]) == (0.8, 1.0)
+    assert parts["fusion"] > 0.5, "its list weighs a tenth, and that is not held against it"
     assert "session" not in parts and "neighbour" not in parts, "it has none, and the fused score is not told twice"
     assert made.late is not None and made.late.count == 61
 
