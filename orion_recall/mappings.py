@@ -45,14 +45,15 @@ class _Strict(BaseModel):
 class PayloadKeys(_Strict):
     """Which payload keys of a collection play which role; dotted keys reach into objects.
 
-    `time` holds ISO 8601 text or epoch seconds, as `time_format` says. A scope that needs a role which is not
+    `time` holds ISO 8601 text, epoch seconds or epoch milliseconds, as `time_format` says: a scope with `since` or
+    `until` is kept to by the server in that unit. A scope that needs a role which is not
     mapped is refused: filters fail closed.
     """
 
     text: str
     title: str | None = None
     time: str | None = None
-    time_format: Literal["iso", "epoch"] = "iso"
+    time_format: Literal["iso", "epoch", "epoch_ms"] = "iso"
     uri: str | None = None
     tags: str | None = None
     tenant: str | None = None

@@ -12,11 +12,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
 
 GIVE_WAY_S = 0.1
+
+_WAITED_FOR: ContextVar[bool] = ContextVar("waited_for", default=False)
 
 
 class RightOfWay:
@@ -44,10 +47,17 @@ class RightOfWay:
         with self._lock:
             self._under_way += 1
             self._clear.clear()
+        token = _WAITED_FOR.set(True)
         try:
             yield release
         finally:
+            _WAITED_FOR.reset(token)
             release()
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the caller is inside `taken` itself: work that it asks for must not give way to it."""
+        return _WAITED_FOR.get()
 
     def give_way(self, most_s: float = GIVE_WAY_S) -> None:
         """Blocks while somebody waits for something, for `most_s` at most. For threads beside the loop's."""

@@ -44,6 +44,7 @@ from orion_recall.sources.source import (
 )
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient
+from orion_recall.sources.text_vectors import TextVectors
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_table import TimelineTable
 from orion_recall.values import SourceName
@@ -120,6 +121,7 @@ async def open_sources(
                 titles=index,
                 reranker=reranker,
                 late=LateInteraction(index, embedder) if index is not None else None,
+                texts=TextVectors(embedder),
                 standing_by=standing_by,
             ),
             embedder=embedder,

@@ -23,7 +23,7 @@ from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
-from orion_recall.sources.mapped_qdrant import text_of, value_at
+from orion_recall.sources.mapped_qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.sources.mapped_sparql import MappedGraphSource
 from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
 from orion_recall.sources.timeline import TimelineSource, told
@@ -183,6 +183,8 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
     else:
         missing = [f"{role} ({key})" for role, key in roles.items() if shown[role] is None]
         remarks.extend([f"the sample has no {', '.join(missing)}"] if missing else [])
+        if mapping.payload.time_format == "epoch" and is_in_milliseconds(shown.get("time")):
+            problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
     arms = ["vector", *(["lexical"] if mapping.sparse else [])]
     return Finding(
         store=mapping.name, kind="qdrant", arms=arms, problems=problems, remarks=remarks, count=count, sample=shown

@@ -80,7 +80,8 @@ class OnnxEmbedder:
     """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
 
     Queries and documents have a thread each. A slice of documents gives way to recalls and to waiting queries, for
-    100 ms at most, so that neither starves, and its thread to all others where a core is short. Texts are seen up
+    100 ms at most, so that neither starves, and its thread to all others where a core is short; one that a recall
+    itself waits for gives way to nothing. Texts are seen up
     to 256 tokens and 2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless
     `token_vectors` is False.
     """
@@ -197,11 +198,12 @@ class OnnxEmbedder:
     ) -> AsyncGenerator[tuple[list[int], T]]:
         """What `encode` makes of some texts at a time, in the documents' thread, with their places."""
         loop = asyncio.get_running_loop()
+        patiently = encode if RECALLS.is_waited_for else partial(giving_way, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
         for rows in await loop.run_in_executor(self._documents, alike):
             batch = [texts[row] for row in rows]
-            yield rows, await loop.run_in_executor(self._documents, giving_way, encode, batch)
+            yield rows, await loop.run_in_executor(self._documents, patiently, batch)
 
     def _space(self) -> TokenSpace:
         if (tokens := self._ready().tokens) is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.memory.tombstones import Tombstones
 from orion_recall.recall.dropped import Dropped
+from orion_recall.recall.fetch import read_of
 from orion_recall.recall.when.overlap import overlap
 from orion_recall.sources.source import in_scope
 from orion_recall.text import normal_form
@@ -75,8 +76,8 @@ def admitted(
     kept: list[tuple[Candidate, MemoryView]] = []
     for candidate in pool:
         memory = memories.get(candidate.key)
-        if memory is None and candidate.read is not None:
-            memory = candidate.read()
+        if memory is None:
+            memory = read_of(candidate)
         if memory is None:
             dropped.note("missing", candidate.key)
         elif not in_scope(memory, scope):

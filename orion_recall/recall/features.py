@@ -26,6 +26,7 @@ READ_CHARS = 2000
 recall more than all its searches."""
 _NOTHING: Mapping[int, float] = {}
 _NO_PARTS: Mapping[str, Mapping[int, float]] = {}
+_NO_KEYS: frozenset[int] = frozenset()
 _BY_SOURCE: tuple[tuple[str, SourceName], ...] = (("words", "lexical"), ("meaning", "vector"))
 
 
@@ -41,12 +42,14 @@ def parts_of(
     session_id: str | None = None,
     further: Mapping[str, Mapping[int, float]] = _NO_PARTS,
     followed: Mapping[str, Mapping[int, float]] = _NO_PARTS,
+    unindexed: frozenset[int] = _NO_KEYS,
 ) -> dict[str, Column]:
     """A column for every part that any candidate has.
 
     `similarities` are the cosines, by key, of all that the dense search found, candidate or not. `further` are
     parts that are made elsewhere: their values by key, by the part's name; a key that is not among them has none.
-    `followed` are such parts, too, 0 for whoever is not in them.
+    `followed` are such parts, too, 0 for whoever is not in them. `unindexed` are the keys of those that the index
+    does not hold: they have no part that it alone could give, where a memory of its own would have 0.
     """
     if not candidates:
         return {}
@@ -54,7 +57,7 @@ def parts_of(
     memories = [memory for _, memory in candidates]
     fused = _fused(candidates)
     columns: dict[str, Column] = {"fusion": fused if weights["fusion"] else [0.0] * len(fused)}
-    columns |= _closeness(candidates, similarities)
+    columns |= _closeness(candidates, similarities, unindexed)
     half_life, floor = profile.time_decay_half_life_hours, profile.recency_floor
     columns["recency"] = [recency(memory.ts, now, half_life_hours=half_life, floor=floor) for memory in memories]
     if named_speaker is not None:
@@ -66,8 +69,16 @@ def parts_of(
     for name, source in _BY_SOURCE:
         if weights[name]:
             columns |= _stretched(name, [candidate.scores.get(source) for candidate, _ in candidates])
+            if name in columns and unindexed:
+                columns[name] = _without(columns[name], candidates, unindexed, found_by=source)
     if weights["session"]:
-        columns["session"] = _session(memories, _well_found(candidates, fused, further.get("late", _NOTHING)))
+        late = further.get("late", _NOTHING)
+        columns["session"] = _session(memories, _well_found(candidates, fused, late))
+        if unindexed:
+            columns["session"] = [
+                None if memory.session_id is None and candidate.key in unindexed and candidate.key in late else part
+                for (candidate, memory), part in zip(candidates, columns["session"], strict=True)
+            ]
     if weights["after_question"]:
         columns["after_question"] = [1.0 if memory.after_question else 0.0 for memory in memories]
     if weights["length"]:
@@ -124,27 +135,48 @@ def _fused(candidates: Sequence[Found]) -> list[float]:
     return [candidate.fused / best for candidate, _ in candidates]
 
 
-def _closeness(candidates: Sequence[Found], similarities: Mapping[int, float]) -> dict[str, Column]:
+def _closeness(
+    candidates: Sequence[Found], similarities: Mapping[int, float], unindexed: frozenset[int]
+) -> dict[str, Column]:
     """The cosine, and that of the closer turn beside it: people answer a question one turn later.
 
     A memory that the dense search did not reach is no closer than the last one that it did.
     """
     scores = [candidate.scores.get("vector") for candidate, _ in candidates]
-    reached = [score for score in scores if score is not None]
+    reached = [
+        score
+        for (candidate, _), score in zip(candidates, scores, strict=True)
+        if score is not None and candidate.key not in unindexed
+    ]
     if not reached:
-        return {}
+        known = [None if score is None else _share(score) for score in scores]
+        return {} if all(score is None for score in known) else {"similarity": known}
     farthest = _share(min(reached))
-    beside: list[float] = []
-    for _, memory in candidates:
+    beside: list[float | None] = []
+    for candidate, memory in candidates:
+        if candidate.key in unindexed:
+            beside.append(None)
+            continue
         closest = farthest
         for key in memory.beside:
             if (near := similarities.get(key)) is not None and near > closest:
                 closest = near
         beside.append(min(closest, 1.0))
+    similarity: Column = [farthest if score is None else _share(score) for score in scores]
     return {
-        "similarity": [farthest if score is None else _share(score) for score in scores],
+        "similarity": _without(similarity, candidates, unindexed, found_by="vector") if unindexed else similarity,
         "neighbour": beside,
     }
+
+
+def _without(
+    column: Column, candidates: Sequence[Found], unindexed: frozenset[int], *, found_by: SourceName
+) -> Column:
+    """The column, without what stands in it for those of `unindexed` that the source has no score of."""
+    return [
+        None if candidate.key in unindexed and found_by not in candidate.scores else part
+        for (candidate, _), part in zip(candidates, column, strict=True)
+    ]
 
 
 def _of_time(candidates: Sequence[Found], time: QuestionTime, session_id: str | None) -> dict[str, Column]:

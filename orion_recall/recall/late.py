@@ -37,9 +37,9 @@ async def late_interaction(
     timeout_s: float,
     is_away: bool = False,
 ) -> tuple[Mapping[int, float], LateReport]:
-    """The part of each candidate that could be compared, by key, and how it went. Raises nothing.
+    """How close each candidate is that could be compared, by key, and how it went. Raises nothing.
 
-    `is_away`: the index has just not answered, and is not waited for once more.
+    `scaled` makes the part of it. `is_away`: the index has just not answered, and is not waited for once more.
     """
     began = time.perf_counter()
 
@@ -73,11 +73,13 @@ async def late_interaction(
     if not found:
         return without("empty", None)
     ms = (time.perf_counter() - began) * 1000
-    return scaled(found), LateReport(status="ok", count=len(found), ms=ms)
+    return found, LateReport(status="ok", count=len(found), ms=ms)
 
 
 def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
-    """From 0 for the least to 1 for the most; all 1 where there is no difference."""
+    """The part: from 0 for the least to 1 for the most; all 1 where there is no difference."""
+    if not found:
+        return found
     low, high = min(found.values()), max(found.values())
     span = high - low
     return {key: (value - low) / span if span > 0 else 1.0 for key, value in found.items()}

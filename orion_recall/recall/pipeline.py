@@ -1,8 +1,8 @@
 """The path of one query, from top to bottom.
 
 understand -> [ search every source at once -> fuse -> fetch, and compare word by word where the profile wants it ->
-filter -> follow what the first hits name, where it wants that -> score -> rerank the best, where it wants that ->
-reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
+filter -> compare what the index does not hold with the question -> follow what the first hits name, where wanted ->
+score -> rerank the best, where wanted -> reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
 
 What is in brackets is one look at memory. Where a cascade is wanted it is taken for one layer after another.
 
@@ -30,8 +30,8 @@ from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.follow import NOTHING, Followed, follow
 from orion_recall.recall.found import Found
-from orion_recall.recall.fuse import fuse, similarities_of
-from orion_recall.recall.late import Closeness, late_interaction
+from orion_recall.recall.fuse import Fusing, fuse, similarities_of
+from orion_recall.recall.late import Closeness, late_interaction, scaled
 from orion_recall.recall.layers import limits_of
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.rerank import rerank
@@ -41,6 +41,15 @@ from orion_recall.recall.stages import Stages
 from orion_recall.recall.stand_in import SILENT, index_is_away
 from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
 from orion_recall.recall.understand import Understanding, understand
+from orion_recall.recall.unindexed import (
+    NONE_UNINDEXED,
+    ComparesTexts,
+    compared,
+    fused_anew,
+    has_unindexed,
+    with_unindexed,
+    without_indexed,
+)
 from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.source import Lexicon, MemoryReader, Source, TitleFinder
@@ -69,7 +78,8 @@ class Sources:
     """What a recall searches and reads: the arms by name, and what they stand on.
 
     The first reader that answers gives the memories; the others are for when it cannot. `standing_by` is searched
-    while the index is away. What the `tombstones` hide is left out, whoever finds it.
+    while the index is away. What the `tombstones` hide is left out, whoever finds it. `texts` compares the question
+    with what the index does not hold; without it, such a candidate has only what its source told.
     """
 
     arms: Mapping[SourceName, Source]
@@ -85,6 +95,7 @@ class Sources:
     rerank_breaker: Breaker = field(default_factory=Breaker)
     late: Closeness | None = None
     late_breaker: Breaker = field(default_factory=Breaker)
+    texts: ComparesTexts | None = None
     tombstones: Tombstones = field(default_factory=Tombstones)
 
 
@@ -236,13 +247,28 @@ class _Look:
         asked = requests_of(self.question, self.scope, self.profile, self.options, self.source_timeout_s)
         reports, within = await self._search(asked) if given is None else (given.reports, given.within)
         self.stages.done("search")
-        pool = self._fuse(reports, within)
+        pool = fuse(reports, limit=self._most, within=within, **self._fusing)
         self.stages.done("fuse")
         memories, closeness, late = await self._read(pool, reports)
+        pool = without_indexed(pool, self._most, memories, reports)
         self.stages.done("fetch")
 
         kept = self._admit(pool, memories)
         similarities = similarities_of([*reports, *within], pool)
+        unindexed = NONE_UNINDEXED
+        if has_unindexed(kept, memories, reports):
+            found = [one for one in kept if one[0].key not in memories]
+            unindexed = await compared(
+                found,
+                self.question,
+                self.sources.texts,
+                # With what the index could not compare there is nothing to compare it with.
+                wants_late=late is not None and late.status in ("ok", "empty"),
+                timeout_s=min(self.left_s, self.source_timeout_s),
+            )
+            kept = fused_anew(kept, unindexed, reports, within, self._fusing)
+            closeness, late = with_unindexed(closeness, late, unindexed)
+            self.stages.done("compare")
         followed = NOTHING
         if self.profile.ranking.follows:
             followed, led_to = await self._follow(kept, asked, reports, similarities)
@@ -261,8 +287,9 @@ class _Look:
             time=self.question.time,
             answer_type=self.question.answer_type,
             session_id=self.query.session_id,
-            further={"late": closeness} if closeness else {},
+            further={"late": scaled(closeness)} if closeness else {},
             followed=followed.parts,
+            unindexed=unindexed.keys,
         )
         scored, reranking = await self._rerank(scored)
         ranked = self._reduce(scored)
@@ -298,18 +325,21 @@ class _Look:
             )
             return reports, await searches.found(reports, until=until)
 
-    def _fuse(self, reports: Sequence[SourceReport], within: Sequence[SourceReport]) -> Sequence[Candidate]:
+    @property
+    def _most(self) -> int:
+        """Of what was fused, so many are ranked in full."""
+        return max(self.profile.rank_pool, self.options.k or self.profile.max_total_items)
+
+    @property
+    def _fusing(self) -> Fusing:
         fusion = self.profile.fusion
         weights: dict[SourceName, float] = fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
-        return fuse(
-            reports,
-            method=fusion.method,
-            k=fusion.k,
-            weights=weights,
-            limit=max(self.profile.rank_pool, self.options.k or self.profile.max_total_items),
-            within=within,
-            within_weight=self.profile.time.search_weight,
-        )
+        return {
+            "method": fusion.method,
+            "k": fusion.k,
+            "weights": weights,
+            "within_weight": self.profile.time.search_weight,
+        }
 
     async def _read(
         self, pool: Sequence[Candidate], reports: Sequence[SourceReport]
@@ -320,7 +350,7 @@ class _Look:
             return await fetching, {}, None
         comparing = late_interaction(
             self.question.dense_text,
-            [candidate.key for candidate in pool],
+            [candidate.key for candidate in pool[: self._most]],
             self.sources.late,
             self.sources.late_breaker,
             timeout_s=min(self.left_s, self.source_timeout_s),

@@ -18,6 +18,7 @@ from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, Candidate, Memory
 
 _NOTHING: Mapping[int, float] = {}
 _NO_PARTS: Mapping[str, Mapping[int, float]] = {}
+_NO_KEYS: frozenset[int] = frozenset()
 # Texts that share nine tenths of their words and pairs differ in far fewer of the 64 bits; what passes is compared
 # word by word.
 _NEAR_BITS = 16
@@ -35,6 +36,7 @@ def score_candidates(
     session_id: str | None = None,
     further: Mapping[str, Mapping[int, float]] = _NO_PARTS,
     followed: Mapping[str, Mapping[int, float]] = _NO_PARTS,
+    unindexed: frozenset[int] = _NO_KEYS,
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id.
 
@@ -52,6 +54,7 @@ def score_candidates(
         session_id=session_id,
         further=further,
         followed=followed,
+        unindexed=unindexed,
     )
     scores = _combined(columns, weights, len(candidates))
     scored = [

@@ -13,14 +13,18 @@ from orion_recall.values import Change, Memory, MemoryView
 
 def dense_form(memory: Memory) -> str:
     """The text that is embedded."""
-    head = ", ".join(part for part in (memory.speaker, _day(memory)) if part)
-    body = f"{memory.title}: {memory.text}" if memory.title else memory.text
-    return f"{head}: {body}" if head else body
+    return _dense(memory, event_time(memory))
+
+
+def dense_form_of_view(memory: MemoryView) -> str:
+    """The text that is embedded of a memory that no index holds: the same as of one that is written to it."""
+    return _dense(memory, memory.ts)
 
 
 def keyword_form(memory: Memory) -> str:
     """The text whose words are indexed."""
-    parts = (memory.title, memory.speaker, _day(memory), memory.text, " ".join(memory.tags))
+    day = _day(event_time(memory))
+    parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags))
     return " ".join(part for part in parts if part)
 
 
@@ -40,8 +44,13 @@ def event_time(memory: Memory) -> float | None:
     return memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
 
 
-def _day(memory: Memory) -> str | None:
-    moment = event_time(memory)
+def _dense(memory: Memory | MemoryView, moment: float | None) -> str:
+    head = ", ".join(part for part in (memory.speaker, _day(moment)) if part)
+    body = f"{memory.title}: {memory.text}" if memory.title else memory.text
+    return f"{head}: {body}" if head else body
+
+
+def _day(moment: float | None) -> str | None:
     if moment is None:
         return None
     try:

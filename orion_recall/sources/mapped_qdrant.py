@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from qdrant_client.http import models as qm
 
 T = TypeVar("T")
+
+_UNITS = {"epoch": 1, "epoch_ms": 1000}
+"""Of times that are numbers: how many of them make a second."""
+_MILLISECONDS_FROM = 1e11
+"""As in messages (`contracts.fields`): as seconds this would be the year 5138."""
 
 
 class MappedCollection:
@@ -104,8 +110,8 @@ class MappedCollection:
         conditions = [models.FieldCondition(key=self._key(role), match=match) for role, match in wanted]
         if scope.since is not None or scope.until is not None:
             within: Any = models.DatetimeRange(gte=_moment(scope.since), lt=_moment(scope.until))
-            if keys.time_format == "epoch":
-                within = models.Range(gte=scope.since, lt=scope.until)
+            if (unit := _UNITS.get(keys.time_format)) is not None:
+                within = models.Range(gte=_times(scope.since, unit), lt=_times(scope.until, unit))
             conditions.append(models.FieldCondition(key=self._key("time"), range=within))
         return models.Filter(must=[*conditions])
 
@@ -181,15 +187,21 @@ def text_of(payload: Mapping[str, Any], key: str | None) -> str | None:
     return storable(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
+def is_in_milliseconds(value: Any) -> bool:
+    """Whether a time is a number that is no time in seconds."""
+    return isinstance(value, int | float) and abs(value) >= _MILLISECONDS_FROM
+
+
 def time_of(value: Any) -> float | None:
-    """Epoch seconds of ISO 8601 text (UTC without a zone) or of a number; None for anything else."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+    """Epoch seconds of ISO 8601 text (UTC without a zone) or of a number, from 1e11 on milliseconds; else None."""
     try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = float(value) / (1000 if is_in_milliseconds(value) else 1)
+            return seconds if math.isfinite(seconds) else None
         moment = datetime.fromisoformat(str(value))
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store: str) -> MemoryView:
@@ -207,15 +219,19 @@ def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store:
         ts=time_of(value_at(payload, keys.time)) if keys.time else None,
         uri=text_of(payload, keys.uri),
         source_ref=store,
-        tags=tuple(str(tag) for tag in cast("list[Any]", tags))
+        tags=tuple(storable(str(tag)) for tag in cast("list[Any]", tags))
         if isinstance(tags, list)
-        else ((tags,) if isinstance(tags, str) else ()),
+        else ((storable(tags),) if isinstance(tags, str) else ()),
     )
 
 
 def _mapped(keys: PayloadKeys) -> list[str]:
     named = keys.model_dump(exclude={"time_format"})
     return [key for key in named.values() if key is not None]
+
+
+def _times(seconds: float | None, unit: int) -> float | None:
+    return None if seconds is None else seconds * unit
 
 
 def _moment(seconds: float | None) -> datetime | None:

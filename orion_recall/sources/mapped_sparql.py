@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -15,6 +16,10 @@ from orion_recall.sources.source import GraphStore
 from orion_recall.text import STOP_WORDS, storable, text_hash, words
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
+log = logging.getLogger("orion_recall.sources")
+
+# Without these a row is no memory.
+_NEEDED = frozenset({"thing", "text"})
 _LONGEST_LABEL = 4
 _MOST_LABELS = 96
 _LANGUAGES = (None, "en")
@@ -29,6 +34,7 @@ class MappedGraphSource:
 
     def __init__(self, graph: GraphStore, mapping: SparqlMapping) -> None:
         self._graph, self.mapping = graph, mapping
+        self._told_of_unreadable = False
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """What is said of the things that the question names, best first."""
@@ -40,11 +46,13 @@ class MappedGraphSource:
         labels = possible_labels(request.question.text)
         if not labels:
             return []
-        rows = await self._graph.select(label_query(self.mapping, labels, request.limit))
+        answered = await self._graph.select(label_query(self.mapping, labels, request.limit))
+        rows = [row for row in answered if row.keys() >= _NEEDED]
+        self._note_unreadable(len(answered) - len(rows))
         found: dict[str, tuple[float, Mapping[str, str]]] = {}
         for row in rows:
             shared = len(request.question.terms.intersection(words(row["text"])))
-            score = (_NAMED if row["hop"] == "0" else _LINKED) + _SHARED_WORD * shared
+            score = (_NAMED if row.get("hop") == "0" else _LINKED) + _SHARED_WORD * shared
             if score > found.get(row["thing"], (0.0, row))[0]:
                 found[row["thing"]] = score, row
         best = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))[: request.limit]
@@ -61,6 +69,15 @@ class MappedGraphSource:
         """One thing with its label and text, or nothing when the graph has none."""
         rows = await self._graph.select(sample_query(self.mapping))
         return rows[0] if rows else None
+
+    def _note_unreadable(self, count: int) -> None:
+        if count and not self._told_of_unreadable:
+            self._told_of_unreadable = True
+            log.warning(
+                "the store %r gave %d rows without a thing or its text; they are left out; this is not said again",
+                self.mapping.name,
+                count,
+            )
 
 
 def possible_labels(text: str) -> list[str]:
@@ -112,7 +129,7 @@ def _memory(row: Mapping[str, str], store: str) -> MemoryView:
         id=cited_id(store, row["thing"]),
         text=text,
         text_hash=text_hash(text),
-        title=storable(row["label"]) if row["hop"] == "0" else None,
+        title=storable(row["label"]) if row.get("hop") == "0" and "label" in row else None,
         ts=time_of(row["time"]) if "time" in row else None,
         uri=row["thing"],
         source_ref=store,

@@ -12,7 +12,7 @@ from orion_recall.errors import SourceError
 from orion_recall.mappings import QdrantMapping
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.mapped_qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource
+from orion_recall.sources.mapped_qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource, time_of
 from orion_recall.sources.qdrant_server import QdrantServer
 from orion_recall.text import content_words
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
@@ -131,3 +131,63 @@ async def test_a_wrong_name_is_said_without_the_address(collection: MappedCollec
     collection.mapping = MAPPING.model_copy(update={"collection": "elsewhere"})
     with pytest.raises(SourceError, match="the store 'notes': the server"):
         await collection.sample()
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        (1_772_359_200, 1_772_359_200.0),
+        (1_772_359_200_123, 1_772_359_200.123),
+        (-1_772_359_200_000, -1_772_359_200.0),
+        ("2026-03-01T10:00:00Z", 1_772_359_200.0),
+        (10**400, None),
+        (float("nan"), None),
+        (float("inf"), None),
+        ("soon", None),
+        (True, None),
+        ({"at": 3}, None),
+    ],
+)
+def test_times_of_others_are_seconds_milliseconds_or_text_and_all_else_is_undated(
+    written: Any, seconds: float | None
+) -> None:
+    assert time_of(written) == seconds
+
+
+@pytest.mark.parametrize(("time_format", "unit"), [("epoch", 1), ("epoch_ms", 1000)])
+async def test_a_scope_of_time_is_kept_to_in_the_unit_of_the_payload(
+    collection: MappedCollection, embedder: OnnxEmbedder, time_format: str, unit: int
+) -> None:
+    client, began = collection._server.client, 1_772_500_000.0  # pyright: ignore[reportPrivateUsage]
+    for number in (0, 1):
+        await client.set_payload("their_notes", {"stamp": (began + 1000 * number) * unit}, points=[number])
+    keys = MAPPING.payload.model_copy(update={"time": "stamp", "time_format": time_format})
+    collection.mapping = MAPPING.model_copy(update={"payload": keys})
+    arm = MappedVectorSource(collection, embedder)
+    for scope, expected in (
+        ({"since": began + 500}, ["notes:1"]),
+        ({"until": began + 500}, ["notes:0"]),
+        ({"since": began, "until": began + 2000}, ["notes:0", "notes:1"]),
+    ):
+        memories = [told(hit) for hit in await arm.search(ask("bread and the crane", **scope))]
+        assert sorted(memory.id for memory in memories) == expected
+        assert all(memory.ts in (began, began + 1000) for memory in memories)
+
+
+async def test_payloads_of_odd_types_cost_what_they_hold_and_no_more(
+    collection: MappedCollection, embedder: OnnxEmbedder
+) -> None:
+    odd = {
+        "body": 7, "head": ["no", "object"], "at": {"no": "time"}, "labels": [1, None, {"deep": 2}],
+        "whose": "acme", "link": False, "by": ["Ana"],
+    }  # fmt: skip
+    client = collection._server.client  # pyright: ignore[reportPrivateUsage]
+    await client.overwrite_payload("their_notes", odd, points=[1])
+    memories = {
+        (one := told(hit)).id: one for hit in await MappedVectorSource(collection, embedder).search(ask("x"))
+    }
+    read = memories["notes:1"]
+    assert (read.text, read.title, read.ts, read.uri, read.speaker) == ("7", None, None, None, None)
+    assert read.tags[:2] == ("1", "None")
+    "".join(read.tags).encode()
+    assert memories["notes:0"].title == "Crane"

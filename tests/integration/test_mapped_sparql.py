@@ -113,3 +113,28 @@ def test_runs_of_words_may_be_labels_but_stop_words_are_none() -> None:
     assert {"Harbour crane", "Harbour Crane", "harbour crane", "gearbox", "Gearbox"} <= set(labels)
     assert "the" not in labels and "what about" not in labels
     assert len(possible_labels("word " * 500)) <= 96
+
+
+class Partial:
+    """Answers as a server that leaves out what is not bound."""
+
+    def __init__(self, *rows: Mapping[str, str]) -> None:
+        self.rows = rows
+
+    async def select(self, query: str) -> Sequence[Mapping[str, str]]:
+        return self.rows
+
+
+async def test_rows_without_what_a_memory_needs_cost_themselves_and_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    whole = {"thing": "urn:a", "hop": "0", "label": "Ana", "text": "Ana mends the crane."}
+    nameless = {"thing": "urn:b", "text": "It has no label and no hop."}
+    lacking = [{"thing": "urn:c", "hop": "1"}, {"text": "of nobody", "hop": "0"}, {}]
+    graph = MappedGraphSource(Partial(*lacking, nameless, whole), MAPPING)
+    for _ in range(3):
+        memories = [told(hit) for hit in await graph.search(ask("who is Ana?"))]
+        assert [(memory.id, memory.title) for memory in memories] == [("wiki:urn:a", "Ana"), ("wiki:urn:b", None)]
+    (record,) = caplog.records
+    assert "3 rows without a thing or its text" in record.getMessage()
+    assert "Ana" not in record.getMessage()

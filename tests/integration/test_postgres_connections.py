@@ -135,7 +135,7 @@ async def test_a_table_of_others_is_looked_up_where_the_login_looks(
         await connection.execute(f"INSERT INTO \"{schema}\".mesh_log VALUES ('l1', now(), 'the crane fell')")
     columns = {"id": "id", "ts": "ts", "text": "text"}
     for cited_as in (None, "log"):
-        table = TimelineTable(name=name, columns=columns, tenant="acme", cited_as=cited_as)
+        table = TimelineTable.mapped(name, columns, "acme", cited_as=cited_as)
         timeline = TimelineSource(f"{database}{parameters}", table)
         try:
             hits = await timeline.search(asked("acme", datetime.now(UTC).timestamp() + 60))
@@ -151,9 +151,7 @@ async def test_the_meshs_own_collapse_mirror_is_read_by_its_qualified_name_and_o
     await migrate(database)
     await use(database, "acme")
     columns = {"id": "id", "ts": "ts", "text": "text"}
-    timeline = TimelineSource(
-        database, TimelineTable(name="public.collapse_mirror", columns=columns, tenant="acme")
-    )
+    timeline = TimelineSource(database, TimelineTable.mapped("public.collapse_mirror", columns, "acme"))
     try:
         hits = await timeline.search(asked("acme", datetime.now(UTC).timestamp() + 60))
         assert [hit.read().text for hit in hits if hit.read] == ["the crane collapsed"]

@@ -432,7 +432,7 @@ async def test_a_timeline_and_a_pool_are_closed_while_postgres_says_nothing(own:
     async with ways(own) as (_, postgres_way, addresses):
         dsn = addresses["postgres_dsn"]
         timeline, pool = TimelineSource(dsn, TimelineTable()), await open_pool(dsn, name="test", max_size=2)
-        await timeline.warm()
+        await timeline.shape()  # over a connection that it holds from now on
         async with borrow(pool) as connection:
             assert await connection.fetchval("SELECT 1") == 1
         postgres_way.hang()

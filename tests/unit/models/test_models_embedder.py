@@ -15,6 +15,7 @@ from orion_recall.errors import ModelError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder, give_way_to_others
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import Weights
+from orion_recall.right_of_way import RECALLS
 
 TEXTS = [
     "Where did Ann go?",
@@ -158,6 +159,22 @@ async def test_files_that_are_no_model_are_a_model_error(
 
     with pytest.raises(ModelError, match="mine could not be loaded"):
         await embedder.load()
+    await embedder.close()
+
+
+async def test_documents_that_a_recall_waits_for_do_not_give_way_to_it(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gave_way: list[bool] = []
+    monkeypatch.setattr(RECALLS, "give_way", lambda: gave_way.append(True))
+    embedder = OnnxEmbedder("mine", path=weights.model_path.parent.parent)
+    await embedder.load()
+    await embedder.embed_documents(["somebody may need it later"])
+    assert gave_way == [True]
+    with RECALLS.taken():
+        await asyncio.create_task(embedder.embed_documents(["a recall needs it now"]))
+        await embedder.documents_with_tokens(["this one, too"])
+    assert gave_way == [True]
     await embedder.close()
 
 

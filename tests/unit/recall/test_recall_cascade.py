@@ -165,9 +165,9 @@ async def test_a_profile_may_count_the_score_that_all_items_get_as_one_pool(toke
     fusion = by.fusion.model_copy(update={"method": "min_max"})
     recalled, (arm,) = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}))
     assert ids(recalled) == ["episode", "second", "procedure", "fact", "farther"]
-    assert [item.score for item in recalled.ranked] == pytest.approx([1.0, 0.625, 0.5, 0.125, 0.0], abs=1e-6)
+    assert [item.score for item in recalled.ranked] == pytest.approx([1.0, 0.7, 0.6, 0.3, 0.2], abs=1e-6)
     assert len(arm.requests) == 3, "nothing is searched for again"
-    assert {item.score for item in descent_of(recalled).before.values()} == {1.0, 0.625, 0.5, 0.125, 0.0}
+    assert {item.score for item in descent_of(recalled).before.values()} == {1.0, 0.7, 0.6, 0.3, 0.2}
     recalled, _ = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}), timeout_s=0.0)
     assert recalled.outcome == "failed"
 

@@ -120,6 +120,31 @@ def test_parts_made_elsewhere_are_parts_of_the_memories_that_they_know():
     assert columns["links"] == [0.75, None]
 
 
+def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_give():
+    own = found("own", 0.9, {"vector": 0.8, "lexical": 3.0})
+    farther = found("farther", 0.5, {"vector": 0.4, "lexical": 1.0})
+    mapped, timed_out = found("mapped", 0.8, {"vector": 0.9}), found("timed out", 0.1)
+    columns = parts_of(
+        [own, farther, mapped, timed_out],
+        weighing("words", "meaning", "session", "late"),
+        now=NOW,
+        further={"late": {key("own"): 0.5, key("mapped"): 1.0}},
+        unindexed=frozenset((key("mapped"), key("timed out"))),
+    )
+    assert columns["words"] == [1.0, 0.0, None, None]
+    assert columns["meaning"] == [pytest.approx(0.8), 0.0, 1.0, None]
+    assert columns["similarity"] == [0.8, 0.4, 0.9, None]
+    assert columns["neighbour"] == [0.4, 0.4, None, None], "no farther than the index's own farthest"
+    assert columns["session"][2] is None, "it is not the fused score once more"
+    assert columns["session"][3] == pytest.approx(0.1 / 0.9), "how it was found is all that is known"
+
+
+def test_what_the_index_does_not_hold_counts_for_its_session():
+    turns = [found("a", 0.2, session_id="one"), found("b", 0.8, session_id="one")]
+    columns = parts_of(turns, weighing("session"), now=NOW, unindexed=frozenset((key("b"),)))
+    assert columns["session"] == [1.0, 1.0]
+
+
 def test_no_candidates_have_no_parts():
     assert parts_of([], weighing(*OFF_BY_DEFAULT), now=NOW, further={"late": {}}) == {}
 

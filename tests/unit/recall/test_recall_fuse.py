@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall_fakes import hit, key, report, view
 
-from orion_recall.recall.fuse import fuse
+from orion_recall.recall.fuse import WITH_TEXT, fuse, fused_unindexed
 from orion_recall.values import SOURCE_NAMES, SourceName, SourceReport
 
 
@@ -85,15 +85,90 @@ def test_equal_fused_scores_are_in_the_order_of_their_keys():
     assert [candidate.key for candidate in fused] == sorted(key(name) for name in "abcd")
 
 
-def test_min_max_stretches_each_list_to_one_and_weighs_it():
+def test_min_max_stretches_each_list_and_weighs_it():
+    """0 is as far below the last as the hits are apart: a cosine of 0, and no BM25 at all."""
     reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"b": 20.0, "c": 10.0})]
     fused = fuse(reports, method="min_max", k=60, weights=weighted(lexical=3.0))
     by_key = {candidate.key: candidate.fused for candidate in fused}
     assert by_key == {
         key("a"): pytest.approx(1 / 4),
-        key("b"): pytest.approx((0.5 + 3) / 4),
-        key("c"): pytest.approx(0.0),
+        key("b"): pytest.approx((2 / 3 + 3) / 4),
+        key("c"): pytest.approx((1 / 3 + 1.5) / 4),
     }
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 100])
+def test_by_min_max_the_last_of_a_list_is_worth_the_less_the_longer_the_list_is(count: int):
+    only = report("vector", {str(place): 0.9 - place / 1000 for place in range(count)})
+    fused = fuse([only], method="min_max", k=60, weights=ONE)
+    assert (fused[0].fused, fused[-1].fused) == pytest.approx((1.0, 1 / count))
+
+
+def test_the_first_of_a_list_that_bring_a_memory_go_on_beyond_the_limit_and_no_others():
+    memory = view("x")
+    rows = tuple(hit(f"row {place}", 0.9 - place / 100, read=lambda: memory) for place in range(WITH_TEXT + 5))
+    light = SourceReport(source="sql_timeline", status="ok", hits=rows)
+    heavy = report("vector", {f"own {place}": 0.9 - place / 100 for place in range(30)})
+    fused = fuse([heavy, light], method="min_max", k=60, weights=weighted(sql_timeline=0.01), limit=10)
+    assert [one.key for one in fused[:10]] == [key(f"own {place}") for place in range(10)]
+    assert [one.key for one in fused[10:]] == [one.key for one in rows[:WITH_TEXT]]
+    alone = fuse([heavy], method="min_max", k=60, weights=ONE, limit=10)
+    assert len(alone) == 10
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_its_cosine(
+    method: Literal["rrf", "min_max"],
+):
+    """Its own light list counts by its weight; lists that could never have found it do not count at all."""
+    own = {f"own {place}": 0.8 - place / 100 for place in range(20)}
+    reports = [
+        report("vector", own),
+        report("lexical", {name: 10 * score for name, score in own.items()}),
+        report("rdf", {"near": 1.0, "far": 1.0, "unknown": 1.0}),
+    ]
+    keys = [key("near"), key("far"), key("unknown")]
+    fused = fused_unindexed(
+        keys,
+        {key("near"): 0.9, key("far"): 0.1},
+        {},
+        reports,
+        method=method,
+        k=60,
+        weights=weighted(rdf=0.1),
+        within_weight=0.0,
+    )
+    assert fused[key("near")] == pytest.approx(1.0)
+    last = 61 / 81 if method == "rrf" else 0.0
+    assert fused[key("far")] == pytest.approx((last + 0.1) / 1.1)
+    assert key("unknown") not in fused, "without a cosine there is nothing to compare"
+
+
+def test_without_a_dense_list_the_nearest_of_what_the_index_does_not_hold_comes_first():
+    reports = [report("rdf", {"near": 0.5, "far": 1.0})]
+    cosines = {key("near"): 0.8, key("far"): 0.2}
+    fused = fused_unindexed(
+        cosines, cosines, {}, reports, method="min_max", k=60, weights=weighted(rdf=0.1), within_weight=0.0
+    )
+    assert fused[key("near")] > fused[key("far")] > 0
+
+
+def test_what_the_index_does_not_hold_is_on_the_scale_of_what_it_holds():
+    """Half of the possible score is lost to those that only the dense list found: to the others' as well, then."""
+    reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"z": 3.0})]
+    own = {one.key: one.fused for one in fuse(reports, method="min_max", k=60, weights=ONE)}
+    fused = fused_unindexed(
+        [key("theirs")], {key("theirs"): 0.9}, own, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
+    )
+    assert fused == {key("theirs"): pytest.approx(own[key("a")])}
+
+
+def test_what_a_mapped_collection_found_keeps_its_place_in_the_dense_list():
+    reports = [report("vector", {"own": 0.9, "theirs": 0.6, "other": 0.3}), report("lexical", {"own": 3.0})]
+    fused = fused_unindexed(
+        [key("theirs")], {}, {}, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
+    )
+    assert fused == {key("theirs"): pytest.approx(2 / 3)}
 
 
 def test_min_max_of_equal_scores_gives_each_the_whole_weight():

@@ -50,11 +50,12 @@ async def asked(compared: Compared | None, breaker: Breaker | None = None, **fie
 def test_the_part_is_from_the_farthest_to_the_nearest():
     assert scaled({1: 0.2, 2: 0.6, 3: 0.4}) == pytest.approx({1: 0.0, 2: 1.0, 3: 0.5})
     assert scaled({1: 0.2, 2: 0.2}) == {1: 1.0, 2: 1.0}
+    assert scaled({}) == {}
 
 
-async def test_those_that_could_be_compared_have_the_part():
+async def test_those_that_could_be_compared_are_told():
     parts, report = await asked(Compared(a=0.1, b=0.5))
-    assert parts == pytest.approx({key("a"): 0.0, key("b"): 1.0})
+    assert parts == pytest.approx({key("a"): 0.1, key("b"): 0.5})
     assert (report.status, report.count, report.error) == ("ok", 2, None)
 
 

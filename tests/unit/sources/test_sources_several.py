@@ -68,7 +68,25 @@ async def test_a_silent_store_is_not_waited_for_and_in_the_end_left_alone() -> N
     assert silent.asked == 3
 
 
-async def test_a_mistake_of_ours_is_no_silence() -> None:
-    arm = SeveralStores("vector", {"": Store(Hit(1, 0.9)), "notes": Store(error=ZeroDivisionError("ours"))})
+@pytest.mark.parametrize("error", [KeyError("thing"), ValueError("no number"), ZeroDivisionError("theirs")])
+async def test_an_answer_of_anothers_store_that_cannot_be_read_costs_its_own_hits(error: Exception) -> None:
+    arm = SeveralStores("vector", {"": Store(Hit(1, 0.9)), "notes": Store(error=error)})
+    told = rf"^notes: its answer cannot be read \({type(error).__name__}\)$"
+    with pytest.raises(PartialSourceError, match=told) as caught:
+        await arm.search(request())
+    assert caught.value.hits == [Hit(1, 0.9)]
+
+
+async def test_a_mistake_in_reading_the_own_store_is_no_silence() -> None:
+    arm = SeveralStores("vector", {"": Store(error=ZeroDivisionError("ours")), "notes": Store(Hit(1, 0.9))})
     with pytest.raises(ZeroDivisionError):
         await arm.search(request())
+
+
+async def test_keyword_scores_of_a_small_collection_are_brought_to_the_own_ones() -> None:
+    own, theirs = Store(Hit(1, 12.0), Hit(2, 6.0)), Store(Hit(3, 2.0), Hit(4, 1.5), Hit(5, 0.5))
+    arm = SeveralStores("lexical", {"": own, "notes": theirs, "empty": Store()})
+    hits = await arm.search(request())
+    assert [(hit.key, hit.score) for hit in hits] == [(1, 12.0), (3, 12.0), (4, 9.0)]
+    alone = SeveralStores("lexical", {"notes": theirs})
+    assert [hit.score for hit in await alone.search(request())] == [2.0, 1.5, 0.5]
