@@ -37,7 +37,6 @@ class Received:
     correlation_id: str
     payload: Mapping[str, Any]
     reply_to: str | None = None
-    message_id: str | None = None
     ttl_ms: int | None = None
     trace: Mapping[str, Any] | None = None
     onward_chain: tuple[Mapping[str, Any], ...] = ()
@@ -84,7 +83,6 @@ def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
         correlation_id=raw_correlation_id,
         payload=payload,
         reply_to=_reply_to(cleaned),
-        message_id=_first_text(cleaned, ("id",)),
         ttl_ms=envelope.ttl_ms if envelope else None,
         trace=cleaned["trace"] if isinstance(cleaned.get("trace"), dict) else None,
         onward_chain=(*links, *(_own_link(envelope, raw_correlation_id, kind, entry) if envelope else ())),

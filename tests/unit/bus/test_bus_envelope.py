@@ -141,9 +141,9 @@ def test_the_envelopes_reply_address_comes_before_the_payloads() -> None:
 
 
 def test_the_field_envelope_comes_before_data() -> None:
-    assert read(fields={b"data": b'{"payload": {}, "id": "d"}'}).message_id == "d"
+    assert read(fields={b"data": b'{"payload": {}, "id": "d"}'}).correlation_id == "d"
     both = {b"data": b'{"payload": {}, "id": "d"}', b"envelope": b'{"payload": {}, "id": "e"}'}
-    assert read(fields=both).message_id == "e"
+    assert read(fields=both).correlation_id == "e"
 
 
 def test_a_message_of_just_the_limit_is_read_and_one_byte_more_is_not() -> None:
