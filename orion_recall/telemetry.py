@@ -78,14 +78,13 @@ _IDS = RandomIdGenerator()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """One step of a trace: the span, what the next one is given, and the trace's id.
+    """One step of a trace: the span, the trace's id, and what the next one is given.
 
-    `trace` is the sender's object as it goes back: whole, with the `carrier` in it where the sender had a trace
-    context or spans are recorded.
+    `trace` is the sender's object as it goes back: whole, and in it the W3C trace context of the span where the
+    sender had one or spans are recorded.
     """
 
     span: Span
-    carrier: Mapping[str, str]
     trace: Mapping[str, Any]
     trace_id: str
 
@@ -112,7 +111,7 @@ def continue_trace(
     goes_on = tracer is not None or "traceparent" in carrier
     told = {name: value for name, value in carrier.items() if name not in _W3C} | onwards if goes_on else carrier
     trace_id = format_trace_id(span.get_span_context().trace_id)
-    return Continued(span=span, carrier=onwards, trace=told, trace_id=trace_id)
+    return Continued(span=span, trace=told, trace_id=trace_id)
 
 
 def _unrecorded(context: Context) -> Span:
