@@ -23,7 +23,6 @@ from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode
 from orion_recall.contracts import (
     DECISION_KIND,
-    QUERY_ALIASES,
     QUERY_KIND,
     REPLY_KIND,
     RecallQueryV1,
@@ -146,9 +145,7 @@ class Worker:
         """One entry, from bytes to commit."""
         started = time.perf_counter()
         with RECALLS.taken() as release:
-            received = decode(
-                entry, kind=QUERY_KIND, aliases=QUERY_ALIASES, max_bytes=self.settings.max_message_bytes
-            )
+            received = decode(entry, kind=QUERY_KIND, max_bytes=self.settings.max_message_bytes)
             traced = continue_trace(received.trace, tracer=self._tracer)
             asked, address, answer = await self._answer(received, traced, started)
             releasing = asyncio.get_running_loop().call_later(_FIRST_COMMIT_S, release)

@@ -15,13 +15,14 @@ from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from orion_recall.bus.consume import Entry
-from orion_recall.contracts import Envelope, count_unknown, is_link, read_message
+from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
 from orion_recall.errors import InvalidMessage
 from orion_recall.text import storable, storable_json
 
 _FIELDS = (b"envelope", b"data")
 # In place of a published message that was too large to be put into the stream: how many bytes it had.
 LEFT_OUT_BYTES = b"left_out_bytes"
+_ALIASES = {QUERY_KIND: QUERY_ALIASES}
 # Deeper than any message means something, and far from where walking or writing it would run out of stack.
 _MOST_LEVELS = 100
 _TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
@@ -52,8 +53,8 @@ class Received:
         return None if self.ttl_ms is None else self.entry.added_at + self.ttl_ms / 1000
 
 
-def decode(entry: Entry, *, kind: str, max_bytes: int, aliases: Iterable[str] = ()) -> Received:
-    """The message in an entry, of the `kind` or one of its `aliases`. Never raises: what is wrong is in `error`."""
+def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
+    """The message in an entry, of the `kind` under any of its names. Never raises: what is wrong is in `error`."""
     try:
         data, problem = _json_object(entry, max_bytes)
     except InvalidMessage as error:
@@ -74,7 +75,7 @@ def decode(entry: Entry, *, kind: str, max_bytes: int, aliases: Iterable[str] = 
     envelope: Envelope | None = None
     try:
         envelope = read_message(Envelope, cleaned, "envelope")
-        if envelope.kind not in (None, kind, *aliases):
+        if envelope.kind not in (None, kind, *_ALIASES.get(kind, ())):
             expected = f"envelope.kind: expected {kind} on this stream"
             raise InvalidMessage(f"{expected} (got {envelope.kind!r})", without_values=expected)
     except InvalidMessage as problem:

@@ -5,6 +5,7 @@ strictly where types go: a wrong type in a known field is an error that names th
 uses the long names. A reply to a query without `options` carries the V1 fields only, and its readers may be strict.
 """
 
+from orion_recall.contracts.causality import is_link
 from orion_recall.contracts.changes import (
     CHANGEABLE,
     DELETE_KIND,
@@ -20,7 +21,7 @@ from orion_recall.contracts.changes import (
 )
 from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
 from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, SelectedV1, v1_decision
-from orion_recall.contracts.envelope import Envelope, ErrorInfo, is_link
+from orion_recall.contracts.envelope import Envelope, ErrorInfo
 from orion_recall.contracts.fields import (
     MEMORY_KINDS,
     Identifier,

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
-from uuid import UUID
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from orion_recall.contracts.fields import EnvelopeMoment, Message, without_empty
 
@@ -73,35 +62,6 @@ class Envelope(Message):
     @classmethod
     def _without_empty(cls, data: object) -> object:
         return without_empty(data, required="payload")
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _LinkSource(_Strict):
-    name: str
-    node: str | None = None
-    version: str | None = None
-    instance: str | None = None
-
-
-class CausalityLink(_Strict):
-    """One step of a causality chain, as strict readers take it: with these fields and no others."""
-
-    correlation_id: UUID
-    kind: str
-    source: _LinkSource
-    created_at: datetime
-
-
-def is_link(value: object) -> bool:
-    """Whether strict readers take the value as a step of a causality chain."""
-    try:
-        CausalityLink.model_validate(value)
-    except ValidationError:
-        return False
-    return True
 
 
 class ErrorInfo(Message):

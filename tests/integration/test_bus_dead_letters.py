@@ -92,6 +92,7 @@ async def test_of_many_who_put_one_letter_back_one_does(bus: Redis, prefix: str,
     ("envelope", "said"),
     [
         (json.dumps({"payload": {"fragment": "crane"}}), None),
+        (json.dumps({"kind": "recall.query.request", "payload": {"fragment": "", "session_id": ""}}), None),
         ("{", "not JSON"),
         (json.dumps({"payload": {"fragment": 7}}), "payload.fragment: Input should be a valid string"),
         (json.dumps({"kind": "memory.store.v1", "payload": {"fragment": "a"}}), "envelope.kind: expected recall"),

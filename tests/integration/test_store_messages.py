@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from executor import Executor, rows, until
@@ -146,7 +146,7 @@ async def test_an_invalid_store_message_is_answered_and_set_aside_as_it_was(name
     entry_id = await storer.executor.add(fields, stream=storer.stream)
     (receipt,) = await storer.receipts(entry_id, storer.executor.shared)
     error = receipt["payload"]["error"]
-    assert (error["type"], receipt["correlation_id"]) == ("invalid", entry_id)
+    assert (error["type"], str(UUID(receipt["correlation_id"]))) == ("invalid", receipt["correlation_id"])
     assert says in error["message"]
     assert receipt["payload"]["results"] == []
     (letter,) = await storer.letters(entry_id)
@@ -197,8 +197,11 @@ async def test_a_store_message_of_a_dead_worker_is_taken_over(storer: Storer, te
 async def test_a_receipt_continues_trace_and_chain_of_causes(storer: Storer, tenant: str) -> None:
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     entry_id = await storer.send(
-        [memory(tenant)], id="store-7", trace={"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
+        [memory(tenant)],
+        correlation_id="0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10",
+        trace={"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"},
     )
     (receipt,) = await storer.receipts(entry_id)
     assert receipt["trace"]["traceparent"].split("-")[1] == trace_id
-    assert receipt["causality_chain"] == ["store-7"]
+    (link,) = receipt["causality_chain"]
+    assert (link["correlation_id"], link["kind"]) == (receipt["correlation_id"], KIND)

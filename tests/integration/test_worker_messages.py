@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import pytest
 from executor import Ended, Executor, until
@@ -15,6 +16,7 @@ from orion_recall.postgres import Connection, Record
 from orion_recall.service import Service
 
 QUESTION = {"fragment": "Where does Ana work?"}
+WITH_OPTIONS: dict[str, Any] = {**QUESTION, "options": {}}
 
 
 async def settled(executor: Executor, database: Connection, entry_id: str) -> Ended:
@@ -56,6 +58,12 @@ class Odd:
     says: str
     on_own: bool = False
 
+    @property
+    def has_options(self) -> bool:
+        """Whether it can be read that its sender gave options, and so reads errors."""
+        text = self.fields.get("envelope", "")
+        return isinstance(text, str) and '"options": {' in text and self.says != "not JSON"
+
 
 def odd(
     says: str, payload: object = QUESTION, *, outcome: str = "invalid", on_own: bool = True, **envelope: Any
@@ -94,9 +102,8 @@ ODD = {
     ),
     "another kind": odd("envelope.kind: expected recall.query.v1", kind="recall.query.v2"),
     "no payload": odd("envelope.payload", payload=None),
-    "an empty correlation id": odd("envelope.correlation_id", correlation_id=""),
     "no fragment": odd("payload.fragment: Field required", payload={"verb": "reflect"}),
-    "an empty fragment": odd("payload.fragment", payload={"fragment": ""}),
+    "a fragment that is none": odd("payload.fragment", payload={"fragment": None}),
     "a number for a verb": odd(
         "payload.verb: Input should be a valid string (got 7)", payload=QUESTION | {"verb": 7}
     ),
@@ -150,10 +157,13 @@ async def test_a_message_that_cannot_be_served_is_answered_and_decided_once(
     assert case.says in ended.decision["error"]
     assert len(ended.own if case.on_own else ended.shared) == 1
     reply = ended.reply
-    assert reply["payload"]["error"] == {"type": case.outcome, "message": ended.decision["error"]}
+    if case.has_options:
+        assert reply["payload"]["error"] == {"type": case.outcome, "message": ended.decision["error"]}
+    else:
+        assert set(reply["payload"]) == {"bundle"}
     assert reply["payload"]["bundle"]["rendered"] == ""
     assert reply["payload"]["bundle"]["items"] == []
-    assert reply["correlation_id"] in ("c-odd", entry_id)
+    assert reply["correlation_id"] == "c-odd" or UUID(reply["correlation_id"])
     if case.outcome != "invalid":
         assert ended.letters == []
         return
@@ -173,11 +183,15 @@ def _bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-async def test_what_cannot_be_parsed_is_answered_under_its_entry_id(executor: Executor) -> None:
+async def test_what_cannot_be_parsed_is_answered_under_an_id_that_its_decision_has_beside_the_entrys(
+    executor: Executor,
+) -> None:
     entry_id = await executor.add({"envelope": "no JSON"})
     ended = await executor.ended(entry_id)
     (reply,) = ended.shared
-    assert reply["correlation_id"] == ended.decision["corr_id"] == entry_id
+    assert reply["correlation_id"] == ended.decision["corr_id"] == str(UUID(reply["correlation_id"]))
+    assert ended.decision["entry_id"] == entry_id
+    assert ended.letters[0][b"correlation_id"].decode() == reply["correlation_id"]
 
 
 async def test_a_ttl_is_counted_from_the_entrys_own_id(executor: Executor) -> None:
@@ -197,7 +211,7 @@ async def test_an_address_that_holds_a_key_of_another_type_is_refused_on_the_sha
     executor: Executor, service_database: Connection
 ) -> None:
     await executor.redis.set(executor.reply_to, "precious", ex=60)
-    ended = await settled(executor, service_database, await executor.ask(QUESTION))
+    ended = await settled(executor, service_database, await executor.ask(WITH_OPTIONS))
     assert ended.decision["outcome"] == "refused"
     assert ended.shared[0]["payload"]["error"]["type"] == "refused"
     assert await executor.redis.get(executor.reply_to) == b"precious"
@@ -207,7 +221,7 @@ async def test_an_invalid_message_stays_invalid_when_its_address_cannot_be_writt
     executor: Executor,
 ) -> None:
     await executor.redis.set(executor.reply_to, "precious", ex=60)
-    ended = await executor.ended(await executor.ask({"verb": "reflect"}))
+    ended = await executor.ended(await executor.ask({"verb": "reflect", "options": {}}))
     assert ended.decision["outcome"] == ended.shared[0]["payload"]["error"]["type"] == "invalid"
     assert len(ended.letters) == 1
 
@@ -218,7 +232,7 @@ async def test_an_address_whose_stream_has_used_up_its_ids_is_refused_on_the_sha
     last = 2**64 - 1
     full = f"{executor.reply_to}-full"
     await executor.add({"a": "b"}, stream=full, entry_id=f"{last}-{last}")
-    ended = await executor.ended(await executor.ask(QUESTION, reply_to=full))
+    ended = await executor.ended(await executor.ask(WITH_OPTIONS, reply_to=full))
     await executor.redis.unlink(full)
     assert ended.decision["outcome"] == ended.shared[0]["payload"]["error"]["type"] == "refused"
 
@@ -301,7 +315,7 @@ async def test_the_same_message_sent_twice_is_two_entries_and_answered_twice(exe
 async def test_an_entry_that_has_killed_its_workers_is_answered_decided_and_set_aside(
     executor: Executor, service: Service, service_database: Connection
 ) -> None:
-    fields = {"envelope": json.dumps(executor.message(QUESTION))}
+    fields = {"envelope": json.dumps(executor.message(WITH_OPTIONS))}
     entry_id = await executor.hand_to_a_dead_worker(fields, deliveries=service.settings.max_deliveries)
     ended = await settled(executor, service_database, entry_id)
     assert ended.decision["outcome"] == ended.own[0]["payload"]["error"]["type"] == "failed"

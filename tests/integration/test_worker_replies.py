@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from executor import Executor, until
@@ -56,13 +56,20 @@ async def test_a_query_with_options_gets_the_further_fields_and_each_part_only_w
     assert all(set(item) == further | {"entities", "chunk"} for item in whole["items"])
 
 
-@pytest.mark.parametrize("options", [{}, {"options": {}}], ids=["without options", "with options"])
-async def test_an_error_comes_beside_an_empty_bundle(options: dict[str, Any], executor: Executor) -> None:
-    payload = await executor.answer(SEVEN | options, ttl_ms=0)
+async def test_an_error_comes_beside_an_empty_bundle_where_the_query_has_options(executor: Executor) -> None:
+    payload = await executor.answer(SEVEN | NO_OPTIONS, ttl_ms=0)
     assert set(payload) == {"bundle", "error"}
     assert set(payload["error"]) == {"type", "message"}
     assert set(payload["bundle"]["stats"]) == STATS
     assert payload["bundle"]["rendered"] == ""
+
+
+async def test_without_options_an_error_is_an_empty_bundle_and_the_decision_has_it(executor: Executor) -> None:
+    ended = await executor.ended(await executor.ask(SEVEN, ttl_ms=0))
+    payload = ended.reply["payload"]
+    assert set(payload) == {"bundle"}
+    assert (payload["bundle"]["rendered"], payload["bundle"]["items"]) == ("", [])
+    assert "the ttl of 0 ms ran out" in ended.decision["error"]
 
 
 async def test_a_reply_names_its_decision_and_the_decision_names_its_memories(executor: Executor) -> None:
@@ -170,11 +177,18 @@ async def test_a_reply_stream_expires_when_nobody_deletes_it(executor: Executor,
 async def test_a_trace_goes_on_and_the_chain_of_causes_grows(executor: Executor) -> None:
     trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     traceparent = f"00-{trace_id}-{span_id}-01"
+    theirs: dict[str, Any] = {"trace_id": "t-7", "work": {"steps": [1]}}
+    turn = {
+        "correlation_id": str(uuid4()),
+        "kind": "cortex.turn",
+        "source": {"name": "cortex-orch"},
+        "created_at": "2026-03-01T09:30:00Z",
+    }
     entry_id = await executor.ask(
         QUESTION,
-        id="query-7",
-        trace={"traceparent": traceparent, "tracestate": "mesh=1"},
-        causality_chain=["turn-1", {"step": 2}],
+        correlation_id=str(uuid4()),
+        trace=theirs | {"traceparent": traceparent, "tracestate": "mesh=1"},
+        causality_chain=["turn-1", turn, {"step": 2}],
     )
     ended = await executor.ended(entry_id)
     (reply,) = ended.own
@@ -183,11 +197,24 @@ async def test_a_trace_goes_on_and_the_chain_of_causes_grows(executor: Executor)
     assert continued[1] == trace_id == ended.decision["trace_id"]
     assert continued[2] != span_id
     assert reply["trace"]["tracestate"] == "mesh=1"
-    assert reply["causality_chain"] == ["turn-1", {"step": 2}, "query-7"]
+    assert reply["trace"].items() >= theirs.items()
+    own, added = reply["causality_chain"]
+    assert own == turn
+    assert (added["correlation_id"], added["kind"]) == (reply["correlation_id"], "recall.query.v1")
+    assert ended.decision["unknown_fields"] == 2, "the two steps that are no links"
 
 
-@pytest.mark.parametrize("trace", [None, {}, {"traceparent": "00-nonsense"}, {"traceparent": 7}])
-async def test_without_a_usable_trace_a_new_one_begins(trace: dict[str, Any] | None, executor: Executor) -> None:
+@pytest.mark.parametrize("trace", [None, {}, {"work": 1}])
+async def test_a_callers_trace_goes_back_as_it_was_where_there_is_no_trace_context(
+    trace: dict[str, Any] | None, executor: Executor
+) -> None:
+    ended = await executor.ended(await executor.ask(QUESTION, trace=trace))
+    assert ended.own[0]["trace"] == (trace or {})
+    assert int(ended.decision["trace_id"], 16)
+
+
+@pytest.mark.parametrize("trace", [{"traceparent": "00-nonsense"}, {"traceparent": 7}])
+async def test_without_a_usable_trace_a_new_one_begins(trace: dict[str, Any], executor: Executor) -> None:
     ended = await executor.ended(await executor.ask(QUESTION, trace=trace))
     traceparent = ended.own[0]["trace"]["traceparent"]
     assert traceparent.split("-")[1] == ended.decision["trace_id"]

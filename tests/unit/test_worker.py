@@ -343,7 +343,7 @@ class Breaking:
 async def test_what_fails_after_the_commit_is_said_to_have_failed_after_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "orion_recall.worker")
     desk = Desk(watch=Breaking())
     await desk.serve(QUESTION)  # an error that came out would be logged as an entry that stays pending
     wrong, said = caplog.records

@@ -1,0 +1,47 @@
+"""A link of a causality chain, as strict readers of the mesh take it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+
+def _utc(value: datetime) -> datetime:
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+_Name = Annotated[str, Field(min_length=1)]
+
+
+class CausalitySource(BaseModel):
+    """Who sent the message of a link."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: _Name
+    node: str | None = None
+    version: str | None = None
+    instance: str | None = None
+
+
+class CausalityLink(BaseModel):
+    """One message of those that led to this one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    correlation_id: UUID
+    kind: _Name
+    source: CausalitySource
+    created_at: Annotated[datetime, AfterValidator(_utc)]
+
+
+def is_link(value: object) -> bool:
+    """Whether strict readers take the value, as it is, for a link."""
+    try:
+        CausalityLink.model_validate(value)
+    except ValidationError:
+        return False
+    return True
