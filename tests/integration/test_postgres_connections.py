@@ -11,15 +11,19 @@ import pytest
 from decision_samples import decision, envelope
 from executor import until
 from old_schema import contents, forget_our_path, relations, visitor
+from serving import caught_up
 
+from orion_recall.bus.client import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
+from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError
 from orion_recall.memory.backup import back_up, restore
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import Record
 from orion_recall.postgres import Connection, borrow, migrate, open_pool, shipped_migrations
+from orion_recall.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.text import text_hash
@@ -67,6 +71,39 @@ async def test_beside_tables_of_all_our_names_everything_works_and_nothing_of_th
     await use(dsn, "acme")
     assert (await contents(theirs, "public"), await relations(theirs, "public")) == before
     assert await theirs.fetchval("SELECT last_value FROM public.memories_seq_seq") == 1000
+
+
+async def test_a_whole_service_stores_recalls_and_decides_beside_them(
+    empty_database: str, theirs: Connection, service_engines: EmbeddedEngines, prefix: str, tmp_path: Path
+) -> None:
+    before = await contents(theirs, "public")
+    settings = Settings.read(
+        redis_url=service_engines.redis_url,
+        postgres_dsn=empty_database,
+        data_dir=tmp_path,
+        prefix=prefix,
+        reply_ttl_s=60,
+        instance="beside",
+    )
+    async with Service.start(settings) as service:
+        ready = asyncio.Event()
+        serving = asyncio.create_task(service.serve(ready))
+        await ready.wait()
+        async with RecallClient.connect(service_engines.redis_url, prefix=prefix) as client:
+            receipt = await client.store([{"id": "m1", "text": "The harbour crane is ours."}])
+            assert receipt.stored == 1
+            await caught_up(service, receipt.position or 0)
+            reply = await client.recall("whose is the harbour crane?")
+            assert "The harbour crane is ours." in reply.bundle.rendered
+            assert "theirs" not in reply.bundle.rendered
+
+        async def decided() -> bool:
+            return bool(await theirs.fetchval("SELECT count(*) FROM orion_recall.recall_decisions"))
+
+        await until(decided, "a decision")
+        service.stop()
+        await serving
+    assert await contents(theirs, "public") == before
 
 
 async def use(dsn: str, tenant: str) -> None:

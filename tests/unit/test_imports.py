@@ -16,7 +16,8 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     for names in (
         "errors right_of_way simhash tasks values telemetry text titles whole_file zones",
         "contracts schemas profile settings settings_reference mappings shipped yaml_nodes "
-        "postgres postgres_rights postgres_types",
+        "postgres postgres_address postgres_connections postgres_errors postgres_migrations postgres_move "
+        "postgres_rights postgres_types",
         "bus models graph engines",
         "client sync_client sources memory decisions",
         "recall",
