@@ -20,7 +20,7 @@ from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
-from orion_recall.sources.mapped_qdrant import text_of, value_at
+from orion_recall.sources.mapped_qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.sources.mapped_sparql import MappedGraphSource
 from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
 from orion_recall.stores import graph_of, index_of, mark_of
