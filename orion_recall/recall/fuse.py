@@ -88,7 +88,7 @@ def fused_unindexed(
     within: Sequence[SourceReport] = (),
     within_weight: float = 0.0,
 ) -> Mapping[int, float]:
-    """The fused scores, by key, of memories that the index does not hold: their worth in the lists that hold them.
+    """The fused scores, by key, of memories that the index does not hold: their worth in the lists they are in.
 
     One with a cosine counts as if the dense list held it, too, at the place where that belongs. One without any
     place in the dense list is left out: what it has cannot be compared with the others. `indexed` are the fused

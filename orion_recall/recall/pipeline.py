@@ -1,8 +1,9 @@
 """The path of one query, from top to bottom.
 
 understand -> [ search every source at once -> fuse -> fetch, and compare word by word where the profile wants it ->
-filter -> compare what the index does not hold with the question -> follow what the first hits name, where wanted ->
-score -> rerank the best, where wanted -> reduce near-duplicates ] -> caps and token budget -> confidence -> bundle
+filter -> compare what the index does not hold, where there is such -> follow what the first hits name, where the
+profile wants that -> score -> rerank the best, where it wants that -> reduce near-duplicates ] -> caps and token
+budget -> confidence -> bundle
 
 What is in brackets is one look at memory. Where a cascade is wanted it is taken for one layer after another.
 

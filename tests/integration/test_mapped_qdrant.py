@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
+from orion_recall.cli import doctor
 from orion_recall.errors import SourceError
 from orion_recall.mappings import QdrantMapping
 from orion_recall.models.embedder import OnnxEmbedder
@@ -191,3 +192,24 @@ async def test_payloads_of_odd_types_cost_what_they_hold_and_no_more(
     assert read.tags[:2] == ("1", "None")
     "".join(read.tags).encode()
     assert memories["notes:0"].title == "Crane"
+
+
+@pytest.mark.parametrize(("time_format", "is_told"), [("epoch", True), ("epoch_ms", False)])
+async def test_doctor_says_when_times_in_seconds_are_in_milliseconds(
+    collection: MappedCollection,
+    embedder: OnnxEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+    time_format: str,
+    is_told: bool,
+) -> None:
+    client = collection._server.client  # pyright: ignore[reportPrivateUsage]
+    await client.set_payload("their_notes", {"stamp": 1_772_359_200_123}, points=[0])
+
+    def opened(mapping: QdrantMapping) -> MappedCollection:
+        return collection
+
+    monkeypatch.setattr(doctor, "collection_of", opened)
+    keys = MAPPING.payload.model_copy(update={"time": "stamp", "time_format": time_format})
+    mapping = MAPPING.model_copy(update={"payload": keys})
+    finding = await doctor._qdrant(mapping, embedder)  # pyright: ignore[reportPrivateUsage]
+    assert any("epoch_ms" in problem for problem in finding.problems) == is_told
