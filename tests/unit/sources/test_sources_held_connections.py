@@ -17,7 +17,9 @@ class Server:
         self.searches, self.goodbyes = asyncio.Barrier(connections), connections
         self.closed = 0
 
-    async def open(self, dsn: str, *, name: str, statement_timeout_ms: int) -> Connection:
+    async def open(
+        self, dsn: str, *, name: str, statement_timeout_ms: int, for_tables_of_others: bool
+    ) -> Connection:
         return Connection(self)
 
 
