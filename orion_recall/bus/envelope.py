@@ -75,7 +75,8 @@ def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
     try:
         envelope = read_message(Envelope, cleaned, "envelope")
         if envelope.kind not in (None, kind, *_ALIASES.get(kind, ())):
-            expected = f"envelope.kind: expected {kind} on this stream"
+            kinds = " or ".join((kind, *_ALIASES.get(kind, ())))
+            expected = f"envelope.kind: expected {kinds} on this stream"
             raise InvalidMessage(f"{expected} (got {envelope.kind!r})", without_values=expected)
     except InvalidMessage as problem:
         error = problem
@@ -87,7 +88,7 @@ def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
         reply_to=_reply_to(cleaned),
         ttl_ms=envelope.ttl_ms if envelope else None,
         trace=cleaned["trace"] if isinstance(cleaned.get("trace"), dict) else None,
-        onward_chain=(*links, *(_own_link(envelope, raw_correlation_id, kind, entry) if envelope else ())),
+        onward_chain=(*links, *_own_link(cleaned, envelope, raw_correlation_id, kind, entry)),
         has_options=_has_options(cleaned),
         unknown_fields=count_unknown(Envelope, cleaned) + left_out,
         error=error,
@@ -183,13 +184,24 @@ def _links(data: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
     return links, len(steps) - len(links)
 
 
-def _own_link(envelope: Envelope, correlation_id: str, kind: str, entry: Entry) -> list[Mapping[str, Any]]:
-    """The step for the message that is answered; none where strict readers would not take it."""
-    created = envelope.created_at or datetime.fromtimestamp(entry.added_at, UTC)
+def _own_link(
+    data: Mapping[str, Any], envelope: Envelope | None, correlation_id: str, kind: str, entry: Entry
+) -> list[Mapping[str, Any]]:
+    """The step for the message that is answered; none where strict readers would not take it.
+
+    Of an envelope that cannot be read as a whole, the parts that can be read are told.
+    """
+    if envelope is not None:
+        told, source = envelope.kind, envelope.source.model_dump(exclude_none=True) if envelope.source else None
+        created = envelope.created_at or datetime.fromtimestamp(entry.added_at, UTC)
+    else:
+        told, source = _first_text(data, ("kind", "event")), data.get("source", data.get("service"))
+        source = {"name": source} if isinstance(source, str) else source
+        created = datetime.fromtimestamp(entry.added_at, UTC)
     link: dict[str, Any] = {
         "correlation_id": correlation_id,
-        "kind": envelope.kind or kind,
-        "source": envelope.source.model_dump(exclude_none=True) if envelope.source else None,
+        "kind": told or kind,
+        "source": source,
         "created_at": created.isoformat(),
     }
     return [link] if is_link(link) else []

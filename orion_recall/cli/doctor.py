@@ -206,7 +206,7 @@ async def _sparql(mapping: SparqlMapping) -> Finding:
 async def _own_timeline(settings: Settings) -> Finding:
     if settings.dsn is None:
         raise SettingsError("ORION_TIMELINE_TABLE is in the service's own Postgres: set ORION_POSTGRES_DSN")
-    return await _timeline("its own timeline", TimelineSource(settings.dsn, timeline_table(settings)))
+    return await _timeline(settings.timeline_table, TimelineSource(settings.dsn, timeline_table(settings)))
 
 
 async def _table(mapping: TableMapping, settings: Settings) -> Finding:
@@ -217,9 +217,10 @@ async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     try:
         sample = await timeline.sample()
         total, lacking = await timeline.lacking()
+        nobodys = (await timeline.shape()).without_tenant
     finally:
         await timeline.close()
-    problems: list[str] = []
+    problems = [nobodys] if nobodys else []
     remarks: list[str] = []
     if not total:
         remarks.append("the table is empty")

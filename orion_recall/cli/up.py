@@ -97,7 +97,7 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         *((f"  health    {ready['health_url']}/ready",) if ready["health_url"] else ()),
         "",
         "Ask from another terminal:",
-        f'  orion-recall ask "What is wrong with the crane?" --data {settings.data_dir}',
+        f'  orion-recall ask "What is wrong with the crane?" --data {engines.data_dir}',
         "Ctrl-C stops everything.",
     )
     for line in lines:

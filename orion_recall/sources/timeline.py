@@ -66,7 +66,9 @@ class TimelineSource:
         if self._shape is None:
             looked_up = [quote_qualified(self._table.name), self._own_schema]
             self._shape = shape_of(self._table, await self._fetch(CATALOGUE, looked_up))
-            if self._shape.cited_as is not None and self._counting is None:
+            if (nobodys := self._shape.without_tenant) is not None:
+                log.warning("%s", nobodys)
+            elif self._shape.cited_as is not None and self._counting is None:
                 self._counting = asyncio.create_task(self._warn_of_unreadable(self._shape))
         return self._shape
 

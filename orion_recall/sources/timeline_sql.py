@@ -40,15 +40,31 @@ _EPOCH = "^[0-9]{9,13}(?:[.][0-9]+)?$"
 _LONGEST = 40
 
 
+def window_of(request: SearchRequest) -> tuple[float, float]:
+    """Where the window begins and ends, in epoch seconds: never after the query's now.
+
+    It begins where the query says (`since`). Else a time that the question names is the window, with a day on both
+    sides, as days are told vaguely; without one it is the last minutes, as many as the profile says.
+    """
+    question, since = request.question, request.scope.since
+    usual = question.now - request.window_minutes * 60
+    named = [(one.start, one.end) for one in question.time.intervals]
+    starts = [start for start, _ in named if start is not None]
+    if since is not None:
+        return since, question.now
+    if not named or len(starts) < len(named) or min(starts) >= usual:
+        return usual, question.now
+    ends = [question.now if end is None else end + _DAY_S for _, end in named]
+    return min(starts) - _DAY_S, min(question.now, max(ends))
+
+
 def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, list[Any]]:
     """The statement and its values: the window's newest rows, best first.
 
     Raises SourceError when the scope asks for what the table has no column for.
     """
     scope, question = request.scope, request.question
-    since = question.now - request.window_minutes * 60
-    since = since if scope.since is None else max(since, scope.since)
-    values: list[Any] = [_moment(since), _moment(question.now)]
+    values: list[Any] = [_moment(moment) for moment in window_of(request)]
     conditions = [*_narrowed(shape, request, values), *_usable(shape)]
     time = shape.column("ts")
     conditions += _roughly(time, values[0].timestamp(), values[1].timestamp(), values)

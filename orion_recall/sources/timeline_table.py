@@ -143,8 +143,16 @@ class TimelineShape:
         """The role's column. SourceError when the table has none."""
         if role in self.columns:
             return self.columns[role]
+        raise SourceError(self._lacks(role))
+
+    @property
+    def without_tenant(self) -> str | None:
+        """What is wrong where nothing says whose the rows are, so that every query is refused; else None."""
+        return None if self.of_one_tenant or "tenant" in self.columns else self._lacks("tenant")
+
+    def _lacks(self, role: str) -> str:
         whose = "; say whose the table is with ORION_TIMELINE_TENANT" if role == "tenant" else ""
-        raise SourceError(
+        return (
             f"the timeline {self.source_ref} has no column for {role}: it cannot keep to this query's scope{whose}"
         )
 
@@ -154,14 +162,13 @@ def shape_of(table: TimelineTable, catalogue: Sequence[Record]) -> TimelineShape
 
     SourceError when it is not there, or lacks a column that the mapping names or that no row can do without.
     """
+    if not catalogue and not table.is_of_others:
+        raise SourceError(_not_the_own_view("public"))
     if not catalogue:
         raise SourceError(f"there is no table or view {table.name} that this service's Postgres login can see")
     first = catalogue[0]
-    if table.cited_as is None and table.name == OWN_VIEW and not first["is_own"]:
-        raise SourceError(
-            f"{OWN_VIEW} is not the view of this service's memories: run `orion-recall migrate`, or name another "
-            f"table with its schema (ORION_TIMELINE_TABLE={first['schema']}.{OWN_VIEW})"
-        )
+    if not table.is_of_others and not first["is_own"]:
+        raise SourceError(_not_the_own_view(first["schema"]))
     there = {row["name"]: _column(row) for row in catalogue}
     columns = {role: column for role in TIMELINE_ROLES if (column := _playing(table, role, there))}
     text = table.text or (TextColumn(_usual(table, "text", there)),)
@@ -173,6 +180,13 @@ def shape_of(table: TimelineTable, catalogue: Sequence[Record]) -> TimelineShape
         cited_as=table.cited_as or (None if first["is_own"] else table.name),
         source_ref=table.cited_as or table.name,
         of_one_tenant=table.named.get("tenant") == "",
+    )
+
+
+def _not_the_own_view(schema: str) -> str:
+    return (
+        f"the view {OWN_VIEW} of this service's memories is not there: run `orion-recall migrate`, or name another "
+        f"table with its schema (ORION_TIMELINE_TABLE={schema}.{OWN_VIEW})"
     )
 
 

@@ -18,7 +18,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import RecordError
+from orion_recall.errors import RecordError, SourceError
 from orion_recall.memory.backup import back_up, restore
 from orion_recall.memory.compose import compose
 from orion_recall.memory.record import Record
@@ -150,7 +150,7 @@ async def test_before_the_schema_is_there_no_table_of_others_is_taken_for_ours(
             with pytest.raises(RecordError, match="does not exist"):
                 async with borrow(pool) as connection, connection.transaction():
                     await connection.fetch(statement)
-        with pytest.raises(Exception, match='relation "collapse_mirror" does not exist'):
+        with pytest.raises(SourceError, match="the view collapse_mirror of this service"):
             await timeline.search(asked("acme", datetime.now(UTC).timestamp()))
         with pytest.raises(Exception, match="schema of the record is not this version's"):
             await back_up(dsn, Path("/nowhere/at/all"))

@@ -37,7 +37,10 @@ async def test_a_recall_is_sent_as_spans_and_metrics_when_an_endpoint_is_set(
         # Stopping has sent what was left.
         assert sorted(collector.span_names()) == sorted(
             ["store", "recall", "recall.source.vector"]
-            + [f"recall.{stage}" for stage in ("understand", "search", "fuse", "fetch", "rank", "select")]
+            + [
+                f"recall.{stage}"
+                for stage in ("understand", "search", "fuse", "fetch", "compare", "rank", "select")
+            ]
         )
         assert {"orion.recall.recalls", "orion.recall.stage.duration", "orion.recall.in_hand"} <= (
             collector.metric_names()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from orion_recall.postgres import open_pool
 from orion_recall.sources.timeline_sql import timeline_query
 from orion_recall.sources.timeline_table import TimelineTable
 from orion_recall.text import memory_key, text_hash
+from orion_recall.values import Interval, QuestionTime
 
 
 async def remember(dsn: str, *rows: tuple[str, str, float | None], tenant: str = "acme", **fields: Any) -> None:
@@ -108,6 +110,28 @@ async def test_every_part_of_a_scope_filters(database: str) -> None:
     ]
     for scope, seen in scopes:
         assert set(await ids(database, ask(**scope))) == seen, scope
+
+
+async def test_since_begins_the_window_and_so_does_a_time_that_the_question_names(database: str) -> None:
+    day = 24 * 60
+    await remember(database, ("now", "crane", 5), ("day", "crane", day), ("week", "crane", 7 * day))
+    assert set(await ids(database, ask(since=NOW - 8 * day * 60))) == {"now", "day", "week"}
+    named: list[tuple[tuple[float | None, float | None], set[str]]] = [
+        ((-1.5, -0.5), {"now", "day"}),  # yesterday: a day on both sides, and nothing after now
+        ((-7.5, -6.5), {"week"}),
+        ((-7.5, None), {"now", "day", "week"}),  # since then
+        ((None, -6.5), {"now"}),  # before then: nothing says where that begins
+        ((-0.1, 1.0), {"now"}),  # inside the profile's own window
+    ]
+    for (start, end), seen in named:
+        request = ask()
+        interval = Interval(
+            None if start is None else NOW + start * day * 60, None if end is None else NOW + end * day * 60,
+            "relative", "then",
+        )  # fmt: skip
+        time = QuestionTime(intervals=(interval,))
+        request = replace(request, question=replace(request.question, time=time))
+        assert set(await ids(database, request)) == seen, (start, end)
 
 
 async def test_tenants_never_see_each_other(database: str) -> None:

@@ -74,7 +74,7 @@ def written(number: int) -> str | None:
 
 async def mirrored(dsn: str, rows: int = 1000) -> None:
     """Their table with its rows, of which one in twenty has no time that can be read."""
-    connection = await open_connection(dsn, name="test", statement_timeout_ms=30_000)
+    connection = await open_connection(dsn, name="test", statement_timeout_ms=30_000, for_tables_of_others=True)
     try:
         await connection.execute(MIRROR)
         await connection.executemany(
@@ -93,7 +93,7 @@ async def mirrored(dsn: str, rows: int = 1000) -> None:
 
 
 async def one(dsn: str, sql: str) -> Any:
-    connection = await open_connection(dsn, name="test", statement_timeout_ms=5000)
+    connection = await open_connection(dsn, name="test", statement_timeout_ms=5000, for_tables_of_others=True)
     try:
         return await connection.fetchval(sql)
     finally:
@@ -307,12 +307,30 @@ async def test_doctor_counts_what_of_a_table_is_never_found(
     assert await asyncio.to_thread(cli, ["doctor", "--json"]) == 1
     own, mirror = json.loads(capsys.readouterr().out)["stores"]
     assert (own["store"], own["problems"]) == (
-        "its own timeline", ["1,000 of 1,000 rows have no time that can be read: they are never found"],
+        "mesh.collapse_mirror", ["1,000 of 1,000 rows have no time that can be read: they are never found"],
     )  # fmt: skip
     assert (mirror["ok"], mirror["remarks"]) == (
         True, ["50 of 1,000 rows have no time that can be read: they are never found"],
     )  # fmt: skip
     assert mirror["sample"]["id"] == "cm-0"
+
+
+async def test_doctor_and_the_log_say_that_nobody_sees_a_table_without_a_tenant(
+    empty_database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await mirrored(empty_database)
+    monkeypatch.setenv("ORION_POSTGRES_DSN", empty_database)
+    monkeypatch.setenv("ORION_TIMELINE_TABLE", "mesh.collapse_mirror")
+    assert await asyncio.to_thread(cli, ["doctor", "--json"]) == 1
+    (own,) = json.loads(capsys.readouterr().out)["stores"]
+    assert "ORION_TIMELINE_TENANT" in own["problems"][0]
+    async with timeline(empty_database, TimelineTable.mapped("mesh.collapse_mirror", {}, None)) as source:
+        with pytest.raises(SourceError, match="ORION_TIMELINE_TENANT"):
+            await source.search(ask("crane"))
+    assert [one.getMessage() for one in caplog.records if "ORION_TIMELINE_TENANT" in one.getMessage()]
 
 
 async def test_a_malformed_row_costs_itself_only(empty_database: str) -> None:

@@ -186,12 +186,25 @@ def test_a_link_is_made_of_what_is_known_where_the_message_says_little() -> None
 
 @pytest.mark.parametrize(
     "envelope",
-    [{"correlation_id": "plan-42"}, {"source": None}, {"kind": 7}],
+    [{"correlation_id": "plan-42"}, {"source": None}, {"source": 7}],
     ids=str,
 )
 def test_no_link_is_made_that_a_strict_reader_would_refuse(envelope: dict[str, Any]) -> None:
     made: dict[str, Any] = ASKED | {"causality_chain": [LINK]} | envelope
     assert read(**made).onward_chain == (LINK,)
+
+
+@pytest.mark.parametrize(
+    "broken", [{"payload": [1, 2]}, {"payload": None}, {"created_at": [1]}, {"ttl_ms": "5000"}], ids=str
+)
+def test_an_envelope_that_cannot_be_read_as_a_whole_still_gets_its_link(broken: dict[str, Any]) -> None:
+    made: dict[str, Any] = ASKED | {"causality_chain": [LINK]} | broken
+    received = read(**made)
+    assert received.error is not None
+    first, last = received.onward_chain
+    assert first == LINK
+    assert last["correlation_id"] == CORRELATION
+    assert last["source"] == ASKED["source"]
 
 
 @pytest.mark.parametrize(

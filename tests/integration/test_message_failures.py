@@ -44,7 +44,8 @@ async def owner(database: str) -> AsyncGenerator[Pool]:
 async def reader(owner: Pool) -> AsyncGenerator[str]:
     role = f"reader_{uuid4().hex}"
     await owner.execute(f"CREATE ROLE {role}")
-    await owner.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    await owner.execute(f"GRANT USAGE ON SCHEMA orion_recall TO {role}")
+    await owner.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA orion_recall TO {role}")
     await owner.execute(f"GRANT UPDATE (metadata) ON memories TO {role}")  # enough to read them for a change
     yield role
     await owner.execute(f"DROP OWNED BY {role}")
@@ -116,8 +117,8 @@ async def test_without_a_right_every_message_is_answered_set_aside_and_in_nobody
             assert error["type"] == "failed"
             assert "permission denied for table" in error["message"]
             assert "orion-recall migrate" in error["message"]
-        await owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {reader}")
-        await owner.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {reader}")
+        await owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA orion_recall TO {reader}")
+        await owner.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA orion_recall TO {reader}")
         await send()
         await until(answered, "the next one is answered", timeout_s=60)
         last = (await executor.replies(executor.reply_to))[len(sent)]
