@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: help demo test coverage test-models test-servers check bench contracts environment clean
+.PHONY: docs help demo test coverage test-models test-servers check bench contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +47,8 @@ test-servers: $(VENV)/.installed-dev ## the acceptance tests once more, with eve
 	ORION_TEST_SERVERS=1 $(BIN)/python -m pytest tests/acceptance
 
 check: $(VENV)/.installed-dev ## format, lint, types
-	$(BIN)/ruff format --check orion_recall tests
-	$(BIN)/ruff check orion_recall tests
+	$(BIN)/ruff format --check orion_recall tests docs/tools
+	$(BIN)/ruff check orion_recall tests docs/tools
 	$(BIN)/pyright
 
 bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; floors and imports; parts of a recall
@@ -63,6 +63,13 @@ environment: $(VENV)/.installed ## write deploy/ENVIRONMENT.md from the settings
 	$(BIN)/orion-recall settings --markdown > deploy/ENVIRONMENT.md
 
 # As root in a closed folder the database lies outside it (engines/postgres_folder.py), where DIR/postgres points.
+docs: $(VENV)/.installed-dev ## write the reference pages from the code, and build the site in build/docs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m docs.tools.reference
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m docs.tools.llms
+	@echo 'open build/docs/index.html'
+
 clean: ## remove what was built here (the demo's data too)
 	@[ ! -d .orion ] || find .orion -type l -name postgres | while read -r link; do \
 		case "$$(readlink "$$link")" in \

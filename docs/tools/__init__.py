@@ -1,0 +1,1 @@
+"""What makes the documentation: reference pages from the code, and the pages as text for language models."""

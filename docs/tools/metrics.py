@@ -1,0 +1,75 @@
+"""The reference page of metrics, spans and attributes, made from the instruments themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+from opentelemetry.metrics import Meter
+
+from orion_recall import telemetry
+from orion_recall.observe.instruments import Instruments
+from orion_recall.observe.readings import Gauges, Running
+
+_INTRODUCTION = """\
+# Metrics and spans
+
+`ORION_HEALTH_PORT` opens a small HTTP port with `/live`, `/ready` and `/metrics` (Prometheus). Traces go to
+`OTEL_EXPORTER_OTLP_ENDPOINT` when it is set (extra `otlp`). No metric carries a tenant, an id or a text.
+
+## Metrics
+
+| metric | kind | meaning |
+|---|---|---|
+"""
+
+
+@dataclass(slots=True)
+class _Listing:
+    """A meter that only lists what is made on it: name, kind, description."""
+
+    made: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+
+    def create_observable_counter(self, name: str, callbacks: Any, unit: str = "", description: str = "") -> None:
+        """List a counter."""
+        self.made.append((name, "counter", description))
+
+    def create_observable_gauge(self, name: str, callbacks: Any, unit: str = "", description: str = "") -> None:
+        """List a gauge."""
+        self.made.append((name, "gauge", description))
+
+    def create_histogram(self, name: str, unit: str = "", description: str = "", **_: Any) -> MagicMock:
+        """List a histogram."""
+        self.made.append((name, f"histogram, {unit}", description))
+        return MagicMock()
+
+
+def metrics_page() -> str:
+    """All metrics, spans and attributes as Markdown."""
+    rows = [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in sorted(_metrics())]
+    lines = [_INTRODUCTION + "\n".join(rows), "", "## Spans", "", "| span | meaning |", "|---|---|"]
+    lines += [
+        f"| `{telemetry.SPAN_RECALL}` | one query, from reading it to its commit |",
+        f"| `{telemetry.SPAN_STAGE.format('STAGE')}` | one stage of it |",
+        f"| `{telemetry.SPAN_SOURCE.format('SOURCE')}` | one search of a source |",
+        "",
+        "## Attributes of spans",
+        "",
+        *(f"- `{name}`" for name in _attributes()),
+        "",
+        "`orion.recall.query` and `orion.recall.rendered` are there only with `ORION_CONTENT_CAPTURE=true`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _metrics() -> Sequence[tuple[str, str, str]]:
+    listing = _Listing()
+    Instruments(cast("Meter", listing))
+    Gauges(cast("Meter", listing), cast("Running", MagicMock()))
+    return listing.made
+
+
+def _attributes() -> list[str]:
+    return sorted(value for name, value in vars(telemetry).items() if name.startswith("ATTRIBUTE_"))
