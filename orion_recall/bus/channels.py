@@ -2,6 +2,10 @@
 
 Every worker listens, and puts what it hears into the query stream; there it is one entry, whoever was first
 (`published.py`). The subscription has a connection of its own, and is made again whenever that is lost.
+
+Nothing in a message says when it was published, and it may have waited in the socket or the server while this
+worker was stopped or busy. So the subscription is marked: every few seconds a PING carries the server's time, and
+whatever comes after its answer was published after that time.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from redis.exceptions import ConnectionError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.bus.published import PublishedQueries
@@ -22,11 +26,12 @@ from orion_recall.tasks import cancel
 log = logging.getLogger("orion_recall.bus")
 
 POLL_S = 0.5
-# A peer that has vanished without a word is asked after this silence, and must answer within as long again.
-_SILENCE_S = 10.0
+MARK_S = 5.0
+# A peer that has vanished without a word answers no mark: after this silence it is left.
+_SILENCE_S = 20.0
 _ANSWER_S = 2.0
-# Together with the time for which a message is tried (30 s) less than the time for which its id is known (60 s).
-STOOD_STILL_S = 20.0
+# Taking what has been received does not suspend: so much of it in one turn of the loop.
+_MOST_PER_TURN, _BYTES_LIKE_ONE_MORE = 16, 16 << 10
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 
@@ -47,6 +52,7 @@ class QueryChannels:
         self._url, self._channels = url, tuple(dict.fromkeys(channels))
         self._opened, self._stopping = asyncio.Event(), asyncio.Event()
         self._clock, self._heard_at = clock, clock()
+        self._marked_at, self._since_ms, self._in_turn = clock(), 0, 0
 
     async def opened(self) -> None:
         """Returns when the server has answered the first subscription, or this has ended."""
@@ -65,9 +71,9 @@ class QueryChannels:
         listening, entering = asyncio.create_task(self._listen()), asyncio.create_task(self.queries.run())
         try:
             await asyncio.wait([listening, entering], return_when=asyncio.FIRST_COMPLETED)
-            self.stop()
-            await listening
-            self.queries.finish()
+            if not entering.done():  # or the listener may wait for room for ever
+                await listening
+                self.queries.finish()
             await entering
         finally:
             self._opened.set()
@@ -91,6 +97,7 @@ class QueryChannels:
 
     async def _listen_on(self, pubsub: Any) -> None:
         try:
+            self._marked_at, self._since_ms = self._clock(), await self.queries.server_ms()
             await self._subscribe(pubsub)
             await self._receive(pubsub)
         finally:
@@ -120,18 +127,23 @@ class QueryChannels:
         if not self.subscribed:
             await self._stopping.wait()
             return
-        asked = False
         while not self._stopping.is_set():
-            if await self._next(pubsub) is not None:
-                asked = False
-                continue
-            silent_s = self._clock() - self._heard_at
-            if silent_s > 2 * _SILENCE_S:
+            told, now = await self._next(pubsub), self._clock()
+            if told is None and now - self._heard_at > _SILENCE_S:
                 raise TimeoutError("the server has said nothing")
-            if silent_s > _SILENCE_S and not asked:
-                await pubsub.ping()
-                asked = True
+            if now - self._marked_at >= MARK_S:
+                self._marked_at = now
+                await self._mark(pubsub)
         await self._unsubscribe(pubsub)
+
+    async def _mark(self, pubsub: Any) -> None:
+        """Send the server's time to come back in its place among what is published."""
+        try:
+            now_ms = await self.queries.server_ms()
+        except (*BUS_AWAY, RedisError) as error:
+            log.debug("the subscription is not marked: %s", error)  # the old mark holds
+        else:
+            await pubsub.ping(str(now_ms))
 
     async def _unsubscribe(self, pubsub: Any) -> None:
         """What the server sent before its answer has been received when this returns."""
@@ -143,8 +155,8 @@ class QueryChannels:
             log.debug("unsubscribing: %s", error)
 
     async def _until_told(self, pubsub: Any, what: str, channel: str | None = None) -> None:
-        until = self._clock() + _ANSWER_S
-        while self._clock() < until:
+        asked_at = self._clock()
+        while self._clock() - max(asked_at, self._heard_at) < _ANSWER_S:  # much may come before the answer
             told = await self._next(pubsub)
             if told is not None and told["type"] == what and channel in (None, told["channel"].decode()):
                 return
@@ -152,17 +164,24 @@ class QueryChannels:
 
     async def _next(self, pubsub: Any) -> dict[str, Any] | None:
         """The next thing that the server says; a published query is taken on the way."""
-        asked_at = self._clock()
+        if self.queries.is_full:
+            await self.queries.room()
+            self._heard_at = self._clock()  # nothing was asked for meanwhile
         told: dict[str, Any] | None = await pubsub.get_message(timeout=POLL_S)
-        now = self._clock()
-        if now - asked_at > STOOD_STILL_S:
-            # What waited in the socket meanwhile may have been served by others so long ago that nobody knows it.
-            raise ConnectionError(f"this worker stood still for {now - asked_at:.0f} s")
         if told is not None:
-            self._heard_at = now
+            self._heard_at = self._clock()
+            if told["type"] == "pong":
+                self._since_ms = int(told["data"])
             if told["type"] == "message":
-                self.queries.take(told["channel"], told["data"])
+                self.queries.take(told["channel"], told["data"], since_ms=self._since_ms)
+                await self._yield_after(len(told["data"]))
         return told
+
+    async def _yield_after(self, size: int) -> None:
+        self._in_turn += 1 + size // _BYTES_LIKE_ONE_MORE
+        if self._in_turn >= _MOST_PER_TURN:
+            self._in_turn = 0
+            await asyncio.sleep(0)
 
     async def _stops_within(self, pause_s: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -1,7 +1,10 @@
 """Published queries on their way into the query stream: each once, whichever worker comes first.
 
 What waits here is in this process's memory alone, so it is bounded in number, bytes and time. What does not get in
-is dropped, counted and logged.
+is dropped, counted and logged. While the bus takes entries nothing is: `room` holds the listener back.
+
+An id is known for `SEEN_S` after its message entered. What is known only to be published longer ago than
+`ENTERS_WITHIN_S`, by the server's clock, never enters: another worker may have put it in, and the id be forgotten.
 """
 
 from __future__ import annotations
@@ -30,11 +33,16 @@ log = logging.getLogger("orion_recall.bus")
 _SCRIPT = files("orion_recall.bus").joinpath("enter.lua").read_text("utf-8")
 _SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
-# How long an id stays taken. What is tried for less than that never enters twice, whoever is slow.
-SEEN_S = 60.0
+# The difference is for the clocks of two servers, when a replica becomes the master.
+SEEN_S, ENTERS_WITHIN_S = 60.0, 50.0
+# How long a message is tried while the bus refuses, unless its sender waits for less.
 TRIED_S = 30.0
+# Above this the listener waits, as long as the bus takes entries.
+_FULL, _FULL_BYTES = 500, 16 << 20
 _MOST_WAITING, _MOST_WAITING_BYTES = 1000, 64 << 20
-_MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 64, 4 << 20
+_MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 256, 4 << 20
+# Every worker reads every message for its id, between recalls: 8 MB of brackets would take a second of each.
+_MOST_PARSED_BYTES = 256 << 10
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
@@ -51,16 +59,23 @@ class PublishedCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Published:
-    """One message, as the entry that it becomes; `give_up_at` is by this process's clock."""
+    """One message, as the entry that it becomes.
+
+    `give_up_at` is by this process's clock, `deadline_ms` by the server's.
+    """
 
     seen_id: str
     fields: tuple[bytes | str, ...]
     size: int
     give_up_at: float
+    deadline_ms: int
 
 
 class PublishedQueries:
-    """Puts messages into `stream`. `take` never waits; `run` sends until `finish` and nothing is left."""
+    """Puts messages into `stream`. `take` never waits, `room` does.
+
+    `run` sends until `finish` and nothing is left.
+    """
 
     def __init__(
         self, redis: Redis, *, stream: str, max_bytes: int, clock: Callable[[], float] = time.monotonic
@@ -69,16 +84,36 @@ class PublishedQueries:
         self._redis, self._stream, self._max_bytes, self._clock = redis, stream, max_bytes, clock
         self._waiting: deque[_Published] = deque()
         self._waiting_bytes = 0
-        self._changed = asyncio.Event()
-        self._finishing = self._is_dropping = False
+        self._changed, self._sent = asyncio.Event(), asyncio.Event()
+        self._finishing = self._is_dropping = self._is_refused = False
 
     @property
     def waiting(self) -> int:
         """Messages that are not in the stream yet."""
         return len(self._waiting)
 
-    def take(self, channel: bytes, data: bytes) -> None:
-        """One message as it was published; of one that is larger than messages may be, only its size is kept."""
+    @property
+    def is_full(self) -> bool:
+        """Whether to wait for `room`. Never while the bus refuses: the server would buffer without end."""
+        many = len(self._waiting) >= _FULL or self._waiting_bytes >= _FULL_BYTES
+        return many and not self._is_refused
+
+    async def room(self) -> None:
+        """Returns when no longer full: enough was sent, or the bus refuses."""
+        while self.is_full:
+            self._sent.clear()
+            await self._sent.wait()
+
+    async def server_ms(self) -> int:
+        """Epoch milliseconds by the server's clock, rounded down."""
+        seconds, micros = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
+        return seconds * 1000 + micros // 1000
+
+    def take(self, channel: bytes, data: bytes, *, since_ms: int) -> None:
+        """One message as it was published, at `since_ms` by the server's clock or later.
+
+        Of one that is larger than messages may be, only its size is kept.
+        """
         self.counts.received += 1
         is_whole = len(data) <= self._max_bytes
         seen_id, ttl_s = _id_and_ttl(data) if is_whole else (_digest(data), TRIED_S)
@@ -89,6 +124,7 @@ class PublishedQueries:
                 fields=(*content, "channel", channel),
                 size=len(data) if is_whole else 0,
                 give_up_at=self._clock() + min(ttl_s, TRIED_S),
+                deadline_ms=since_ms + int(ENTERS_WITHIN_S * 1000),
             )
         )
         self._waiting_bytes += self._waiting[-1].size
@@ -111,8 +147,10 @@ class PublishedQueries:
                 await self._changed.wait()
                 continue
             refusal = await self._send(self._next_batch())
+            self._is_refused = refusal is not None
+            self._sent.set()
             if refusal is None:
-                pause_s, self._is_dropping = _FIRST_PAUSE_S, False
+                pause_s = _FIRST_PAUSE_S
                 continue
             if pause_s == _FIRST_PAUSE_S:
                 log.warning("%d published queries wait for %s: %s", len(self._waiting), self._stream, refusal)
@@ -135,7 +173,7 @@ class PublishedQueries:
         pipeline = self._redis.pipeline(transaction=False)
         for one in batch:
             key = f"{self._stream}:seen:{one.seen_id}"
-            pipeline.evalsha(_SHA, 2, self._stream, key, int(SEEN_S * 1000), *one.fields)
+            pipeline.evalsha(_SHA, 2, self._stream, key, int(SEEN_S * 1000), one.deadline_ms, *one.fields)
         try:
             results = await pipeline.execute(raise_on_error=False)
             if any(isinstance(result, NoScriptError) for result in results):
@@ -144,9 +182,14 @@ class PublishedQueries:
             self._put_back(batch)
             return f"the bus is away ({type(error).__name__})" if isinstance(error, BUS_AWAY) else str(error)
         left = [one for one, result in zip(batch, results, strict=True) if isinstance(result, Exception)]
-        entered = sum(result == 1 for result in results)
+        entered, duplicates = results.count(1), results.count(0)
         self.counts.entered += entered
-        self.counts.duplicates += len(batch) - len(left) - entered
+        self.counts.duplicates += duplicates
+        if entered + duplicates == len(batch):
+            self._is_dropping = False
+        self._drop(
+            results.count(-1), "this worker hears them too late, as after a stop; others may have put them in"
+        )
         refusals = [one for one in results if isinstance(one, Exception) and not isinstance(one, NoScriptError)]
         self._put_back(left, tried=bool(refusals))
         return f"the bus refused ({refusals[0]})" if refusals else None
@@ -177,8 +220,10 @@ class PublishedQueries:
 def _id_and_ttl(data: bytes) -> tuple[str, float]:
     """What names the message among those of the last minute, and how long its sender waits, in seconds.
 
-    The envelope's `id`; of what has no readable one, a hash of the bytes.
+    The envelope's `id`; of what has no readable one, or is too large to be parsed for it, a hash of the bytes.
     """
+    if len(data) > _MOST_PARSED_BYTES:
+        return _digest(data), TRIED_S
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(data)

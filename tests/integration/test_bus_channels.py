@@ -15,12 +15,11 @@ from uuid import UUID, uuid4
 import pytest
 from executor import Executor, command, rows, until
 from pydantic import SecretStr
-from redis import Redis as RedisAtOnce
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus import published
-from orion_recall.bus.channels import STOOD_STILL_S, QueryChannels
+from orion_recall.bus.channels import MARK_S, QueryChannels
 from orion_recall.bus.connect import connect
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -287,22 +286,36 @@ async def test_a_server_that_says_nothing_any_more_is_left_and_subscribed_to_aga
         await running
 
 
-async def test_what_waited_while_the_worker_stood_still_is_left_to_the_others(server: RedisServer) -> None:
+async def test_what_was_published_before_a_long_stop_is_left_to_the_others(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
     url = f"redis://127.0.0.1:{server.port}/0"
     async with connect(url) as redis:
         queries = PublishedQueries(redis, stream="queries", max_bytes=1000)
+        stopped_ms = int(published.ENTERS_WITHIN_S * 1000) + 1000
+        asked = [await queries.server_ms() - stopped_ms]  # the last that was known before the stop
+
+        async def server_ms() -> int:
+            return asked[0]
+
+        monkeypatch.setattr(queries, "server_ms", server_ms)
         channels = QueryChannels(url, ["one"], queries, clock=lambda: now[0])
         running = asyncio.create_task(channels.run())
         await channels.opened()
-        with RedisAtOnce(port=server.port) as other:  # the loop does not turn until the next await
-            assert other.publish("one", b'{"id": "old"}') == 1  # pyright: ignore[reportUnknownMemberType]
-        now[0] += STOOD_STILL_S + 1
+        await command(redis, "PUBLISH", "one", b'{"id": "old"}')
 
-        async def subscribed_again() -> bool:
-            return channels.reconnects == 1 and len(channels.subscribed) == 1
+        async def dropped() -> bool:
+            return queries.counts.dropped == 1
 
-        await until(subscribed_again, "a new subscription")
+        await until(dropped, "the old one to be refused")
+        asked[0] += stopped_ms
+        now[0] += MARK_S
+
+        async def marked() -> bool:
+            return channels._since_ms == asked[0]  # pyright: ignore[reportPrivateUsage]
+
+        await until(marked, "the answer to the mark")
         await command(redis, "PUBLISH", "one", b'{"id": "new"}')
 
         async def entered() -> bool:
@@ -311,9 +324,79 @@ async def test_what_waited_while_the_worker_stood_still_is_left_to_the_others(se
         await until(entered, "the new one")
         channels.stop()
         await running
-        assert queries.counts.received == 1
+        assert channels.reconnects == 0
         ((_, fields),) = await rows(redis, "queries")
         assert fields[b"envelope"] == b'{"id": "new"}'
+        assert await redis.exists("queries:seen:old") == 0
+
+
+async def test_what_waited_in_memory_until_its_id_may_be_forgotten_never_enters(
+    bus: Redis, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    queries = PublishedQueries(bus, stream=f"{prefix}recall.query.v1", max_bytes=1000)
+    within_ms = int(published.ENTERS_WITHIN_S * 1000)
+    late_ms = await queries.server_ms() - within_ms - 1
+    for number in range(600):  # more than one batch; said once
+        queries.take(b"c", b'{"id": "late-%d"}' % number, since_ms=late_ms)
+    queries.take(b"c", b'{"id": "in time"}', since_ms=late_ms + within_ms)
+    queries.finish()
+    await queries.run()
+    ((_, fields),) = await rows(bus, f"{prefix}recall.query.v1")
+    assert fields[b"envelope"] == b'{"id": "in time"}'
+    assert (queries.counts.entered, queries.counts.dropped, queries.counts.duplicates) == (1, 600, 0)
+    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+
+
+@pytest.mark.parametrize("listeners", [1, 2])
+async def test_of_a_burst_every_message_enters_once(server: RedisServer, listeners: int) -> None:
+    url = f"redis://127.0.0.1:{server.port}/0"
+    async with connect(url) as redis:
+        workers = [
+            QueryChannels(url, ["one"], PublishedQueries(redis, stream="queries", max_bytes=1000))
+            for _ in range(listeners)
+        ]
+        running = [asyncio.create_task(worker.run()) for worker in workers]
+        for worker in workers:
+            await worker.opened()
+        burst = redis.pipeline(transaction=False)
+        for number in range(3000):
+            burst.execute_command("PUBLISH", "one", b'{"id": "m-%d"}' % number)  # pyright: ignore[reportUnknownMemberType]
+        await burst.execute()
+
+        async def all_heard() -> bool:
+            return all(worker.queries.counts.received == 3000 for worker in workers)
+
+        await until(all_heard, "the burst to be heard")
+        for worker in workers:
+            worker.stop()
+        await asyncio.gather(*running)
+        entries = [fields[b"envelope"] for _, fields in await rows(redis, "queries")]
+        assert sorted(entries) == sorted(b'{"id": "m-%d"}' % number for number in range(3000))
+        counts = [worker.queries.counts for worker in workers]
+        assert sum(one.entered for one in counts) == 3000
+        assert sum(one.duplicates for one in counts) == 3000 * (listeners - 1)
+        assert sum(one.dropped for one in counts) == 0
+
+
+async def test_a_full_listener_takes_more_only_when_some_was_sent_or_the_bus_refuses(
+    bus: Redis, prefix: str
+) -> None:
+    stream = f"{prefix}recall.query.v1"
+    queries = PublishedQueries(bus, stream=stream, max_bytes=1000)
+    await bus.set(stream, "no stream", ex=60)
+    since_ms = await queries.server_ms()
+    for number in range(600):
+        queries.take(b"c", b'{"id": "m-%d"}' % number, since_ms=since_ms)
+    room = asyncio.create_task(queries.room())
+    await asyncio.sleep(0)
+    assert not room.done()
+    running = asyncio.create_task(queries.run())
+    await room
+    assert (queries.waiting, queries.is_full) == (600, False), "the bus refuses: the bounded memory is all there is"
+    await bus.delete(stream)
+    queries.finish()
+    await running
+    assert queries.counts.entered == 600
 
 
 async def _equals(channels: QueryChannels, count: int) -> bool:
@@ -329,8 +412,9 @@ async def test_a_refused_entry_waits_and_what_comes_too_late_is_dropped_and_said
     await bus.set(stream, "no stream", ex=60)
     queries = PublishedQueries(bus, stream=stream, max_bytes=1000, clock=lambda: now[0])
     running = asyncio.create_task(queries.run())
-    queries.take(b"c", b'{"id": "stays"}')
-    queries.take(b"c", b'{"id": "short", "ttl_ms": 2000}')
+    since_ms = await queries.server_ms()
+    queries.take(b"c", b'{"id": "stays"}', since_ms=since_ms)
+    queries.take(b"c", b'{"id": "short", "ttl_ms": 2000}', since_ms=since_ms)
 
     async def refused() -> bool:
         return any("queries wait" in record.getMessage() for record in caplog.records)
@@ -398,7 +482,3 @@ async def test_each_decision_is_published_once_in_the_form_that_the_mesh_reads(
     assert {one["correlation_id"] for one in heard} == {one["corr_id"] for one in decisions}
     told = [one.query == "Who feeds the gulls?" for one in published if one.selected_ids]
     assert told == [query_text == "full"] * 5
-
-
-def test_an_id_is_known_for_longer_than_a_slow_worker_could_still_put_its_message_in() -> None:
-    assert STOOD_STILL_S + published.TRIED_S < published.SEEN_S
