@@ -10,8 +10,9 @@ OrionError
 ├── SettingsError       a broken setting: refuse to start, with what to do
 ├── SourceError         a source could not answer: record it and go on without its hits
 │   ├── TransientSourceError    worth another try inside the deadline
+│   ├── ScopeNotKept            it cannot keep to this query's scope: the query's fault, the source is well
 │   ├── AnotherRecordsCopy      index or graph of another record: neither read nor written until that is put right
-│   └── PartialSourceError      one of several stores did not answer: its hits are missing, the others' are there
+│   └── PartialSourceError      of several stores one or all did not answer; the hits of the others are there
 ├── EngineError         an embedded engine could not start or is held by another process
 ├── ModelError          weights are missing or are not what they should be
 ├── RecordError         the record (Postgres) is away: stop reading, lose nothing; or it refuses (the cause says so)
@@ -120,12 +121,16 @@ class TransientSourceError(SourceError):
     """A source could not answer now, and may in a moment."""
 
 
+class ScopeNotKept(SourceError):
+    """A source cannot keep to the scope of this query. It says nothing about other queries."""
+
+
 class AnotherRecordsCopy(SourceError):
     """What should be a copy of this record is one of another; the text says what to do."""
 
 
 class PartialSourceError(SourceError):
-    """One of the stores behind a source did not answer; `hits` are those of the others."""
+    """Stores behind a source did not answer, all of them perhaps; `hits` are those of the others."""
 
     def __init__(self, message: str, hits: Sequence[Any]) -> None:
         super().__init__(message)

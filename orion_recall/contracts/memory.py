@@ -13,6 +13,7 @@ STORE_KIND = "memory.store.v1"
 RECEIPT_KIND = "memory.receipt.v1"
 
 MAX_MEMORIES_PER_STORE = 1000
+MAX_TEXT_CHARS = 100_000
 
 
 def _no_bool(value: object) -> object:
@@ -25,7 +26,7 @@ class MemoryV1(Message):
     """One memory to store; `id` is unique in its tenant. Stored twice with equal content, nothing changes."""
 
     id: Identifier
-    text: str = Field(min_length=1, max_length=100_000)
+    text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
     tenant: Identifier | None = None
     user_id: Identifier | None = None
     agent_id: Identifier | None = None

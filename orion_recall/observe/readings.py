@@ -16,6 +16,7 @@ from orion_recall.memory.extraction import BackgroundExtraction
 from orion_recall.memory.project import Projector
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.settings import Settings
+from orion_recall.sources.several import SeveralStores
 from orion_recall.stores import Opened
 from orion_recall.telemetry import (
     LABEL_CACHE,
@@ -158,7 +159,9 @@ class Gauges:
     def _breakers(self) -> Readings:
         sources = self._running.opened.sources
         for name in sources.arms:
-            yield int(sources.breakers[name].is_open), {LABEL_SOURCE: name}
+            arm = sources.arms[name]
+            is_open = sources.breakers[name].is_open or (isinstance(arm, SeveralStores) and arm.are_left_alone)
+            yield int(is_open), {LABEL_SOURCE: name}
 
     def _embedded(self) -> Readings:
         embedder = self._running.opened.embedder

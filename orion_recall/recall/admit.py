@@ -18,15 +18,21 @@ OWN_TURN_S = 120.0
 _ACTIVE_TURN_S = 180.0
 # Of a longer text its beginning: looking for that leaves out no less.
 _MOST_CHARS = 4000
+# What is shorter stands in many texts: it is the turn only where it is the whole text.
+_FEWEST_WORDS, _FEWEST_CHARS = 3, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """What a query wants left out: memories by id, and what says the `text` (in normal form) near the time `ts`."""
+    """What a query wants left out: memories by id, and what says the `text` (in normal form) near the time `ts`.
+
+    `is_cut`: the text is the beginning of a longer one, and may end inside a word.
+    """
 
     ids: frozenset[str]
     text: str = ""
     ts: float = 0.0
+    is_cut: bool = False
 
     @classmethod
     def of(cls, query: RecallQueryV1, now: float) -> LeftOut:
@@ -37,6 +43,7 @@ class LeftOut:
         return cls(
             ids=ids.union(turn.active_turn_ids),
             text=normal_form(turn.active_turn_text[:_MOST_CHARS]),
+            is_cut=len(turn.active_turn_text) > _MOST_CHARS,
             ts=now if turn.active_turn_ts is None else turn.active_turn_ts,
         )
 
@@ -44,7 +51,11 @@ class LeftOut:
         """Whether the memory says what the active turn says, of the same time."""
         if not self.text or memory.ts is None or abs(self.ts - memory.ts) > _ACTIVE_TURN_S:
             return False
-        return self.text in normal_form(memory.text)
+        said = normal_form(memory.text)
+        is_short = len(self.text) < _FEWEST_CHARS or self.text.count(" ") < _FEWEST_WORDS - 1
+        if is_short and not self.is_cut:
+            return self.text == said
+        return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
 
 
 def without_the_dead(

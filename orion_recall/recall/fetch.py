@@ -16,7 +16,7 @@ from orion_recall.values import Candidate, MemoryView, SourceReport
 log = logging.getLogger("orion_recall.recall")
 
 # What comes of a row or payload that is not as it should be.
-_UNREADABLE = (SourceError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+_UNREADABLE = (SourceError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 # Reading a few dozen memories by key takes a millisecond; even a recall that is out of time waits this long for it.
 _FETCH_S = 0.1
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
+from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.recall.stand_in import INDEX_ARMS, PATIENCE, index_is_away, stand_in, with_stand_in
 from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.source import Source
+from orion_recall.sources.source import Source, answers_for
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
 _RETRY_PAUSE_S = 0.02
@@ -85,6 +85,8 @@ def _late(name: SourceName, breaker: Breaker, timeout_s: float, began: float) ->
 
 async def _search(source: Source, request: SearchRequest, breaker: Breaker, retries: int) -> SourceReport:
     started = time.perf_counter()
+    if not answers_for(source, request.scope.tenant):  # what others met there is not for this tenant
+        return SourceReport(source=source.name, status="empty")
     if not breaker.lets_through(time.monotonic()):
         return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
     try:
@@ -94,7 +96,8 @@ async def _search(source: Source, request: SearchRequest, breaker: Breaker, retr
         ms = (time.perf_counter() - started) * 1000
         return SourceReport(source=source.name, status="failed", hits=tuple(error.hits), ms=ms, error=str(error))
     except (SourceError, ModelError) as error:
-        breaker.record(str(error), time.monotonic())
+        if not isinstance(error, ScopeNotKept):
+            breaker.record(str(error), time.monotonic())
         ms = (time.perf_counter() - started) * 1000
         return SourceReport(source=source.name, status="failed", ms=ms, error=str(error))
     breaker.record(None, time.monotonic())

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.errors import ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.mappings import PayloadKeys, QdrantMapping
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.index import vector_of
 from orion_recall.sources.mapped_ids import cited_id, mapped_key
 from orion_recall.sources.qdrant_server import QdrantServer
+from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TEXT, tags_of
 from orion_recall.text import storable, text_hash
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
@@ -48,11 +49,12 @@ class MappedCollection:
     ) -> Sequence[Hit]:
         """Hits for a dense or sparse query vector, best first; none for a tenant to whom nothing here belongs.
 
-        SourceError for a scope that needs a role which is not mapped.
+        ScopeNotKept for a scope that needs a role which is not mapped, or conditions that the server refuses.
         """
-        if self.mapping.tenant not in (None, request.scope.tenant):
+        if not self.answers_for(request.scope.tenant):
             return []
         conditions, keys, vector = self.scope_filter(request.scope), self.mapping.payload, self._vector(query)
+        narrowed = request.scope != Scope(tenant=request.scope.tenant)
         found = await self._asked(
             self._server.client.query_points(
                 self.mapping.collection,
@@ -62,7 +64,8 @@ class MappedCollection:
                 limit=request.limit,
                 score_threshold=min_score,
                 with_payload=sorted({key.split(".")[0] for key in _mapped(keys)}),
-            )
+            ),
+            narrowed=narrowed,
         )
         return [
             Hit(
@@ -73,6 +76,10 @@ class MappedCollection:
             for point in found.points
             if text_of(point.payload or {}, keys.text) is not None
         ]
+
+    def answers_for(self, tenant: str) -> bool:
+        """Whether the tenant may have points here; where each point says whose it is the points have to tell."""
+        return self.mapping.tenant in (None, tenant)
 
     async def sample(self) -> tuple[int, Mapping[str, Any] | None]:
         """How many points there are, and the payload of one of them."""
@@ -96,7 +103,7 @@ class MappedCollection:
         await self._server.close()
 
     def scope_filter(self, scope: Scope) -> qm.Filter:
-        """The scope as conditions that must all hold. SourceError when a part of it has no payload key."""
+        """The scope as conditions that must all hold. ScopeNotKept when a part of it has no payload key."""
         models, keys = self._models, self.mapping.payload
         wanted: list[tuple[str, Any]] = []
         if self.mapping.tenant is None:
@@ -118,7 +125,7 @@ class MappedCollection:
     def _key(self, role: str) -> str:
         name = cast("str | None", getattr(self.mapping.payload, role))
         if name is None:
-            raise SourceError(
+            raise ScopeNotKept(
                 f"the store {self.mapping.name!r} has no payload key for {role}: it cannot keep to this scope"
             )
         return name
@@ -128,13 +135,14 @@ class MappedCollection:
             return self._models.SparseVector(indices=list(query.indices), values=list(query.values))
         return list(query)
 
-    async def _asked(self, call: Awaitable[T]) -> T:
+    async def _asked(self, call: Awaitable[T], *, narrowed: bool = False) -> T:
         try:
             return await self._server.ask(call)
         except TransientSourceError as error:
             raise TransientSourceError(self._told(error)) from error
         except SourceError as error:
-            raise SourceError(self._told(error)) from error
+            # What is refused with further conditions may be answered without them.
+            raise (ScopeNotKept if narrowed else SourceError)(self._told(error)) from error
 
     def _told(self, error: SourceError) -> str:
         # The server's words are those for the service's own index.
@@ -149,6 +157,7 @@ class MappedVectorSource:
 
     def __init__(self, collection: MappedCollection, embedder: Embedder) -> None:
         self._collection, self._embedder = collection, embedder
+        self.answers_for = collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Nearest by meaning, best first."""
@@ -164,6 +173,7 @@ class MappedLexicalSource:
 
     def __init__(self, collection: MappedCollection, sparse: SparseEncoder) -> None:
         self._collection, self._sparse = collection, sparse
+        self.answers_for = collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Nearest by words, best first."""
@@ -181,10 +191,12 @@ def value_at(payload: Mapping[str, Any], key: str | None) -> Any:
     return value
 
 
-def text_of(payload: Mapping[str, Any], key: str | None) -> str | None:
-    """The text or number under a dotted key as text, None for anything else."""
+def text_of(payload: Mapping[str, Any], key: str | None, most: int = MOST_TEXT) -> str | None:
+    """The text or number under a dotted key as text, of that length at most; None for anything else."""
     value = value_at(payload, key) if key else None
-    return storable(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return storable(str(value)[:most])
 
 
 def is_in_milliseconds(value: Any) -> bool:
@@ -211,17 +223,17 @@ def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store:
         id=cited_id(store, point_id),
         text=text,
         text_hash=text_hash(text),
-        kind=text_of(payload, keys.kind),
-        title=text_of(payload, keys.title),
-        speaker=text_of(payload, keys.speaker),
-        session_id=text_of(payload, keys.session),
-        user_id=text_of(payload, keys.user),
+        kind=text_of(payload, keys.kind, MOST_NAME),
+        title=text_of(payload, keys.title, MOST_LINE),
+        speaker=text_of(payload, keys.speaker, MOST_NAME),
+        session_id=text_of(payload, keys.session, MOST_NAME),
+        user_id=text_of(payload, keys.user, MOST_NAME),
         ts=time_of(value_at(payload, keys.time)) if keys.time else None,
-        uri=text_of(payload, keys.uri),
+        uri=text_of(payload, keys.uri, MOST_LINE),
         source_ref=store,
-        tags=tuple(storable(str(tag)) for tag in cast("list[Any]", tags))
-        if isinstance(tags, list)
-        else ((storable(tags),) if isinstance(tags, str) else ()),
+        tags=tags_of(
+            cast("list[object]", tags) if isinstance(tags, list) else [tags] if isinstance(tags, str) else []
+        ),
     )
 
 

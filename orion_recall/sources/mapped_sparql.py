@@ -8,10 +8,11 @@ from functools import partial
 
 from rdflib import Literal, URIRef
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import ScopeNotKept
 from orion_recall.mappings import SparqlMapping
 from orion_recall.sources.mapped_ids import cited_id, mapped_key
 from orion_recall.sources.mapped_qdrant import time_of
+from orion_recall.sources.read_limits import MOST_LINE, MOST_TEXT
 from orion_recall.sources.source import GraphStore
 from orion_recall.text import STOP_WORDS, storable, text_hash, words
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
@@ -39,15 +40,15 @@ class MappedGraphSource:
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """What is said of the things that the question names, best first."""
         scope = request.scope
-        if scope.tenant != self.mapping.tenant:
+        if not self.answers_for(scope.tenant):
             return []
         if scope != Scope(tenant=scope.tenant):
-            raise SourceError(f"the store {self.mapping.name!r} knows tenants only: it cannot keep to this scope")
+            raise ScopeNotKept(f"the store {self.mapping.name!r} knows tenants only: it cannot keep to this scope")
         labels = possible_labels(request.question.text)
         if not labels:
             return []
         answered = await self._graph.select(label_query(self.mapping, labels, request.limit))
-        rows = [row for row in answered if row.keys() >= _NEEDED]
+        rows = [_bounded(row) for row in answered if row.keys() >= _NEEDED and len(row["thing"]) <= MOST_LINE]
         self._note_unreadable(len(answered) - len(rows))
         found: dict[str, tuple[float, Mapping[str, str]]] = {}
         for row in rows:
@@ -64,6 +65,10 @@ class MappedGraphSource:
             )
             for thing, (score, row) in best
         ]
+
+    def answers_for(self, tenant: str) -> bool:
+        """Whether the graph is the tenant's."""
+        return tenant == self.mapping.tenant
 
     async def sample(self) -> Mapping[str, str] | None:
         """One thing with its label and text, or nothing when the graph has none."""
@@ -121,6 +126,10 @@ def _said(mapping: SparqlMapping) -> str:
 
 def _inside(mapping: SparqlMapping, pattern: str) -> str:
     return f"GRAPH {URIRef(mapping.graph).n3()} {{ {pattern} }}" if mapping.graph else pattern
+
+
+def _bounded(row: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value[: MOST_TEXT if name == "text" else MOST_LINE] for name, value in row.items()}
 
 
 def _memory(row: Mapping[str, str], store: str) -> MemoryView:

@@ -7,16 +7,16 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
-from orion_recall.errors import ModelError, PartialSourceError, SourceError
+from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError
 from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.source import Source
+from orion_recall.sources.source import Source, answers_for
 from orion_recall.values import Hit, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
 
 _SHARE_OF_TIME = 0.8
 # What comes of an answer that is not as it should be. In a store of others it is the answer's fault.
-_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 _ENDING_S = 0.05
 
 
@@ -28,7 +28,8 @@ class SeveralStores:
     the first one that found any, and its others in proportion.
 
     A store that is silent is waited for until shortly before the arm's own deadline, and after three such times it
-    is left alone for a while: it must not cost the others' hits.
+    is left alone for a while: it must not cost the others' hits. A store that is not the tenant's is neither asked
+    nor named.
     """
 
     def __init__(self, name: SourceName, stores: Mapping[str, Source]) -> None:
@@ -36,15 +37,23 @@ class SeveralStores:
         self.stores = stores
         self.breakers = {store: Breaker() for store in stores}
 
+    @property
+    def are_left_alone(self) -> bool:
+        """Whether not one of the stores is asked, but for a try now and then."""
+        return all(breaker.is_open for breaker in self.breakers.values())
+
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """The best of all stores, best first.
 
-        SourceError when none of them answers; PartialSourceError, with the hits of the others, when one does not.
+        PartialSourceError, with the hits of the others, when one does not answer, or none: the arm as a whole is
+        not to be left alone for it, since another tenant has other stores.
         """
         found: list[Sequence[Hit]] = []
         silent: dict[str, str] = {}
         tasks: dict[str, asyncio.Task[Sequence[Hit]]] = {}
         for name, store in self.stores.items():
+            if not answers_for(store, request.scope.tenant):
+                continue
             if self.breakers[name].lets_through(time.monotonic()):
                 tasks[name] = asyncio.create_task(_asked(store, request))
             else:
@@ -61,14 +70,13 @@ class SeveralStores:
                 silent[name] = error
             else:
                 found.append(task.result())
-            self.breakers[name].record(error, time.monotonic())
+            if task in unfinished or not isinstance(task.exception(), ScopeNotKept):
+                self.breakers[name].record(error, time.monotonic())
         hits = [hit for some in (_in_proportion(found) if self.name == "lexical" else found) for hit in some]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         if not silent:
             return hits[: request.limit]
         told = "; ".join(f"{name}: {why}" if name else why for name, why in silent.items())
-        if len(silent) == len(self.stores):
-            raise SourceError(told)
         raise PartialSourceError(told, hits[: request.limit])
 
 

@@ -15,13 +15,27 @@ class Source(Protocol):
     """One arm of a recall.
 
     `search` raises TransientSourceError when another try may help, SourceError when it will not. A source that
-    cannot apply a part of `request.scope` raises SourceError: filters fail closed.
+    cannot apply a part of `request.scope` raises ScopeNotKept: filters fail closed.
     """
 
     @property
     def name(self) -> SourceName: ...
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]: ...
+
+
+@runtime_checkable
+class OfSomeTenants(Protocol):
+    """A source that may hold nothing for a tenant."""
+
+    def answers_for(self, tenant: str) -> bool:
+        """Whether the tenant may have hits here; else neither a search nor a word about its failures is for it."""
+        ...
+
+
+def answers_for(source: Source, tenant: str) -> bool:
+    """Whether the source has to do with the tenant; one that does not say so has to do with all."""
+    return not isinstance(source, OfSomeTenants) or source.answers_for(tenant)
 
 
 @runtime_checkable

@@ -21,6 +21,7 @@ from orion_recall.postgres import Record, quote_qualified
 from orion_recall.postgres_address import read_address
 from orion_recall.sources.held_connections import HeldConnections
 from orion_recall.sources.mapped_ids import cited_id, mapped_key
+from orion_recall.sources.read_limits import MOST_TEXT, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
 from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of
 from orion_recall.text import memory_key, text_hash
@@ -48,7 +49,7 @@ class TimelineSource:
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """The window's rows, best first; none for a tenant whose table this is not. The score is in [0, 1]."""
-        if not self._table.answers_for(request.scope.tenant):
+        if not self.answers_for(request.scope.tenant):
             return []
         shape = await self.shape()
         statement, values = timeline_query(shape, request)
@@ -60,6 +61,10 @@ class TimelineSource:
             self._shape = None  # the table may have been altered
             raise
         return [_hit(row, request.scope.tenant, shape) for row in rows]
+
+    def answers_for(self, tenant: str) -> bool:
+        """Whether the tenant may have rows here."""
+        return self._table.answers_for(tenant)
 
     async def shape(self) -> TimelineShape:
         """The table as it is in the database, looked up once. SourceError when it does not fit its mapping."""
@@ -73,13 +78,13 @@ class TimelineSource:
         return self._shape
 
     async def sample(self) -> Mapping[str, str | None]:
-        """The newest row by role, all as text; empty for an empty table."""
+        """The newest row by role, all as text, without what is searched; empty for an empty table."""
         shape = await self.shape()
         rows = await self._fetch(sample_query(shape), [])
         if not rows:
             return {}
         texts = [rows[0][text_name(place)] for place in range(len(shape.text))]
-        roles = {role: rows[0][role] for role in shape.columns}
+        roles = {role: rows[0][role] for role in shape.columns if role != "search"}
         return roles | {"text": _joined(texts, shape.labels) or None}
 
     async def lacking(self) -> tuple[int, Mapping[str, int]]:
@@ -105,7 +110,7 @@ class TimelineSource:
 
 def told(total: int, lacking: Mapping[str, int]) -> str:
     """In words how many rows are never found."""
-    wants = {"id": "no id", "ts": "no time that can be read", "text": "no text"}
+    wants = {"id": "no id that can be used", "ts": "no time that can be read", "text": "no text"}
     of_them = f"{total:,} rows{' that were looked at' if total >= COUNTED else ''}"
     counts = "; ".join(f"{count:,} of {of_them} have {wants[role]}" for role, count in lacking.items())
     return f"{counts}: they are never found"
@@ -140,18 +145,19 @@ def _memory(row: Record, shape: TimelineShape) -> MemoryView:
 def _joined(texts: Sequence[str | None], labels: Sequence[str | None]) -> str:
     """The columns that have a text, a line each."""
     if len(texts) == 1 and labels[0] is None:
-        return texts[0] or ""
+        return (texts[0] or "")[:MOST_TEXT]
     parts = zip(texts, labels, strict=True)
-    return "\n".join(f"{label}: {text}" if label else text for text, label in parts if text and text.strip())
+    lines = (f"{label}: {text}" if label else text for text, label in parts if text and text.strip())
+    return "\n".join(lines)[:MOST_TEXT]
 
 
 def tags_in(value: Any) -> tuple[str, ...]:
     """The tags of a list, of a JSON list as text, and of text with commas between them."""
     if isinstance(value, str):
-        if value.lstrip().startswith("["):
-            with contextlib.suppress(ValueError):
+        if value.lstrip().startswith(("[", "{")):
+            with contextlib.suppress(ValueError, RecursionError):
                 return tags_in(json.loads(value))
         value = [tag.strip() for tag in value.split(",")]
     if not isinstance(value, list | tuple):
         return ()
-    return tuple(str(tag) for tag in cast("Sequence[object]", value) if tag is not None and tag != "")
+    return tags_of(cast("Sequence[object]", value))

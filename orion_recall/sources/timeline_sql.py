@@ -8,11 +8,12 @@ an error. Only what looks like a date is one: `now` and `infinity` could be cast
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.settings import TIMELINE_ROLES
+from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.sources.timeline_table import Column, TimelineShape
 from orion_recall.values import SearchRequest
 
@@ -61,7 +62,7 @@ def window_of(request: SearchRequest) -> tuple[float, float]:
 def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, list[Any]]:
     """The statement and its values: the window's newest rows, best first.
 
-    Raises SourceError when the scope asks for what the table has no column for.
+    Raises ScopeNotKept when the scope asks for what the table has no column for.
     """
     scope, question = request.scope, request.question
     values: list[Any] = [_moment(moment) for moment in window_of(request)]
@@ -92,7 +93,7 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
         f"WHERE {' AND '.join(window)} ORDER BY rows.ts DESC LIMIT {_NEWEST}"
     )
     return (
-        f"SELECT {names}, ts, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
+        f"SELECT {_bounded(shape, chosen)}, ts, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
         f"ORDER BY score DESC, ts DESC, id LIMIT {limit}",
         values,
     )
@@ -100,7 +101,9 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
 
 def sample_query(shape: TimelineShape) -> str:
     """SQL for the newest row with everything as text; where times are worked out, of the first `COUNTED` rows."""
-    chosen = [f"({sql})::text AS {name}" for name, sql in _chosen(shape).items() if name != "search"]
+    chosen = [
+        f"left(({sql})::text, {MOST_TEXT}) AS {name}" for name, sql in _chosen(shape).items() if name != "search"
+    ]
     newest = f"{time_sql(shape.column('ts'))} DESC NULLS LAST"
     rows = shape.relation if shape.column("ts").kind == "time" else _first_rows(shape)
     return f"SELECT {', '.join(chosen)} FROM {rows} ORDER BY {newest} LIMIT 1"  # noqa: S608 (quoted)
@@ -111,7 +114,7 @@ def count_query(shape: TimelineShape) -> str:
     identity, text = _usable(shape)
     return (
         f"SELECT count(*) AS rows, count(*) FILTER (WHERE {time_sql(shape.column('ts'))} IS NULL) AS ts, "  # noqa: S608
-        f"count(*) FILTER (WHERE NOT ({identity})) AS id, "
+        f"count(*) FILTER (WHERE ({identity}) IS NOT TRUE) AS id, "
         f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {_first_rows(shape)}"
     )
 
@@ -132,15 +135,32 @@ def _chosen(shape: TimelineShape) -> dict[str, str]:
     }
     chosen["ts"] = time_sql(shape.column("ts"))
     for role in ("tags", "search"):
-        if role in shape.columns and shape.columns[role].kind in ("list", "json", "vector"):
+        if role in shape.columns and shape.columns[role].kind in ("list", "vector"):
             chosen[role] = shape.columns[role].quoted
     return chosen | {text_name(place): column.as_text for place, column in enumerate(shape.text)}
 
 
+def _bounded(shape: TimelineShape, chosen: Mapping[str, str]) -> str:
+    """SQL for what is shown of a row, none of it longer than of an own memory."""
+    texts = {"tags", *(text_name(place) for place in range(len(shape.text)))}
+    bounded: list[str] = []
+    for name in chosen:
+        if name == "tags" and shape.columns[name].kind == "list":
+            first = f"SELECT left(tag::text, {MOST_NAME}) FROM unnest(tags[:{MOST_TAGS}]) AS tag"  # noqa: S608
+            bounded.append(f"ARRAY({first}) AS tags")
+        elif name not in ("ts", "search"):
+            most = MOST_TEXT if name in texts else MOST_LINE if name in ("id", "title", "uri") else MOST_NAME
+            bounded.append(f"left({name}, {most}) AS {name}")
+    return ", ".join(bounded)
+
+
 def _usable(shape: TimelineShape) -> tuple[str, str]:
     """SQL that holds for rows with an id, and for those with a text."""
-    texts = " OR ".join(f"{column.as_text} ~ '[^[:space:]]'" for column in shape.text)
-    return f"{shape.column('id').quoted} IS NOT NULL", f"({texts})"
+    texts = " OR ".join(f"left({column.as_text}, {MOST_TEXT}) ~ '[^[:space:]]'" for column in shape.text)
+    column, identity = shape.column("id"), shape.column("id").as_text
+    if column.kind == "number":
+        return f"{column.quoted} IS NOT NULL", f"({texts})"
+    return f"{identity} <> '' AND length({identity}) <= {MOST_LINE}", f"({texts})"
 
 
 def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -> Iterable[str]:
@@ -157,15 +177,15 @@ def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -
         yield f"{shape.column('kind').as_text} = ANY(${len(values)}::text[])"
     if scope.tags:
         column = shape.column("tags")
-        values.append(_written(scope.tags) if column.kind in ("text", "other") else list(scope.tags))
+        values.append(list(scope.tags) if column.kind == "list" or column.type == "jsonb" else _written(scope.tags))
         yield _has_tag(column, f"${len(values)}::text[]")
 
 
 def _has_tag(column: Column, wanted: str) -> str:
     if column.kind == "list":
         return f"{column.quoted}{'' if column.type == '_text' else '::text[]'} && {wanted}"
-    if column.kind == "json":
-        return f"{column.quoted}::jsonb ?| {wanted}"
+    if column.type == "jsonb":
+        return f"{column.quoted} ?| {wanted}"
     text = f"btrim({column.as_text})"
     listed = f"ARRAY(SELECT found[1] FROM regexp_matches({text}, '\"([^\"]*)\"', 'g') AS found)"  # noqa: S608 (quoted)
     split = f"regexp_split_to_array({text}, '[[:space:]]*,[[:space:]]*')"
@@ -253,6 +273,7 @@ def _searched(shape: TimelineShape) -> str:
     if "search" in shape.columns:
         return "search"
     names = [*(["title"] if "title" in shape.columns else []), *(text_name(n) for n in range(len(shape.text)))]
+    names = [f"left({name}, {MOST_TEXT})" for name in names]
     return f"to_tsvector('english', left(concat_ws(' ', {', '.join(names)}), {_SEARCHED_CHARACTERS}))"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from orion_recall.errors import SettingsError, SourceError
+from orion_recall.errors import ScopeNotKept, SettingsError, SourceError
 from orion_recall.postgres import Record, quote_identifier, quote_qualified
 from orion_recall.settings import TIMELINE_ROLES
 
@@ -27,6 +27,11 @@ _KINDS: Mapping[str, ColumnKind] = {
     **dict.fromkeys(("json", "jsonb"), "json"),
     "tsvector": "vector",
 }
+
+# A NUL, half of a character, and a whole one as JSON writes them. No backslashes: what they mean in a literal is a
+# setting of the server.
+_UNREADABLE = "[[.backslash.]]u(0000|[dD][89a-fA-F])"
+_PAIR = "[[.backslash.]]u[dD][89abAB][0-9a-fA-F]{2}[[.backslash.]]u[dD][c-fC-F][0-9a-fA-F]{2}"
 
 # A view of that name in our own schema is the own one.
 CATALOGUE = """
@@ -117,10 +122,20 @@ class Column(NamedTuple):
 
     @property
     def as_text(self) -> str:
-        """SQL for its value as text; a JSON string without its quotes."""
+        """SQL for its value as text; a JSON string without its quotes. Null for JSON that no text can hold."""
         if self.kind == "text":
             return self.quoted
-        return f"({self.quoted} #>> '{{}}')" if self.kind == "json" else f"{self.quoted}::text"
+        if self.kind != "json":
+            return f"{self.quoted}::text"
+        text = f"{self.quoted} #>> '{{}}'"
+        return f"({text})" if self.type == "jsonb" else f"(CASE WHEN {self._is_readable} THEN {text} END)"
+
+    @property
+    def _is_readable(self) -> str:
+        # jsonb has refused such rows. To cast one of them would end the whole query.
+        json = f"{self.quoted}::text"
+        pairless = f"regexp_replace({json}, '{_PAIR}', '', 'g')"
+        return f"({json} !~ '{_UNREADABLE}' OR {pairless} !~ '{_UNREADABLE}')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +155,10 @@ class TimelineShape:
     of_one_tenant: bool
 
     def column(self, role: str) -> Column:
-        """The role's column. SourceError when the table has none."""
+        """The role's column. ScopeNotKept when the table has none."""
         if role in self.columns:
             return self.columns[role]
-        raise SourceError(self._lacks(role))
+        raise ScopeNotKept(self._lacks(role))
 
     @property
     def without_tenant(self) -> str | None:

@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from httpx import Headers
 from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
 
 from orion_recall.cli import doctor
-from orion_recall.errors import SourceError
+from orion_recall.errors import ScopeNotKept, SourceError
 from orion_recall.mappings import QdrantMapping
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
@@ -107,7 +109,7 @@ async def test_scopes_are_kept_and_what_is_not_mapped_is_refused(
     assert [told(hit).id for hit in await arm.search(ask("bread and the crane", tags=("kitchen",)))] == ["notes:1"]
     assert [told(hit).id for hit in await arm.search(ask("bread and the crane", since=1772500000.0))] == ["notes:1"]
     assert [told(hit).id for hit in await arm.search(ask("crane", tenant="other"))] == ["notes:2"]
-    with pytest.raises(SourceError, match="no payload key for session"):
+    with pytest.raises(ScopeNotKept, match="no payload key for session"):
         await arm.search(ask("crane", session_id="s1"))
 
 
@@ -189,7 +191,7 @@ async def test_payloads_of_odd_types_cost_what_they_hold_and_no_more(
     }
     read = memories["notes:1"]
     assert (read.text, read.title, read.ts, read.uri, read.speaker) == ("7", None, None, None, None)
-    assert read.tags[:2] == ("1", "None")
+    assert read.tags == ("1", "{'deep': 2}")
     "".join(read.tags).encode()
     assert memories["notes:0"].title == "Crane"
 
@@ -213,3 +215,34 @@ async def test_doctor_says_when_times_in_seconds_are_in_milliseconds(
     mapping = MAPPING.model_copy(update={"payload": keys})
     finding = await doctor._qdrant(mapping, embedder)  # pyright: ignore[reportPrivateUsage]
     assert any("epoch_ms" in problem for problem in finding.problems) == is_told
+
+
+async def test_of_long_payloads_as_much_is_read_as_an_own_memory_may_hold(
+    collection: MappedCollection, embedder: OnnxEmbedder
+) -> None:
+    vector = (await embedder.embed_documents(["a lighthouse"]))[0].tolist()
+    payload = {
+        "body": "lighthouse " * 20_000, "head": {"line": "h" * 9000}, "whose": "long", "by": "b" * 9000,
+        "labels": [f"{place}" * 900 for place in range(900)], "link": "l" * 9000,
+    }  # fmt: skip
+    client = collection._server.client  # pyright: ignore[reportPrivateUsage]
+    await client.upsert("their_notes", [models.PointStruct(id=9, vector={"meaning": vector}, payload=payload)])
+    (hit,) = await MappedVectorSource(collection, embedder).search(ask("lighthouse", tenant="long"))
+    read = told(hit)
+    assert (len(read.text), len(read.title or ""), len(read.speaker or "")) == (100_000, 4096, 512)
+    assert (len(read.uri or ""), len(read.tags), max(len(tag) for tag in read.tags)) == (4096, 256, 512)
+
+
+async def test_conditions_that_the_server_refuses_are_the_querys_fault_and_not_the_stores(
+    collection: MappedCollection, embedder: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(*_: Any, **__: Any) -> None:
+        raise UnexpectedResponse(400, "Bad Request", b'{"status":{"error":"Index required"}}', Headers())
+
+    monkeypatch.setattr(collection._server.client, "query_points", refuses)  # pyright: ignore[reportPrivateUsage]
+    arm = MappedVectorSource(collection, embedder)
+    with pytest.raises(ScopeNotKept, match="Index required"):
+        await arm.search(ask("crane", tags=("harbour",)))
+    with pytest.raises(SourceError, match="Index required") as told_of:
+        await arm.search(ask("crane"))
+    assert not isinstance(told_of.value, ScopeNotKept)

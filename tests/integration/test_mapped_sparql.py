@@ -8,7 +8,7 @@ from typing import Any
 import pyoxigraph
 import pytest
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import ScopeNotKept
 from orion_recall.mappings import SparqlMapping
 from orion_recall.sources.mapped_sparql import MappedGraphSource, possible_labels
 from orion_recall.text import content_words
@@ -94,7 +94,7 @@ async def test_only_the_mapped_graph_is_read(wiki: MappedGraphSource) -> None:
 
 async def test_nobody_else_is_told_and_finer_scopes_are_refused(wiki: MappedGraphSource) -> None:
     assert await wiki.search(ask("who is Ana?", tenant="other")) == []
-    with pytest.raises(SourceError, match="cannot keep to this scope"):
+    with pytest.raises(ScopeNotKept, match="cannot keep to this scope"):
         await wiki.search(ask("who is Ana?", user_id="u1"))
 
 
@@ -138,3 +138,10 @@ async def test_rows_without_what_a_memory_needs_cost_themselves_and_are_told_onc
     (record,) = caplog.records
     assert "3 rows without a thing or its text" in record.getMessage()
     assert "Ana" not in record.getMessage()
+
+
+async def test_of_long_values_as_much_is_read_as_an_own_memory_may_hold() -> None:
+    long = {"thing": "urn:a", "hop": "0", "label": "Ana" * 9000, "text": "Ana mends it. " * 9000}
+    nameless = {"thing": "urn:" + "b" * 9000, "hop": "0", "label": "Ana", "text": "It has too long a name."}
+    (hit,) = await MappedGraphSource(Partial(long, nameless), MAPPING).search(ask("who is Ana?"))
+    assert (len(told(hit).text), len(told(hit).title or "")) == (100_000, 4096)

@@ -207,3 +207,87 @@ async def test_tags_are_a_list_in_whatever_form_and_the_scope_keeps_to_them(
         assert await ids(server_dsn, ask("x", tags=(wanted, "absent")), table) == ["log:1"]
     for wanted in ("b", "c", "[", "", "a,b c"):
         assert await ids(server_dsn, ask("x", tags=(wanted,)), table) == []
+
+
+BACKSLASH = chr(92)
+UNREADABLE = [f'"the crane {BACKSLASH}{half}"' for half in ("u0000", "ud800", "uDc00", "uD83d x")]
+
+
+@pytest.mark.parametrize("tags", ["json", "jsonb", "text"])
+async def test_json_that_no_text_can_hold_costs_its_own_row_only(
+    connection: Connection, server_dsn: str, tags: str
+) -> None:
+    await connection.execute(f"CREATE TABLE log (id int, ts timestamptz, text json, tags {tags})")
+    whole = f'"the crane {BACKSLASH}uD83D{BACKSLASH}uDE00"'
+    for place, text in enumerate([whole, *UNREADABLE]):
+        await connection.execute(
+            f"INSERT INTO log VALUES ($1, to_timestamp({NOW}), $2::text::json, '[\"a\"]')", place, text
+        )
+    table = TimelineTable.mapped("log", {"tags": "tags"}, "acme")
+    (found,) = memories(await hits(server_dsn, ask("crane", tags=("a",)), table))
+    assert (found.id, found.text, found.tags) == ("log:0", "the crane \U0001f600", ("a",))
+    async with timeline(server_dsn, table) as source:
+        assert await source.lacking() == (5, {"text": 4})
+
+
+async def test_tags_in_json_that_no_text_can_hold_are_none(connection: Connection, server_dsn: str) -> None:
+    await connection.execute("CREATE TABLE log (id int, ts timestamptz, text text, tags json)")
+    for place, tags in enumerate(['["a"]', f"[{UNREADABLE[0]}]", f"[{UNREADABLE[1]}]", "1e999999", "[1e999999]"]):
+        await connection.execute(
+            f"INSERT INTO log VALUES ($1, to_timestamp({NOW}), 'crane', $2::text::json)", place, tags
+        )
+    table = TimelineTable.mapped("log", {"tags": "tags"}, "acme")
+    found = {memory.id: memory.tags for memory in memories(await hits(server_dsn, ask("crane"), table))}
+    assert len(found) == 5 and (found["log:0"], found["log:1"], found["log:2"]) == (("a",), (), ())
+    assert await ids(server_dsn, ask("crane", tags=("a",)), table) == ["log:0"]
+
+
+async def test_an_id_that_is_empty_or_nothing_in_json_is_none(connection: Connection, server_dsn: str) -> None:
+    await connection.execute("CREATE TABLE log (id jsonb, ts timestamptz, text text)")
+    await connection.execute(
+        f"INSERT INTO log SELECT id, to_timestamp({NOW}), 'crane' FROM unnest(ARRAY['null', '\"\"', '\"a\"', NULL, "
+        "to_jsonb(repeat('i', 5000))]::jsonb[]) AS id"
+    )
+    table = TimelineTable.mapped("log", {}, "acme")
+    assert await ids(server_dsn, ask("crane"), table) == ["log:a"]
+    async with timeline(server_dsn, table) as source:
+        assert await source.lacking() == (5, {"id": 4})
+
+
+@pytest.mark.parametrize("tags", ["text[]", "text", "jsonb"])
+async def test_of_a_long_row_as_much_is_read_as_an_own_memory_may_hold(
+    connection: Connection, server_dsn: str, tags: str
+) -> None:
+    await connection.execute(
+        f"CREATE TABLE log (id text, ts timestamptz, title text, text text, more text, speaker text, tags {tags})"
+    )
+    made = {"text[]": "array_agg(tag)", "text": "string_agg(tag, ',')", "jsonb": "jsonb_agg(tag)"}[tags]
+    await connection.execute(
+        f"INSERT INTO log SELECT 'a', to_timestamp({NOW}), repeat('t', 9000), repeat('crane ', 500000), "
+        f"repeat('more ', 50000), repeat('s', 9000), {made} "
+        "FROM (SELECT g || repeat('x', CASE g WHEN 0 THEN 600 ELSE 9 END) AS tag FROM generate_series(0, 2999) g) t"
+    )
+    named = {"title": "title", "text": ("text", "more"), "speaker": "speaker", "tags": "tags"}
+    table = TimelineTable.mapped("log", named, "acme")
+    (hit,) = await hits(server_dsn, ask("crane"), table)
+    assert sum(len(value) for value in hit.read.args[0].values() if isinstance(value, str)) < 400_000  # type: ignore[union-attr]
+    (read,) = memories([hit])
+    assert (len(read.text), len(read.title or ""), len(read.speaker or "")) == (100_000, 4096, 512)
+    assert (len(read.tags), max(len(tag) for tag in read.tags)) == (256, 512)
+
+
+async def test_tags_of_endless_brackets_cost_no_recall(connection: Connection, server_dsn: str) -> None:
+    await connection.execute("CREATE TABLE log (id int, ts timestamptz, text text, tags text)")
+    await connection.execute(f"INSERT INTO log VALUES (1, to_timestamp({NOW}), 'crane', repeat('[', 30000))")
+    found = memories(await hits(server_dsn, ask("crane"), TimelineTable.mapped("log", {"tags": "tags"}, "acme")))
+    assert [(memory.id, memory.text) for memory in found] == [("log:1", "crane")]
+
+
+async def test_the_sample_of_a_table_that_maps_what_is_searched_is_the_rest(
+    connection: Connection, server_dsn: str
+) -> None:
+    await connection.execute("CREATE TABLE log (id int, ts timestamptz, text text, search tsvector)")
+    await connection.execute(f"INSERT INTO log VALUES (1, to_timestamp({NOW}), 'crane', to_tsvector('crane'))")
+    async with timeline(server_dsn, TimelineTable.mapped("log", {"search": "search"}, "acme")) as source:
+        sample = await source.sample()
+    assert (sample["id"], sample["text"]) == ("1", "crane") and "search" not in sample

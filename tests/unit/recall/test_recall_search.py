@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from recall_fakes import NOW, FakeSource, hit
 
-from orion_recall.errors import ModelError, SourceError, TransientSourceError
+from orion_recall.errors import ModelError, ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.recall.search import search_all
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import SOURCE_NAMES, Question, Scope, SearchRequest, SourceName, SourceReport
@@ -175,3 +175,29 @@ def test_failures_must_be_in_a_row():
     for now in range(9):
         breaker.record("away" if now % 3 else None, float(now))
         assert breaker.lets_through(float(now))
+
+
+async def test_a_query_whose_scope_a_source_cannot_keep_to_fails_and_costs_no_other_query_the_source():
+    held = breakers()
+    picky = FakeSource("vector", FOUND, errors=[ScopeNotKept("no column for session_id") for _ in range(5)])
+    for _ in range(5):
+        report = (await search(picky, held=held))["vector"]
+        assert (report.status, report.error) == ("failed", "no column for session_id")
+    assert (await search(picky, held=held))["vector"].hits == FOUND
+
+
+class OfAnother(FakeSource):
+    """Holds nothing for the tenant that asks."""
+
+    def answers_for(self, tenant: str) -> bool:
+        return tenant != REQUEST.scope.tenant
+
+
+async def test_a_source_of_another_tenant_is_not_asked_and_nothing_of_its_failures_is_told():
+    held = breakers()
+    for _ in range(3):
+        held["vector"].record("secrets of bo", 1e12)
+    theirs = OfAnother("vector", FOUND)
+    report = (await search(theirs, held=held))["vector"]
+    assert (report.status, report.error, report.hits) == ("empty", None, ())
+    assert theirs.requests == []
