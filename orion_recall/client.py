@@ -10,7 +10,7 @@ async with RecallClient.connect("redis://localhost:6379") as client:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
@@ -52,7 +52,7 @@ class RecallClient:
 
     Every call takes these, too:
 
-    - `timeout_s`: seconds to wait for the reply; it is the message's time to live as well.
+    - `timeout_s`: seconds to wait for the reply, a finite number; it is the message's time to live as well.
     - `correlation_id`: the caller's own, a UUID or text; a new UUID where it is not given. Strict readers of the
       mesh take UUIDs only. Two calls of one client that are in flight at once cannot share one.
     - `trace`: an object that comes back as it was, such as {"traceparent": …}.
@@ -62,7 +62,8 @@ class RecallClient:
     Every call raises
 
     - InvalidMessage before anything is sent: a field that the contract does not know, a value that it does not
-      take, a causality link that is none, a correlation id that is in flight, a message that is too large;
+      take, a time-out that is no finite number, a causality link that is none, a correlation id that is in
+      flight, a message that is too large;
     - ReplyTimeout when no reply comes in time;
     - BusUnavailable when the bus cannot be reached or the client is closed, and BusRefused, which is one, when the
       bus is reached and says no (memory full, no permission).
@@ -299,6 +300,8 @@ def _json(message: BaseModel) -> dict[str, Any]:
 
 
 def _memories(memories: Sequence[Mapping[str, Any]], known: Collection[str]) -> list[dict[str, Any]]:
+    if not isinstance(memories, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidMessage(f"memories: expected a list of memories (got {memories!r:.60})")
     return [_memory(memory, known, f"memories.{place}") for place, memory in enumerate(memories)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import LiteralString, cast
@@ -26,6 +26,8 @@ _MIGRATION_LOCK = 7_402_116_889
 _LOOK_TIMEOUT_S, _MIGRATION_TIMEOUT_S = 30.0, 3600.0
 # A schema that a role may not use is as if it were not there, where names are made.
 _NO_RIGHT, _NO_SCHEMA = "42501", "3F000"
+# A name is taken, or is not of what our files make: a relation, function or other object, its kind or its columns.
+_OF_OTHERS = ("42P07", "42710", "42723", "42809", "42P16", "42701", "42703", "42P01")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +83,7 @@ class _Schema:
         self._connection, self._name, self._quoted = connection, name, quote_identifier(name)
 
     async def bring_up(self, wanted: Sequence[Migration]) -> list[str]:
-        old: OldTables | None = None
-        async with asyncio.timeout(_LOOK_TIMEOUT_S):
-            async with self._advised("look what was applied"):
-                applied = await self._applied()
-            if not applied:
-                shipped = {one.name: one.sha256 for one in shipped_migrations()}
-                old = await find_old_tables(self._connection, self._name, shipped, mark=_MARK)
+        applied, old = await self._look()
         done: list[str] = []
         if old is not None:
             if await self._take_over(old):
@@ -96,6 +92,23 @@ class _Schema:
         _check_unchanged(wanted, applied)
         pending = [migration for migration in wanted if migration.name not in applied]
         return done + [migration.name for migration in pending if await self._apply(migration)]
+
+    async def _look(self) -> tuple[dict[str, str], OldTables | None]:
+        """The files that were applied to our schema; where none was, the tables of an earlier version.
+
+        What another process is making or moving may be seen and not be there yet, or no more: where no files are
+        found the look is taken anew under the lock.
+        """
+        async with self._advised("look what was applied"):
+            with suppress(asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+                async with asyncio.timeout(_LOOK_TIMEOUT_S):
+                    if applied := await self._applied():
+                        return applied, None
+            async with self._alone(), asyncio.timeout(_LOOK_TIMEOUT_S):
+                if applied := await self._applied():
+                    return applied, None
+                shipped = {one.name: one.sha256 for one in shipped_migrations()}
+                return {}, await find_old_tables(self._connection, self._name, shipped, mark=_MARK)
 
     async def _applied(self) -> dict[str, str]:
         """The files that were applied to our schema, and their digests; none where it is not there.
@@ -143,20 +156,32 @@ class _Schema:
             await self._connection.execute(f"CREATE SCHEMA {self._quoted}")
 
     @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """A transaction under the lock."""
+        async with self._connection.transaction():
+            # Held to the end of the transaction, which also works behind a transaction pooler.
+            await self._connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+            yield
+
+    @asynccontextmanager
     async def _changing(self) -> AsyncGenerator[None]:
         """A transaction under the lock that makes and finds names in our schema alone."""
-        async with self._connection.transaction():
-            # Both are held to the end of the transaction, which also works behind a transaction pooler.
-            await self._connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+        async with self._alone():
             await self._connection.execute(f"SET LOCAL search_path TO {self._quoted}")
             yield
 
     @asynccontextmanager
     async def _advised(self, what: str, hint: str = "") -> AsyncGenerator[None]:
-        """A missing right comes out as a RecordError that says what to grant."""
+        """A missing right, or names of others in our schema, come out as a RecordError that says what to do."""
         try:
             yield
         except asyncpg.PostgresError as error:
+            if sqlstate(error) in _OF_OTHERS:
+                raise RecordError(
+                    f"cannot {what} ({first_line(error)}): the schema {self._name} is not as orion-recall makes "
+                    "it. Where tables of others are in it, name one that is free (ORION_POSTGRES_SCHEMA); where "
+                    "the tables are ours, bring them back as they were"
+                ) from error
             if sqlstate(error) not in (_NO_RIGHT, _NO_SCHEMA):
                 raise
             role = await self._connection.fetchval("SELECT quote_ident(current_user)")

@@ -40,10 +40,18 @@ async def find_old_tables(
     """The first schema where the login looks that holds tables of an earlier version; None when there is none.
 
     Recognised by its list of applied files: a table of exactly its columns, without `mark`, that names one of the
-    `shipped` files with its digest. RecordError: the list belongs to another role, or says what cannot be moved.
+    `shipped` files with its digest. RecordError: the list cannot be read, belongs to another role, or says what
+    cannot be moved. To be called while nobody else moves tables.
     """
     for found in await connection.fetch(_LISTS, ours, mark):
         schema = quote_identifier(found["schema"])
+        if not found["can_read"]:
+            raise RecordError(
+                f"{found['schema']}.orion_migrations, which belongs to {found['owner']}, cannot be read: there may "
+                f"be tables of an earlier orion-recall. Let {found['owner']} run `orion-recall migrate` once: "
+                f"that moves them to the schema {ours}. Where they are of another program: GRANT SELECT ON "
+                f"{schema}.orion_migrations TO {found['role']}"
+            )
         rows = await connection.fetch(f"SELECT name, sha256 FROM {schema}.orion_migrations")  # noqa: S608 (quoted)
         applied = {row["name"]: row["sha256"] for row in rows}
         if not applied.items() & shipped.items():
@@ -123,12 +131,12 @@ ARRAY(SELECT a.attname || ' ' || format_type(a.atttypid, a.atttypmod) FROM pg_at
       WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum)
 """
 _LISTS = f"""
-SELECT n.nspname::text AS schema, c.relowner::regrole::text AS owner, {_IS_MINE} AS is_mine
+SELECT n.nspname::text AS schema, c.relowner::regrole::text AS owner, {_IS_MINE} AS is_mine,
+    has_table_privilege(c.oid, 'SELECT') AS can_read, quote_ident(current_user) AS role
 FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, place)
 JOIN pg_namespace AS n ON n.nspname = path.name
 JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'orion_migrations' AND c.relkind = 'r'
 WHERE n.nspname <> $1 AND obj_description(c.oid, 'pg_class') IS DISTINCT FROM $2
-    AND has_table_privilege(c.oid, 'SELECT')
     AND {_COLUMNS} = '{{name text,sha256 text,applied_at timestamp with time zone}}'::text[]
 ORDER BY path.place
 """  # noqa: S608 (nothing but the texts above)

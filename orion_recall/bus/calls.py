@@ -22,6 +22,8 @@ from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, Repl
 
 log = logging.getLogger("orion_recall.client")
 _BLOCK_MS = 1000
+# The longest time to live that a worker reads.
+_LONGEST_TIMEOUT_S = 2**53 // 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ class Calls:
         causality_chain: Sequence[Mapping[str, Any]] = (),
     ) -> Mapping[str, Any]:
         """The payload of the reply. Raises InvalidMessage before anything is sent, ReplyTimeout, BusUnavailable."""
-        name = self._name(correlation_id)
+        name, ttl_ms = self._name(correlation_id), _ttl_ms(timeout_s)
         call = _Call(kind=kind, created_at=self._now())
         message = encode_request(
             kind,
@@ -96,7 +98,7 @@ class Calls:
             correlation_id=name,
             source=self._source,
             reply_to=self.reply_stream,
-            ttl_ms=max(1, int(timeout_s * 1000)),
+            ttl_ms=ttl_ms,
             trace=trace,
             causality_chain=causality_chain,
             created_at=call.created_at,
@@ -193,6 +195,20 @@ class Calls:
             log.warning("a reply could not be read: %s", error)
             return
         call.reply.set_result(payload)
+
+
+def _ttl_ms(timeout_s: object) -> int:
+    """The time to live of a message whose reply is waited for; InvalidMessage for what is no time to wait."""
+    # Compared so that NaN is refused, too. A time that is over is none to wait, and no fault.
+    if (
+        not isinstance(timeout_s, int | float)
+        or isinstance(timeout_s, bool)
+        or not -_LONGEST_TIMEOUT_S <= timeout_s <= _LONGEST_TIMEOUT_S
+    ):
+        raise InvalidMessage(
+            f"timeout_s: expected a number of seconds, at most {_LONGEST_TIMEOUT_S} (got {timeout_s!r:.60})"
+        )
+    return max(1, int(timeout_s * 1000))
 
 
 def _is_of_another(envelope: Mapping[str, Any], call: _Call) -> bool:

@@ -37,7 +37,7 @@ class Entry:
 
     @property
     def added_at(self) -> float:
-        """When the server took the entry in: epoch seconds by the server's clock."""
+        """When the server took the entry in, unless the sender chose its id: epoch seconds by that server."""
         return int(self.id.partition("-")[0]) / 1000
 
 

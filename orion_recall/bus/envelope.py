@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 from orion_recall.bus.consume import Entry
 from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
 from orion_recall.errors import InvalidMessage
+from orion_recall.tasks import report
 from orion_recall.text import storable, storable_json
 
 _FIELDS = (b"envelope", b"data")
@@ -25,6 +27,8 @@ LEFT_OUT_BYTES = b"left_out_bytes"
 _ALIASES = {QUERY_KIND: QUERY_ALIASES}
 # Deeper than any message means something, and far from where walking or writing it would run out of stack.
 _MOST_LEVELS = 100
+# What reading a value may raise that was not thought of.
+_UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
 
 
@@ -54,6 +58,15 @@ class Received:
 
 def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
     """The message in an entry, of the `kind` under any of its names. Never raises: what is wrong is in `error`."""
+    try:
+        return _decode(entry, kind, max_bytes)
+    except _UNFORESEEN as error:  # an entry that raised here would stay pending for ever
+        report(f"entry {entry.id} cannot be read", error)
+        unreadable = InvalidMessage("the message cannot be read: the worker's log says where it failed")
+        return Received(entry=entry, correlation_id=_uuid_of(entry), payload={}, error=unreadable)
+
+
+def _decode(entry: Entry, kind: str, max_bytes: int) -> Received:
     try:
         data, problem = _json_object(entry, max_bytes)
     except InvalidMessage as error:
@@ -191,13 +204,15 @@ def _own_link(
 
     Of an envelope that cannot be read as a whole, the parts that can be read are told.
     """
+    # The caller of XADD may have chosen the id: one that lies ahead of every clock is no time that a date can hold.
+    came = datetime.fromtimestamp(min(entry.added_at, time.time()), UTC)
     if envelope is not None:
         told, source = envelope.kind, envelope.source.model_dump(exclude_none=True) if envelope.source else None
-        created = envelope.created_at or datetime.fromtimestamp(entry.added_at, UTC)
+        created = envelope.created_at or came
     else:
         told, source = _first_text(data, ("kind", "event")), data.get("source", data.get("service"))
         source = {"name": source} if isinstance(source, str) else source
-        created = datetime.fromtimestamp(entry.added_at, UTC)
+        created = came
     link: dict[str, Any] = {
         "correlation_id": correlation_id,
         "kind": told or kind,

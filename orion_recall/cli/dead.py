@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -191,4 +192,5 @@ def _as_json(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _moment(entry_id: str) -> datetime:
-    return datetime.fromtimestamp(int(entry_id.partition("-")[0]) / 1000, UTC)
+    # An id may have been chosen, and lie ahead of every date.
+    return datetime.fromtimestamp(min(int(entry_id.partition("-")[0]) / 1000, time.time()), UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from orion_recall.contracts.reading import read_message
+from orion_recall.errors import InvalidMessage
 
 
 def _utc(value: datetime) -> datetime:
@@ -52,6 +53,8 @@ def is_link(value: object) -> bool:
 
 def causality_links(chain: Sequence[object]) -> list[dict[str, Any]]:
     """The chain as JSON, oldest first; InvalidMessage for a link that strict readers would refuse."""
+    if not isinstance(chain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidMessage(f"causality_chain: expected a list of links (got {chain!r:.60})")
     return [
         read_message(CausalityLink, link, f"causality_chain.{place}").model_dump(mode="json", exclude_none=True)
         for place, link in enumerate(chain)

@@ -17,7 +17,13 @@ _ADVICE = (
         f"give the worker's role its rights (`orion-recall migrate` as the schema's owner does), {_AGAIN}",
     ),
     (("3D", "28"), f"see whether ORION_POSTGRES_DSN names the right user, password and database, {_AGAIN}"),
-    (("3F", "42"), f"the schema is not the one of this version: run `orion-recall migrate`, {_AGAIN}"),
+    (
+        ("3F", "42"),
+        (
+            "the schema is not the one of this version, or the worker's role may not use it: run `orion-recall "
+            f"migrate`, or GRANT USAGE ON SCHEMA (that of ORION_POSTGRES_SCHEMA) to the role, {_AGAIN}"
+        ),
+    ),
     (("22", "23", "54"), "change what the message holds, and send it again"),
     (_MAY_PASS, "Postgres is busy: send it again later, in smaller parts if it is large"),
 )

@@ -58,6 +58,24 @@ async def test_an_applied_file_that_was_changed_is_refused_with_advice(empty_dat
         await migrate(empty_database, [replace(FIRST, sha256="changed"), SECOND])
 
 
+@pytest.mark.parametrize(
+    ("theirs", "why"),
+    [
+        ("TABLE first (a text)", 'relation "first" already exists'),
+        ("VIEW first AS SELECT 1", 'relation "first" already exists'),
+        ("TABLE orion_migrations (id int)", 'column "name" does not exist'),
+    ],
+)
+async def test_tables_of_others_in_our_schema_are_left_alone_and_another_schema_is_named(
+    empty_database: str, pool: Pool, theirs: str, why: str
+) -> None:
+    await pool.execute(f"CREATE SCHEMA orion_recall; CREATE {theirs.replace(' ', ' orion_recall.', 1)}")
+    with pytest.raises(RecordError, match=rf"{why}.*name one that is free \(ORION_POSTGRES_SCHEMA\)"):
+        await migrate(empty_database, [FIRST])
+    rows = await pool.fetch("SELECT relname FROM pg_class WHERE relnamespace = 'orion_recall'::regnamespace")
+    assert [row["relname"] for row in rows] == [theirs.split()[1]]
+
+
 async def test_a_role_without_the_right_to_create_is_told_what_to_grant(empty_database: str, pool: Pool) -> None:
     role = f"weak_{uuid4().hex[:8]}"
     await migrate(empty_database, [FIRST])

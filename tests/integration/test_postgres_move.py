@@ -171,6 +171,66 @@ async def test_workers_that_start_together_move_everything_once(empty_database: 
     assert await contents(there, "orion_recall") == before
 
 
+async def test_a_process_that_looks_while_another_one_moves_ends_well(
+    empty_database: str, there: Connection
+) -> None:
+    before = await fill(there)
+
+    async def waiting(count: int) -> bool:
+        return await there.fetchval(
+            "SELECT count(*) = $1 FROM pg_stat_activity WHERE application_name = 'orion-recall:migrate' "
+            "AND datname = current_database() AND wait_event_type = 'Lock'",
+            count,
+        )
+
+    async with visitor(empty_database) as reading:
+        async with reading.transaction():
+            # A view of ours that is read meanwhile: the move waits for it, and holds the list of applied files.
+            await reading.fetch("SELECT FROM recall_by_source")
+            moving = asyncio.create_task(migrate(empty_database))
+            await until(lambda: waiting(1), "a move that is under way")
+            looking = asyncio.create_task(migrate(empty_database))
+            await until(lambda: waiting(2), "a second process that has seen the old list")
+        done = await asyncio.gather(moving, looking)
+    assert [len(names) for names in done] == [1, 0]
+    assert await contents(there, "orion_recall") == before
+
+
+async def test_a_login_that_cannot_read_the_old_list_makes_no_empty_record_beside_it(
+    empty_database: str, there: Connection
+) -> None:
+    before = await fill(there)
+    role = f"blind_{uuid4().hex[:8]}"
+    await there.execute(f"CREATE ROLE {role} LOGIN")
+    database = await there.fetchval("SELECT quote_ident(current_database())")
+    await there.execute(f"GRANT CREATE ON DATABASE {database} TO {role}")
+    try:
+        with pytest.raises(
+            RecordError,
+            match=rf"public\.orion_migrations, which belongs to orion, cannot be read.* Let orion run "
+            rf"`orion-recall migrate` once.* GRANT SELECT ON \"public\"\.orion_migrations TO {role}",
+        ):
+            await migrate(empty_database.replace("//orion@", f"//{role}@"))
+        assert not await there.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = 'orion_recall'")
+        assert len(await migrate(empty_database)) == 1, "its owner moves it"
+        assert await contents(there, "orion_recall") == before
+    finally:
+        await there.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_a_move_to_a_schema_where_others_have_a_table_of_that_name_says_to_name_another(
+    empty_database: str, there: Connection
+) -> None:
+    before = await fill(there)
+    await there.execute("CREATE SCHEMA orion_recall; CREATE TABLE orion_recall.memories (theirs int)")
+    with pytest.raises(
+        RecordError, match=r"\"memories\" already exists.* name one that is free \(ORION_POSTGRES_SCH"
+    ):
+        await migrate(empty_database)
+    assert await contents(there, "public") == before
+    assert await relations(there, "orion_recall") == {"memories": "r"}
+
+
 @pytest.mark.parametrize(
     "change",
     [

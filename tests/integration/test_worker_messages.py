@@ -6,12 +6,17 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
-from executor import Ended, Executor, until
+from executor import Ended, Executor, pending, rows, until
+from redis.asyncio import Redis
+from serving import OneMemory, opened_with, quick_settings, serving
 
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres import Connection, Record
 from orion_recall.service import Service
 
@@ -205,6 +210,31 @@ async def test_a_ttl_is_counted_from_the_entrys_own_id(executor: Executor) -> No
     ended = await executor.ended(await executor.add({"envelope": json.dumps(late)}, entry_id=in_the_past))
     assert ended.decision["outcome"] == "expired"
     assert (await executor.answer(QUESTION, ttl_ms=60_000, created_at="2001-01-01T00:00:00"))["bundle"]["items"]
+
+
+async def test_an_entry_whose_id_lies_ahead_of_every_date_is_answered_and_so_is_every_one_after_it(
+    bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter
+) -> None:
+    settings = quick_settings(bus_alone.redis_url)
+    executor, added = Executor(bus, settings.prefix), list[str]()
+
+    async def settled() -> bool:
+        return not await rows(bus, executor.queries) and not await pending(bus, executor.queries)
+
+    async with serving(settings, opened_with(OneMemory(), tokens)):
+        message = {"envelope": json.dumps(executor.message(QUESTION, ttl_ms=60_000, correlation_id=str(uuid4())))}
+        # The next ids are made by the server, from this one on.
+        for entry_id in ("400000000000000-0", "*", f"{2**64 - 1}-0", "*"):
+            added.append(await executor.add(message, entry_id=entry_id))
+            await until(settled, f"{added[-1]} is answered, decided and acknowledged")
+            decided = [json.loads(fields[b"envelope"]) for _, fields in await rows(bus, executor.decisions)]
+            assert [one["payload"]["entry_id"] for one in decided] == added
+            assert {one["payload"]["outcome"] for one in decided} == {"ok"}
+            replies = await executor.replies(executor.reply_to)
+            assert len(replies) == len(added)
+            (link,) = replies[-1]["causality_chain"]
+            assert datetime.fromisoformat(link["created_at"]) <= datetime.now(UTC)
+    await executor.close()
 
 
 async def test_an_address_that_holds_a_key_of_another_type_is_refused_on_the_shared_stream(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -109,6 +110,8 @@ async def test_feedback_names_a_recall_and_is_a_message_of_its_own():
     [
         (["m-1"], r"causality_chain\.0: "),
         ("m-1", r"causality_chain\.0: "),
+        (5, r"causality_chain: expected a list of links \(got 5\)"),
+        (None, r"causality_chain: expected a list of links \(got None\)"),
         ([LINK, {}], r"causality_chain\.1\.correlation_id: Field required"),
         ([{**LINK, "correlation_id": "c-1"}], r"causality_chain\.0\.correlation_id: .*UUID"),
         ([{**LINK, "source": "planner"}], r"causality_chain\.0\.source: "),
@@ -152,6 +155,8 @@ async def test_a_field_that_the_contract_does_not_know_is_named_with_the_nearest
 
 UNFIT: list[tuple[Calling, str]] = [
     (lambda c: c.recall("x", options={"zzz": 1}), "zzz: there is no such field; there are tenant, scope"),
+    (lambda c: c.store(5), "memories: expected a list of memories (got 5)"),
+    (lambda c: c.update(5), "memories: expected a list of memories (got 5)"),
     (lambda c: c.store(["no mapping"]), "memories.0: expected a mapping of a memory's fields"),
     (lambda c: c.recall("x", options="k=5"), "query.options: "),
     (lambda c: c.recall("x", options={"k": 0}), "query.options.k: "),
@@ -169,6 +174,24 @@ UNFIT: list[tuple[Calling, str]] = [
 @pytest.mark.parametrize(("call", "why"), UNFIT)
 async def test_what_no_worker_could_use_is_not_sent(call: Calling, why: str):
     assert why in await refused(call)
+
+
+@pytest.mark.parametrize("timeout_s", [math.nan, math.inf, -math.inf, 1e300, 10**20, "5", None, True])
+async def test_a_time_out_that_is_no_time_is_not_sent(timeout_s: Any):
+    calls: list[Calling] = [
+        lambda c: c.recall("x", timeout_s=timeout_s),
+        lambda c: c.store([], timeout_s=timeout_s),
+        lambda c: c.feedback(decision_id="d", used=["m"], timeout_s=timeout_s),
+    ]
+    for call in calls:
+        assert "timeout_s: expected a number of seconds, at most 9007199254740" in await refused(call)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "ttl_ms"), [(9_007_199_254_740, 9_007_199_254_740_000), (0.25, 250), (1, 1000)]
+)
+async def test_a_time_out_is_the_time_to_live_of_what_is_sent(timeout_s: float, ttl_ms: int):
+    assert (await envelope_of(lambda c: c.recall("x", timeout_s=timeout_s)))["ttl_ms"] == ttl_ms
 
 
 UNKNOWN_KEYWORDS: list[Calling] = [

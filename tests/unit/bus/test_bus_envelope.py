@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,6 +17,7 @@ from orion_recall.telemetry import continue_trace
 from tests.stand_ins.mesh import MeshEnvelope
 
 KIND = "recall.query.v1"
+NAME = "0b0e5b4e-6f5b-4d0a-8f0a-2b1f0e9d7c11"
 # Every character there is, lone surrogates and NUL among them.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 JSON = st.recursive(
@@ -61,6 +63,31 @@ def _no_constant(name: str) -> None:
 @given(st.dictionaries(st.sampled_from([b"envelope", b"data", b"other"]), st.binary(max_size=200)))
 def test_arbitrary_bytes_are_read_without_an_exception(fields: dict[bytes, bytes]) -> None:
     assert holds(read(fields=fields))
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.none() | st.integers(0, 2**53))
+@example(400_000_000_000_000, 0, None)
+@example(2**64 - 1, 2**64 - 1, 1)
+def test_any_entry_id_is_read_without_an_exception(milliseconds: int, sequence: int, ttl_ms: int | None) -> None:
+    fields = {
+        b"envelope": json.dumps({"payload": {}, "source": {"name": "t"}, "id": NAME, "ttl_ms": ttl_ms}).encode()
+    }
+    received = decode(Entry(id=f"{milliseconds}-{sequence}", fields=fields), kind=KIND, max_bytes=1000)
+    assert holds(received)
+    assert received.error is None
+    (link,) = received.onward_chain
+    assert datetime.fromisoformat(link["created_at"]) <= datetime.now(UTC)
+
+
+def test_a_fault_in_reading_is_an_invalid_message_and_is_logged_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fields = {b"envelope": b'{"payload": {"fragment": "secret"}}'}
+    received = decode(Entry(id="no id", fields=fields), kind=KIND, max_bytes=1000)
+    assert holds(received)
+    assert "the message cannot be read" in str(received.error)
+    assert "entry no id cannot be read: ValueError" in caplog.text
+    assert "secret" not in caplog.text
 
 
 @given(JSON)

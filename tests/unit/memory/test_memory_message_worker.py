@@ -116,6 +116,8 @@ async def test_while_the_record_is_away_it_waits_and_the_entry_is_forgiven(cause
 REFUSALS: list[tuple[Exception, str]] = [
     (asyncpg.InsufficientPrivilegeError("permission denied for table memories"), "role its rights"),
     (asyncpg.UndefinedTableError('relation "outbox" does not exist'), "orion-recall migrate"),
+    # What Postgres says where the role may not look into the schema.
+    (asyncpg.UndefinedTableError('relation "memories" does not exist'), "GRANT USAGE ON SCHEMA"),
     (asyncpg.UndefinedColumnError('column "times" does not exist'), "orion-recall migrate"),
     (asyncpg.InvalidPasswordError('password authentication failed for user "w"'), "ORION_POSTGRES_DSN"),
     (asyncpg.UniqueViolationError("Key (id)=(my secret) already exists"), "change what the message holds"),
