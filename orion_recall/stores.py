@@ -31,7 +31,8 @@ from orion_recall.sources.more_words import MoreWords
 from orion_recall.sources.names_by_meaning import NamesByMeaning
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
-from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.graph_source import RdfSource
+from orion_recall.sources.rdf import RdfGraph
 from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.several import SeveralStores
 from orion_recall.sources.source import (

@@ -13,7 +13,8 @@ from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
 from orion_recall.recall.pipeline import Sources
-from orion_recall.sources.rdf import RdfSource, Row
+from orion_recall.graph.questions import Row
+from orion_recall.sources.graph_source import RdfSource
 from orion_recall.sources.source import OwnGraph, Source
 from orion_recall.stores import Opened
 from orion_recall.values import Hit, SearchRequest, SourceName

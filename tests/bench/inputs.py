@@ -22,7 +22,8 @@ from orion_recall.recall.select import Caps
 from orion_recall.recall.understand import Understanding, understand
 from orion_recall.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.sources.rdf import RdfSource, Row
+from orion_recall.graph.questions import Row
+from orion_recall.sources.graph_source import RdfSource
 from orion_recall.sources.source import OwnGraph
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_sql import timeline_query

@@ -14,7 +14,8 @@ from source_samples import NOW, TENANT, beside, changes, key, memory, names, req
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.vocabulary import ORION
-from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.graph_source import RdfSource
+from orion_recall.sources.rdf import RdfGraph
 from orion_recall.sources.source import MemoryGraph
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer

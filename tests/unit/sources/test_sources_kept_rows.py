@@ -5,7 +5,8 @@ from pathlib import Path
 from source_samples import changes, memory, names, request
 
 from orion_recall.sources.kept_rows import KeptRows
-from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.graph_source import RdfSource
+from orion_recall.sources.rdf import RdfGraph
 
 ROWS = [{"a": "1"}]
 

@@ -14,7 +14,8 @@ from source_samples import changes, memory, names, request
 
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.sources import rdf
-from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.graph_source import RdfSource
+from orion_recall.sources.rdf import RdfGraph
 
 ALL = (
     memory("work", "I work at Fjord Labs.", speaker="Ana", session_id="s1"),

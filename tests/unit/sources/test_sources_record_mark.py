@@ -15,7 +15,8 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.edge import EdgeIndex
 from orion_recall.sources.qdrant import QdrantIndex
 from orion_recall.sources.qdrant_server import QdrantServer
-from orion_recall.sources.rdf import RdfGraph, RdfSource
+from orion_recall.sources.graph_source import RdfSource
+from orion_recall.sources.rdf import RdfGraph
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.values import Scope

@@ -15,7 +15,7 @@ from orion_recall.graph.projection import projected
 from orion_recall.graph.said import Projecting, answered
 from orion_recall.graph.updates import CARD_QUERY, updates
 from orion_recall.graph.vocabulary import ORION
-from orion_recall.sources.rdf import RdfSource
+from orion_recall.sources.graph_source import RdfSource
 from orion_recall.sources.sparql import SparqlGraph
 from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
 from orion_recall.values import Change
