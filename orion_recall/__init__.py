@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ReplyTimeout,
         SettingsError,
     )
-    from orion_recall.stores import open_sources
+    from orion_recall.serving.backends import open_sources
     from orion_recall.sync_client import SyncRecallClient
 
 __version__ = "0.1.0"
@@ -50,7 +50,7 @@ _MODULES = {
     "RecallQueryV1": "contracts",
     "RecallReplyV1": "contracts",
     "SyncRecallClient": "sync_client",
-    "open_sources": "stores",
+    "open_sources": "serving.backends",
 }
 
 

@@ -28,7 +28,7 @@ from orion_recall.contracts import (
     describe,
 )
 from orion_recall.errors import InvalidMessage, SettingsError
-from orion_recall.postgres_address import DEFAULT_SCHEMA, with_schema
+from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
 from orion_recall.values import LaneUse, SourceName
 
 RECALL_GROUP = "orion-recall"

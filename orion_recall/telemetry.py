@@ -66,7 +66,7 @@ LABEL_SOURCE, LABEL_STATUS, LABEL_STREAM = "source", "status", "stream"
 LABEL_RESULT, LABEL_COPY, LABEL_CACHE, LABEL_SIZE = "result", "copy", "cache", "size"
 LABEL_EXTRACTOR = "extractor"
 
-LOG_WORKER = "orion_recall.worker"
+LOG_WORKER = "orion_recall.serving.worker"
 
 RESOURCE = Resource.create({"service.name": "orion-recall"})
 INSTRUMENTATION = "orion_recall"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orion_recall.postgres import open_connection
+from orion_recall.postgres.pool import open_connection
 
 _COLUMNS = """
 SELECT c.relname AS relation, c.relkind::text AS kind, obj_description(c.oid) AS about,

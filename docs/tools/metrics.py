@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 from opentelemetry.metrics import Meter
 
 from orion_recall import telemetry
-from orion_recall.observe.instruments import Instruments
-from orion_recall.observe.readings import Gauges, Running
+from orion_recall.serving.observe.instruments import Instruments
+from orion_recall.serving.observe.readings import Gauges, Running
 
 _INTRODUCTION = """\
 # Metrics and spans

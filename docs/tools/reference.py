@@ -12,9 +12,9 @@ from docs.tools.errors import errors_page
 from docs.tools.messages import messages_page
 from docs.tools.metrics import metrics_page
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres import migrate
+from orion_recall.postgres.pool import migrate
 from orion_recall.profile.reference import profile_markdown
-from orion_recall.settings_reference import as_markdown, setting_rows
+from orion_recall.schemas.settings_reference import as_markdown, setting_rows
 
 FOLDER = Path(__file__).parents[1] / "pages" / "reference"
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from redis.asyncio import Redis
 from redis.exceptions import WatchError
 
-from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import decode
+from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import read_message
 from orion_recall.errors import InvalidMessage
 

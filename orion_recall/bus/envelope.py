@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-from orion_recall.bus.consume import Entry
+from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
 from orion_recall.errors import InvalidMessage
 from orion_recall.tasks import report
-from orion_recall.text import storable, storable_json
+from orion_recall.text.normal import storable, storable_json
 
 _FIELDS = (b"envelope", b"data")
 # In place of a published message that was too large to be put into the stream: how many bytes it had.

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from orion_recall.cli.addresses import DataFolder, bus_of, find_started
 from orion_recall.cli.ask_explain import show_explained
+from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.client import RecallClient

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from orion_recall.cli.output import console, table, visible
 from orion_recall.contracts import BundleStats, RecallReplyV1
-from orion_recall.recall.explain import apportioned
-from orion_recall.text import one_line
+from orion_recall.recall.report.explain import apportioned
+from orion_recall.text.normal import one_line
 
 Json = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rich.text import Text
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
-from orion_recall.cli.addresses import DataFolder, find, open_bus
+from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import (
     DELETE_KIND,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from orion_recall.cli.addresses import DataFolder, analyst_of, find, open_postgres
+from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import CascadeV1, RecallDecisionV1

@@ -23,13 +23,13 @@ from orion_recall.contracts import RecallReplyV1
 from orion_recall.decisions.log import DecisionLog, SqlResult
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import OrionError
-from orion_recall.memory.import_file import ImportSummary
-from orion_recall.memory.importer import import_file, wait_for_copies
-from orion_recall.memory.record import Record
-from orion_recall.postgres import migrate, open_pool
-from orion_recall.postgres_address import DEFAULT_SCHEMA
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.import_file import ImportSummary
+from orion_recall.memory.transfer.importer import import_file, wait_for_copies
+from orion_recall.postgres.address import DEFAULT_SCHEMA
+from orion_recall.postgres.pool import migrate, open_pool
 from orion_recall.sample.timed import sample_memories
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr

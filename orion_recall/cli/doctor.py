@@ -14,21 +14,21 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from orion_recall.cli.addresses import DataFolder, find, open_bus
+from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
 from orion_recall.cli.output import JsonFlag, console, print_json, say, visible
 from orion_recall.errors import BusUnavailable, ModelError, SettingsError, SourceError
-from orion_recall.mapped_stores import collection_of, graph_client, timeline_of
-from orion_recall.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
+from orion_recall.external.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
+from orion_recall.external.opening import collection_of, graph_client, timeline_of
+from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
+from orion_recall.external.sparql import MappedGraphSource
+from orion_recall.interfaces import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.backends import graph_of, index_of, mark_of, timeline_table
 from orion_recall.settings import Settings
-from orion_recall.sources.mapped_qdrant import is_in_milliseconds, text_of, value_at
-from orion_recall.sources.mapped_sparql import MappedGraphSource
-from orion_recall.sources.source import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
 from orion_recall.sources.timeline import TimelineSource, told
 from orion_recall.sources.timeline_table import OWN_VIEW
-from orion_recall.stores import graph_of, index_of, mark_of, timeline_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _TIMEOUT_S = 10.0

@@ -54,7 +54,7 @@ COMMANDS = {
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
 # `import` is a word of Python's, and `eval` a function.
-_MODULES = {"import": "import_memories", "eval": "evaluate"}
+_MODULES = {"memory": "memory.app", "import": "memory.import_", "graph": "graph.app", "eval": "evaluate.app"}
 _WRONG_USE = (
     SettingsError,
     EngineError,

@@ -6,10 +6,10 @@ import asyncio
 
 import typer
 
-from orion_recall.cli.addresses import dsn_of, dsn_without_secrets
+from orion_recall.cli.connect.addresses import dsn_of, dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, notes, print_json
-from orion_recall.postgres import migrate as apply_schema
-from orion_recall.postgres_rights import WORKER_ROLE, grant_worker_rights
+from orion_recall.postgres.pool import migrate as apply_schema
+from orion_recall.postgres.rights import WORKER_ROLE, grant_worker_rights
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")

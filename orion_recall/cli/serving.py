@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.service")

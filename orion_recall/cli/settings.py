@@ -9,8 +9,8 @@ import typer
 
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
 from orion_recall.errors import SettingsError
+from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
 from orion_recall.settings import Settings
-from orion_recall.settings_reference import as_markdown, setting_rows, unknown_variables
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 

@@ -13,12 +13,19 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.connect import group_is_gone, without_secrets
-from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
+from orion_recall.cli.connect.addresses import (
+    DataFolder,
+    bus_of,
+    dsn_without_secrets,
+    find,
+    open_bus,
+    open_postgres,
+)
 from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, say, table
 from orion_recall.cli.status_workers import problems_of, read_workers, show_worker
 from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
-from orion_recall.memory.record import GONE_AFTER_S, Record
-from orion_recall.postgres import borrow
+from orion_recall.memory.record.record import GONE_AFTER_S, Record
+from orion_recall.postgres.pool import borrow
 from orion_recall.profile.reading import load_profiles
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
 from orion_recall.shipped import shipped_folder

@@ -8,9 +8,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from orion_recall.bus.presence import read_cards
+from orion_recall.bus.heartbeat import read_cards
 from orion_recall.cli.output import console, say, table
-from orion_recall.observe.card import copies_of, stores_of
+from orion_recall.serving.observe.heartbeat_fields import copies_of, stores_of
 from orion_recall.settings import Settings
 
 Found = dict[str, Any]

@@ -12,14 +12,14 @@ from pydantic import SecretStr
 from rich.text import Text
 
 from orion_recall.bus.connect import without_secrets
-from orion_recall.cli.addresses import dsn_without_secrets
+from orion_recall.cli.connect.addresses import dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, console, print_json
 from orion_recall.cli.serving import serve, stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres import migrate
-from orion_recall.preflight import check_settings
-from orion_recall.service import Service
+from orion_recall.postgres.pool import migrate
+from orion_recall.serving.preflight import check_settings
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 

@@ -8,11 +8,11 @@ import os
 import typer
 
 from orion_recall.bus.connect import without_secrets
-from orion_recall.cli.addresses import bus_of, dsn_without_secrets
+from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, print_json
 from orion_recall.cli.serving import serve, stop_signals
-from orion_recall.preflight import check_settings
-from orion_recall.service import Service
+from orion_recall.serving.preflight import check_settings
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 

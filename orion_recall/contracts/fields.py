@@ -8,8 +8,8 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from orion_recall.text import storable
-from orion_recall.zones import time_zone
+from orion_recall.text.normal import storable
+from orion_recall.text.zones import time_zone
 
 
 def _moment(value: object, *, naive_is_utc: bool) -> datetime:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
-from orion_recall.postgres import Pool, borrow
+from orion_recall.postgres.pool import Pool, borrow
 
 _COMPARE: LiteralString = """
 SELECT profile, shadow_profile, count(*) AS queries,

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres import Pool, Record, borrow, sqlstate
+from orion_recall.postgres.pool import Pool, Record, borrow, sqlstate
 
 _PAGE = 500
 _NO_RIGHT = "42501"

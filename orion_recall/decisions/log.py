@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import RecallDecisionV1, describe
 from orion_recall.errors import RecordError
-from orion_recall.postgres import (
+from orion_recall.postgres.pool import (
     Connection,
     Pool,
     Record,
@@ -22,7 +22,7 @@ from orion_recall.postgres import (
     sqlstate,
     translate,
 )
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 from orion_recall.values import Outcome
 
 ANALYST_ROLE = "orion_analyst"

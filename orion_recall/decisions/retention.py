@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres import Connection, Pool, Record, borrow, is_connection_lost
+from orion_recall.postgres.pool import Connection, Pool, Record, borrow, is_connection_lost
 
 log = logging.getLogger("orion_recall.decisions")
 

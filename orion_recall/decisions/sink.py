@@ -17,9 +17,9 @@ from importlib.resources import files
 
 from redis.asyncio import Redis
 
-from orion_recall.bus.consume import Entry, Healed
+from orion_recall.bus.group_reader import Entry, Healed
 from orion_recall.decisions.stream import DecisionStream, wait_for_stop
-from orion_recall.postgres import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
+from orion_recall.postgres.pool import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.decisions")

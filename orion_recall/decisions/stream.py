@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
-from orion_recall.bus.consume import Entry, GroupReader, Healed
+from orion_recall.bus.group_reader import Entry, GroupReader, Healed
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 log = logging.getLogger("orion_recall.decisions")

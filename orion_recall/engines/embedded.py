@@ -15,7 +15,7 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.engines.postgres import UNPRIVILEGED_ID, PostgresServer
 from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
-from orion_recall.postgres_address import DEFAULT_SCHEMA
+from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.tasks import cancel
 
 logger = logging.getLogger("orion_recall.engines")

@@ -24,7 +24,7 @@ from orion_recall.engines.postgres_binaries import (
 from orion_recall.engines.postgres_folder import NAME, OUTSIDE, database_folder
 from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
-from orion_recall.postgres_address import DEFAULT_SCHEMA
+from orion_recall.postgres.address import DEFAULT_SCHEMA
 
 UNPRIVILEGED_ID = 65534
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it

@@ -14,13 +14,13 @@ from typing import Literal, get_args
 
 from orion_recall.errors import SourceError
 from orion_recall.evaluation.snapshots import Contents
+from orion_recall.interfaces import MemoryIndex, Source
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import Fusion, FusionWeights, RankingWeights
-from orion_recall.sources.source import MemoryIndex, Source
-from orion_recall.stores import Opened
-from orion_recall.text import content_words, memory_key
+from orion_recall.serving.backends import Opened
+from orion_recall.text.normal import content_words, memory_key
 from orion_recall.values import Hit, SearchRequest, SourceName
 
 BaselineName = Literal["like", "bm25", "dense", "rrf"]

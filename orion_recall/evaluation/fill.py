@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from orion_recall.sources.source import Projection
+from orion_recall.interfaces import Projection
 from orion_recall.values import Change, Memory, Neighbour
 
 _AT_ONCE = 200

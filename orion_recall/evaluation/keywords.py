@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from orion_recall.index.text_forms import context_form, keyword_form
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.forms import context_form, keyword_form
-from orion_recall.text import memory_key
+from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Scope
 
 

@@ -14,10 +14,10 @@ from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.snapshots import Contents, snapshot_key
 from orion_recall.evaluation.vectors import CachedEmbedder, cached
+from orion_recall.interfaces import Projection
 from orion_recall.models.embedder import Embedder
+from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
-from orion_recall.sources.source import Projection
-from orion_recall.stores import Opened, open_sources
 from orion_recall.values import Memory
 
 # Settings that a run takes over: models, profiles and the timeline. An address of a store must not be among them,

@@ -33,9 +33,10 @@ _CODE = (
     "graph",
     "memory",
     "models",
+    "index",
     "sources",
     "contracts",
-    "text.py",
+    "text",
 )
 _MODEL_SETTINGS = ("model", "embedder", "token_vectors", "tei")
 _CARD, _PART = "contents.json", ".part-"

@@ -9,8 +9,8 @@ from functools import lru_cache
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV
 
-from orion_recall.graph.operations import Operation
-from orion_recall.graph.questions import COUNTED, Row
+from orion_recall.graph.projection.lookups import COUNTED, Row
+from orion_recall.graph.projection.operations import Operation
 from orion_recall.graph.vocabulary import (
     Edge,
     Triple,

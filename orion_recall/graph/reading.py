@@ -13,9 +13,9 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.neighbourhood import in_scope
 from orion_recall.graph.terms import written
 from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
+from orion_recall.graph.walks.neighbourhood import in_scope
 from orion_recall.values import Scope
 
 MOST_RELATIONS = 5_000

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.errors import ModelError
-from orion_recall.right_of_way import RECALLS
+from orion_recall.foreground import RECALLS
 
 Vector = npt.NDArray[np.float32]
 T = TypeVar("T")

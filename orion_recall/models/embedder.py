@@ -15,11 +15,11 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from orion_recall.errors import ModelError
+from orion_recall.foreground import RECALLS
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
 from orion_recall.models.weights import DEFAULT_MODEL, Weights, find_weights, short_name
-from orion_recall.right_of_way import RECALLS
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Literal
 
-from orion_recall.text import STOP_WORDS
+from orion_recall.text.normal import STOP_WORDS
 
 Language = Literal[
     "english", "german", "french", "spanish", "italian", "portuguese", "dutch", "danish", "norwegian", "swedish",

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from orion_recall.errors import ModelError
 from orion_recall.models.token_space import TokenSpace, TokenStates
 from orion_recall.models.weights import Weights
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 
 MAX_TOKENS = 256
 # 256 tokens are about 1,200 characters of prose; what is cut here would be truncated after tokenizing.

@@ -15,7 +15,7 @@ import numpy as np
 from orion_recall.errors import ModelError
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.transformers import library
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 
 # Between so many pairs a job looks whether anybody still waits for it.
 _AT_ONCE = 8

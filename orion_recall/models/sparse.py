@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from orion_recall.errors import ModelError
 from orion_recall.models.language import DEFAULT, Language, language_of, small_words
-from orion_recall.text import storable, words
+from orion_recall.text.normal import storable, words
 
 if TYPE_CHECKING:
     from qdrant_edge import Bm25, SparseVector

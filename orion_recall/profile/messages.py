@@ -13,7 +13,7 @@ import yaml
 from pydantic_core import ErrorDetails
 
 from orion_recall.profile.model import KeyPath, Strategies, profile_fields
-from orion_recall.yaml_nodes import Words, is_null, shown
+from orion_recall.profile.yaml_nodes import Words, is_null, shown
 
 _HOME = profile_fields()
 _FIELDS = _HOME | profile_fields(Strategies, ("strategies",))

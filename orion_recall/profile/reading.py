@@ -23,7 +23,7 @@ from orion_recall.profile.messages import (
     wrong_value,
 )
 from orion_recall.profile.model import KeyPath, Profile
-from orion_recall.yaml_nodes import (
+from orion_recall.profile.yaml_nodes import (
     Unreadable,
     UnreadableValue,
     Words,

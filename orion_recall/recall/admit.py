@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.memory.tombstones import Tombstones
+from orion_recall.interfaces import in_scope
+from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.recall.dropped import Dropped
 from orion_recall.recall.fetch import read_of
 from orion_recall.recall.when.overlap import overlap
-from orion_recall.sources.source import in_scope
-from orion_recall.text import normal_form
+from orion_recall.text.normal import normal_form
 from orion_recall.values import Candidate, MemoryView, Question, Scope
 
 OWN_TURN_S = 120.0

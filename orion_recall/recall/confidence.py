@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from orion_recall.profile import Profile
+from orion_recall.recall.bundle.snippet import stems
 from orion_recall.recall.features import recency
-from orion_recall.recall.snippet import stems
-from orion_recall.text import content_words
+from orion_recall.text.normal import content_words
 from orion_recall.values import MemoryView, Question, ScoredCandidate
 
 Level = Literal["low", "medium", "high"]

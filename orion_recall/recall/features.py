@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.profile import Profile
-from orion_recall.recall.answers import gives_name, gives_number
+from orion_recall.recall.understand.answer_types import gives_name, gives_number
 from orion_recall.recall.when.overlap import overlap, tells_time
 from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, Candidate, MemoryView, QuestionTime, SourceName
 

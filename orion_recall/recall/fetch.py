@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from orion_recall.errors import SourceError
-from orion_recall.recall.stand_in import index_is_away
-from orion_recall.sources.source import MemoryReader
+from orion_recall.interfaces import MemoryReader
+from orion_recall.recall.fallback import index_is_away
 from orion_recall.values import Candidate, MemoryView, SourceReport
 
 log = logging.getLogger("orion_recall.recall")

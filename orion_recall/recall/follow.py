@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from orion_recall.errors import ModelError, SourceError
+from orion_recall.interfaces import Source, TitleFinder
 from orion_recall.profile.sections import RankingWeights
-from orion_recall.recall.stand_in import INDEX_ARMS
-from orion_recall.sources.source import Source, TitleFinder
-from orion_recall.text import words
-from orion_recall.titles import names_in, title_names
+from orion_recall.recall.fallback import INDEX_ARMS
+from orion_recall.text.normal import words
+from orion_recall.text.titles import names_in, title_names
 from orion_recall.values import (
     Candidate,
     MemoryView,

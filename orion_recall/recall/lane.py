@@ -5,7 +5,7 @@ from __future__ import annotations
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.profile import Profile
-from orion_recall.recall.asked import NO_OPTIONS
+from orion_recall.recall.requests import NO_OPTIONS
 from orion_recall.values import LaneUse
 
 

@@ -20,28 +20,30 @@ from dataclasses import dataclass, field, replace
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
-from orion_recall.memory.tombstones import Tombstones
+from orion_recall.interfaces import Lexicon, MemoryReader, Source, TitleFinder
+from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.admit import LeftOut, admitted, of_its_time, without_the_dead
-from orion_recall.recall.asked import NO_OPTIONS, caps_of, requests_of, scope_of
-from orion_recall.recall.cascade import Descent, descend
+from orion_recall.recall.answer_confidence import NOT_SURE, Sureness, Withheld, gate, sureness
+from orion_recall.recall.bundle.select import select
+from orion_recall.recall.cascade.descent import Descent, descend
+from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.dropped import Dropped
+from orion_recall.recall.fallback import SILENT, index_is_away
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.follow import NOTHING, Followed, follow
 from orion_recall.recall.found import Found
 from orion_recall.recall.fuse import Fusing, fuse, similarities_of
-from orion_recall.recall.late import Closeness, late_interaction, scaled
-from orion_recall.recall.layers import limits_of
+from orion_recall.recall.late_interaction import Closeness, late_interaction, scaled
 from orion_recall.recall.rank import near_duplicates, score_candidates
+from orion_recall.recall.requests import NO_OPTIONS, caps_of, requests_of, scope_of
 from orion_recall.recall.rerank import rerank
 from orion_recall.recall.search import StandIn, search_all
-from orion_recall.recall.select import select
 from orion_recall.recall.stages import Stages
-from orion_recall.recall.stand_in import SILENT, index_is_away
-from orion_recall.recall.sureness import NOT_SURE, Sureness, Withheld, gate, sureness
-from orion_recall.recall.understand import Understanding, understand
+from orion_recall.recall.time_search import SearchWithin
+from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.recall.unindexed import (
     NONE_UNINDEXED,
     ComparesTexts,
@@ -51,9 +53,7 @@ from orion_recall.recall.unindexed import (
     with_unindexed,
     without_indexed,
 )
-from orion_recall.recall.within import SearchWithin
 from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.source import Lexicon, MemoryReader, Source, TitleFinder
 from orion_recall.values import (
     SOURCE_NAMES,
     Candidate,

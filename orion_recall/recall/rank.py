@@ -13,7 +13,7 @@ import numpy as np
 
 from orion_recall.profile import Profile
 from orion_recall.recall.features import Column, parts_of
-from orion_recall.text import words
+from orion_recall.text.normal import words
 from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, Candidate, MemoryView, QuestionTime, ScoredCandidate
 
 _NOTHING: Mapping[int, float] = {}

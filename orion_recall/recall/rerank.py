@@ -14,8 +14,8 @@ from dataclasses import replace
 from orion_recall.errors import ModelError
 from orion_recall.models.reranker import Reranker
 from orion_recall.profile import Profile
+from orion_recall.recall.bundle.render import body
 from orion_recall.recall.rank import combine, in_order
-from orion_recall.recall.render import body
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import RerankReport, ScoredCandidate, SourceStatus
 

@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError, TransientSourceError
-from orion_recall.recall.stand_in import INDEX_ARMS, PATIENCE, index_is_away, stand_in, with_stand_in
+from orion_recall.interfaces import Source, answers_for
+from orion_recall.recall.fallback import INDEX_ARMS, PATIENCE, index_is_away, stand_in, with_stand_in
 from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.source import Source, answers_for
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
 _RETRY_PAUSE_S = 0.02

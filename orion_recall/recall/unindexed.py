@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from orion_recall.errors import ModelError
+from orion_recall.index.text_forms import dense_form_of_view
+from orion_recall.recall.fallback import index_is_away
 from orion_recall.recall.fuse import Fusing, fused_unindexed
-from orion_recall.recall.stand_in import index_is_away
-from orion_recall.sources.forms import dense_form_of_view
 from orion_recall.sources.text_vectors import Nearness
 from orion_recall.values import Candidate, LateReport, MemoryView, Question, SourceReport
 

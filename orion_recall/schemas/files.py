@@ -38,7 +38,7 @@ from orion_recall.contracts import (
     RecallReceiptV1,
     RecallReplyV1,
 )
-from orion_recall.mappings import Mappings
+from orion_recall.external.mappings import Mappings
 from orion_recall.profile import profile_json_schema
 from orion_recall.profile.reference import profile_markdown
 from orion_recall.schemas.asyncapi import asyncapi_document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orion_recall.contracts.memory import MAX_TEXT_CHARS
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 
 MOST_TEXT = MAX_TEXT_CHARS
 # Of a title or an address. An id that is longer is none: cut, two could be one.

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from orion_recall.postgres import Record
-from orion_recall.sources.held_connections import HeldConnections
-from orion_recall.text import content_words, memory_key
+from orion_recall.postgres.held_connections import HeldConnections
+from orion_recall.postgres.pool import Record
+from orion_recall.text.normal import content_words, memory_key
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
 _MOST_WITH_EVERY_WORD = 500

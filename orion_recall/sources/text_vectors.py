@@ -18,7 +18,7 @@ import numpy.typing as npt
 from orion_recall.models.batching import Vector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import Tokens, TokenVectors, token_space_of
-from orion_recall.sources.index import vector_of
+from orion_recall.sources.vector_lexical import vector_of
 from orion_recall.values import Question
 
 MOST_KEPT = 1024

@@ -17,14 +17,14 @@ from functools import partial
 from typing import Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.postgres import Record, quote_qualified
-from orion_recall.postgres_address import read_address
-from orion_recall.sources.held_connections import HeldConnections
-from orion_recall.sources.mapped_ids import cited_id, mapped_key
+from orion_recall.postgres.address import read_address
+from orion_recall.postgres.held_connections import HeldConnections
+from orion_recall.postgres.pool import Record, quote_qualified
+from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_TEXT, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
 from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of
-from orion_recall.text import memory_key, text_hash
+from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")

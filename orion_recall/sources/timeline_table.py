@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError
-from orion_recall.postgres import Record, quote_identifier, quote_qualified
+from orion_recall.postgres.pool import Record, quote_identifier, quote_qualified
 from orion_recall.settings import TIMELINE_ROLES
 
 OWN_VIEW = "collapse_mirror"

@@ -22,7 +22,7 @@ from redis.asyncio import Redis
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres import Connection
+from orion_recall.postgres.pool import Connection
 from tests.acceptance.program import Program, Running
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in

@@ -15,7 +15,7 @@ from typing import IO, Any
 import pytest
 
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.sources.edge_places import free_place, live_place, swap
+from orion_recall.index.embedded.folders import free_place, live_place, swap
 from tests.bench import arms, bench, filled, imports, postgres_away, scene
 from tests.bench.command import engines_folder
 from tests.bench.scene import worker_process

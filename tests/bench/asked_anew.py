@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from orion_recall.graph.projection.lookups import Row
+from orion_recall.interfaces import OwnGraph, Source
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
 from orion_recall.recall.pipeline import Sources
-from orion_recall.graph.questions import Row
-from orion_recall.sources.graph_source import RdfSource
-from orion_recall.sources.source import OwnGraph, Source
-from orion_recall.stores import Opened
+from orion_recall.serving.backends import Opened
+from orion_recall.sources.graph import RdfSource
 from orion_recall.values import Hit, SearchRequest, SourceName
 from tests.bench.clock import EMBEDDING, GRAPH, KEYWORDS, TIMELINE, VECTOR, Clock
 from tests.bench.made_vectors import TokenEmbedder

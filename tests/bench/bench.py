@@ -24,7 +24,7 @@ from pathlib import Path
 
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import find_weights
-from orion_recall.postgres import open_connection
+from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
 from tests.bench.bus_floor import bus_floor
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far, sizes

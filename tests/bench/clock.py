@@ -19,7 +19,8 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 from unittest.mock import patch
 
-from orion_recall.recall import follow, pipeline, select
+from orion_recall.recall import follow, pipeline
+from orion_recall.recall.bundle import select
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -20,17 +20,17 @@ from pydantic import SecretStr
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.prepare import private_settings
-from orion_recall.memory.compose import compose
-from orion_recall.memory.record import Record
+from orion_recall.index.embedded.folders import live_place
+from orion_recall.index.embedded.optimised_copy import optimise_apart
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.postgres import migrate, open_pool
+from orion_recall.postgres.pool import migrate, open_pool
+from orion_recall.serving.backends import graph_of, index_of
 from orion_recall.settings import Settings
-from orion_recall.sources.edge_places import live_place
-from orion_recall.sources.edge_renewal import optimise_apart
-from orion_recall.stores import graph_of, index_of
 from orion_recall.values import Change
 from tests.bench.corpus import corpus
 from tests.bench.made_vectors import MadeVectors

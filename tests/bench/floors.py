@@ -14,10 +14,10 @@ from pathlib import Path
 import pyoxigraph
 import qdrant_edge as qe
 
+from orion_recall.index.embedded.folders import live_place
+from orion_recall.index.embedded.points import max_sim_request, scope_filter
 from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
-from orion_recall.postgres import Connection, open_connection
-from orion_recall.sources.edge_places import live_place
-from orion_recall.sources.edge_points import max_sim_request, scope_filter
+from orion_recall.postgres.pool import Connection, open_connection
 from orion_recall.values import Scope
 from tests.bench.inputs import Asked, Inputs
 from tests.bench.measure import Cost, cost, cost_of_calls

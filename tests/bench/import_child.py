@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from orion_recall.client import RecallClient
-from orion_recall.memory.importer import import_file, wait_for_copies
-from orion_recall.memory.record import Record
-from orion_recall.postgres import open_pool
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.importer import import_file, wait_for_copies
+from orion_recall.postgres.pool import open_pool
 from tests.bench.measure import peak_memory_mib
 
 _STALLED_S = 120.0

@@ -19,19 +19,19 @@ import numpy as np
 import qdrant_edge as qe
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.compose import compose
-from orion_recall.memory.record_sql import to_row
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.embedded.points import edge_point
+from orion_recall.index.points import index_step
+from orion_recall.index.text_forms import dense_form
+from orion_recall.index.vector_prefetch import VectorsAhead
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.sql import to_row
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.embedder import SLICE_CHARS
 from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, prepared
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
-from orion_recall.postgres import Connection, open_connection
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.sources.edge_points import edge_point
-from orion_recall.sources.forms import dense_form
-from orion_recall.sources.points import index_step
-from orion_recall.sources.vectors_ahead import VectorsAhead
+from orion_recall.postgres.pool import Connection, open_connection
 from orion_recall.values import Change, Memory, Neighbour
 
 EMBEDDING, UPSERT, COPY = "embedding alone", "index upsert alone", "COPY into Postgres alone"

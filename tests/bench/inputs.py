@@ -12,22 +12,22 @@ from typing import Any, cast
 
 from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import QUERY_KIND, RecallQueryV1
+from orion_recall.graph.projection.lookups import Row
+from orion_recall.interfaces import OwnGraph
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.profile import CANDIDATES, Profile
-from orion_recall.recall.asked import scope_of
+from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.fuse import fuse
+from orion_recall.recall.requests import scope_of
 from orion_recall.recall.search import search_all
-from orion_recall.recall.select import Caps
-from orion_recall.recall.understand import Understanding, understand
-from orion_recall.service import loaded_profiles
+from orion_recall.recall.understand.question import Understanding, understand
+from orion_recall.serving.backends import Opened, open_sources, timeline_table
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.graph.questions import Row
-from orion_recall.sources.graph_source import RdfSource
-from orion_recall.sources.source import OwnGraph
+from orion_recall.sources.graph import RdfSource
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_sql import timeline_query
-from orion_recall.stores import Opened, open_sources, timeline_table
 from orion_recall.values import MemoryView, Scope, SearchRequest, SourceName, SourceReport
 
 _TIMEOUT_S = 60.0

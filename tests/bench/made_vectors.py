@@ -16,7 +16,7 @@ from orion_recall.models.batching import Vector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens, TokenVectors
-from orion_recall.text import words
+from orion_recall.text.normal import words
 
 
 class TokenEmbedder(Embedder, TokenVectors, Protocol):

@@ -25,11 +25,11 @@ from pydantic import SecretStr
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.importer import wait_for_copies
-from orion_recall.memory.record import Record
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.importer import wait_for_copies
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres import open_pool
+from orion_recall.postgres.pool import open_pool
 from orion_recall.settings import Settings
 from tests.bench.corpus import Corpus, corpus, questions
 from tests.bench.floors import EngineFloors

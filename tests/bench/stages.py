@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import decode, encode
+from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, count_unknown, read_message
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall import decision as decisions
+from orion_recall.recall.answer_confidence import Sureness
+from orion_recall.recall.bundle.select import select
 from orion_recall.recall.confidence import confidences
 from orion_recall.recall.fuse import fuse
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.rank import near_duplicates, score_candidates
-from orion_recall.recall.reply import reply, reply_json
-from orion_recall.recall.select import select
-from orion_recall.recall.sureness import Sureness
-from orion_recall.recall.understand import understand
+from orion_recall.recall.report import decision as decisions
+from orion_recall.recall.report.reply import reply, reply_json
+from orion_recall.recall.understand.question import understand
 from orion_recall.values import ScoredCandidate, Selection, SourceName
 from tests.bench.inputs import Asked, Inputs
 

@@ -21,7 +21,7 @@ from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.engines.postgres_binaries import find_binaries
 from orion_recall.engines.valkey import find_binary
-from orion_recall.postgres import Connection
+from orion_recall.postgres.pool import Connection
 from tests.stand_ins.forked import forked
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

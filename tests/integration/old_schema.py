@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.postgres import Connection, Migration, shipped_migrations
+from orion_recall.postgres.pool import Connection, Migration, shipped_migrations
 
 _LIST = """
 CREATE TABLE IF NOT EXISTS orion_migrations (

@@ -15,12 +15,12 @@ from orion_recall.bus.connect import connect
 from orion_recall.errors import SourceError
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.observe.observer import observing
 from orion_recall.recall.pipeline import Sources
-from orion_recall.service import Service
+from orion_recall.serving.backends import Opened
+from orion_recall.serving.observe.observer import observing
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.stores import Opened
-from orion_recall.text import memory_key, text_hash
+from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 

@@ -24,7 +24,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision, MeshExecutor
 from tests.stand_ins.proxy import Proxy
@@ -73,7 +73,7 @@ class Scene:
 async def scene(
     bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[Scene]:
-    monkeypatch.setattr("orion_recall.bus.consume.BLOCK_MS", 100)
+    monkeypatch.setattr("orion_recall.bus.group_reader.BLOCK_MS", 100)
     settings = quick_settings(bus_alone.redis_url)
     executor = Executor(bus, settings.prefix)
     yield Scene(redis=bus, settings=settings, executor=executor, tokens=tokens)

@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus.connect import connect
-from orion_recall.bus.consume import GroupReader
-from orion_recall.bus.serve import Pace, Server
+from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.group_reader import GroupReader
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.settings import RECALL_GROUP, Settings

@@ -20,8 +20,8 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, RecallQueryV1, RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import BusUnavailable, InvalidMessage, ReplyTimeout
-from orion_recall.postgres import Connection
-from orion_recall.service import Service
+from orion_recall.postgres.pool import Connection
+from orion_recall.serving.service import Service
 
 
 async def test_a_hundred_calls_in_flight_share_one_stream_and_each_gets_its_own_answer(

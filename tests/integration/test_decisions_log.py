@@ -12,7 +12,7 @@ from decision_samples import NOON, decision, envelope
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.log import ANALYST_ROLE, DecisionLog, let_analysts_in
 from orion_recall.errors import RecordError
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 

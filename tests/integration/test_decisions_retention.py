@@ -11,7 +11,7 @@ import pytest
 
 from orion_recall.decisions.retention import Gone, Retention, count_older, merged, purge_older
 from orion_recall.errors import RecordError
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)

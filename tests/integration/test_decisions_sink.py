@@ -19,7 +19,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.decisions.sink import BATCH_ROWS, DecisionSink
 from orion_recall.decisions.stream import DecisionStream
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 

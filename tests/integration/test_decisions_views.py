@@ -10,7 +10,7 @@ from decision_samples import NOON, decision, envelope
 
 from orion_recall.decisions.comparison import compare_shadows
 from orion_recall.decisions.log import DecisionLog
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 VIEWS = (

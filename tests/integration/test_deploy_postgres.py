@@ -15,13 +15,13 @@ from orion_recall.decisions.fed_back import FeedbackLog
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.extract import Extraction
-from orion_recall.memory.extraction_queue import ExtractionQueue
-from orion_recall.memory.merges import Merges, WantedMerge
-from orion_recall.memory.record import Record
-from orion_recall.postgres import migrate, open_pool, shipped_migrations
-from orion_recall.postgres_rights import grant_worker_rights
+from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.extraction.queue import ExtractionQueue
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.names.merges import Merges, WantedMerge
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import migrate, open_pool, shipped_migrations
+from orion_recall.postgres.rights import grant_worker_rights
 
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
 _RELATIONS = (

@@ -17,17 +17,17 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError, RecordError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.extract import Extraction
-from orion_recall.memory.extraction import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
-from orion_recall.memory.extraction_queue import ExtractionQueue
-from orion_recall.memory.extractors import Extractor, LightExtractor, Passage
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.llm_extractor import LlmExtractor
-from orion_recall.memory.recompose import Patch
-from orion_recall.memory.record import Record
+from orion_recall.memory.extraction.background import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
+from orion_recall.memory.extraction.extractor import Extractor, LightExtractor, Passage
+from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.extraction.llm import LlmExtractor
+from orion_recall.memory.extraction.queue import ExtractionQueue
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Memory, Statement
 
 NOON = 1772366400.0

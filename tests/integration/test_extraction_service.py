@@ -15,12 +15,12 @@ from redis.asyncio import Redis
 from serving import caught_up
 from typer.testing import CliRunner
 
-from orion_recall.cli.memory import app
+from orion_recall.cli.memory.app import app
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.record import Record
-from orion_recall.postgres import Pool, open_pool
-from orion_recall.service import Service
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 
 KEY = "k-" + "5" * 8

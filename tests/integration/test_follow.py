@@ -11,12 +11,12 @@ import pytest
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.prepare import private_settings, whole
-from orion_recall.memory.compose import compose
+from orion_recall.memory.intake.compose import compose
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.service import loaded_profiles
+from orion_recall.serving.backends import Opened, open_sources
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.stores import Opened, open_sources
 
 TENANT = "passages"
 PASSAGES = {

@@ -22,7 +22,7 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 from orion_recall.settings import RECALL_GROUP
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -94,8 +94,8 @@ async def test_a_service_is_not_ready_while_postgres_is_away_and_says_so(
 async def test_a_service_is_not_ready_without_its_bus_its_group_or_a_source(
     bus: Redis, bus_alone: EmbeddedEngines, service: Service, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.observe.readiness._FRESH_S", 0.0)
-    monkeypatch.setattr("orion_recall.observe.readiness._CHECK_S", 0.3)
+    monkeypatch.setattr("orion_recall.serving.observe.readiness._FRESH_S", 0.0)
+    monkeypatch.setattr("orion_recall.serving.observe.readiness._CHECK_S", 0.3)
     source = OneMemory()
     opened = replace(opened_with(source, tokens), embedder=service.opened.embedder)
     settings = quick_settings(bus_alone.redis_url, health_port=0)
@@ -216,8 +216,8 @@ async def test_scrapes_at_the_same_time_are_each_whole(health: httpx.AsyncClient
 
 
 async def test_a_loop_that_hangs_is_not_live(health: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.observe.observer._HANGS_AFTER_S", 0.5)
-    monkeypatch.setattr("orion_recall.observe.observer._LOOK_S", 0.2)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._HANGS_AFTER_S", 0.5)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._LOOK_S", 0.2)
     heard: dict[str, Any] = {}
 
     def look() -> None:

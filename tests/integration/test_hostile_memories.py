@@ -7,8 +7,8 @@ from typing import Any
 from serving import caught_up
 
 from orion_recall.client import RecallClient
-from orion_recall.postgres import Connection
-from orion_recall.service import Service
+from orion_recall.postgres.pool import Connection
+from orion_recall.serving.service import Service
 
 NAMES = (
     "\"; DROP TABLE memories; --",

@@ -11,8 +11,8 @@ from serving import all_persisted
 
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres import open_pool
-from orion_recall.service import Service
+from orion_recall.postgres.pool import open_pool
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 
 MEMORIES: list[dict[str, Any]] = [

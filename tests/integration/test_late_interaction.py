@@ -12,19 +12,19 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.memory.compose import compose
-from orion_recall.memory.record import Record
-from orion_recall.memory.reembed import reembed
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres import open_pool
+from orion_recall.postgres.pool import open_pool
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.service import loaded_profiles
+from orion_recall.serving.backends import Opened, open_sources
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.sources.qdrant import QdrantIndex
-from orion_recall.stores import Opened, open_sources
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 TEXTS = {

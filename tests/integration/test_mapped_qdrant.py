@@ -12,12 +12,12 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from orion_recall.cli import doctor
 from orion_recall.errors import ScopeNotKept, SourceError
-from orion_recall.mappings import QdrantMapping
+from orion_recall.external.mappings import QdrantMapping
+from orion_recall.external.qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource, time_of
+from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.mapped_qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource, time_of
-from orion_recall.sources.qdrant_server import QdrantServer
-from orion_recall.text import content_words
+from orion_recall.text.normal import content_words
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
 
 NOTES = [

@@ -9,12 +9,12 @@ import pytest
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.evaluation.fill import changes, fill
-from orion_recall.memory.compose import compose
+from orion_recall.memory.intake.compose import compose
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.recall.pipeline import Sources, recall
-from orion_recall.service import loaded_profiles
+from orion_recall.serving.backends import open_sources
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.stores import open_sources
 from tests.bench.corpus import corpus, questions
 from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in

@@ -9,9 +9,9 @@ import pyoxigraph
 import pytest
 
 from orion_recall.errors import ScopeNotKept
-from orion_recall.mappings import SparqlMapping
-from orion_recall.sources.mapped_sparql import MappedGraphSource, possible_labels
-from orion_recall.text import content_words
+from orion_recall.external.mappings import SparqlMapping
+from orion_recall.external.sparql import MappedGraphSource, possible_labels
+from orion_recall.text.normal import content_words
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
 
 MAPPING = SparqlMapping.model_validate(

@@ -16,7 +16,7 @@ from serving import all_persisted, caught_up
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.embedder import OnnxEmbedder
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.proxy import Proxy

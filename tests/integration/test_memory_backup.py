@@ -16,15 +16,15 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import BackupError, RecordError
-from orion_recall.memory import tables
-from orion_recall.memory.backup import back_up, restore
-from orion_recall.memory.compose import compose
-from orion_recall.memory.import_file import read_batches
-from orion_recall.memory.import_mapping import ImportMapping
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.recompose import Patch
-from orion_recall.memory.record import Record
-from orion_recall.postgres import Pool, borrow, migrate, open_pool, shipped_migrations
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record import tables
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.backup import back_up, restore
+from orion_recall.memory.transfer.import_file import read_batches
+from orion_recall.memory.transfer.import_mapping import ImportMapping
+from orion_recall.postgres.pool import Pool, borrow, migrate, open_pool, shipped_migrations
 
 TENANT = "acme"
 HOSTILE = 'a "quoted" \\backslash\\ \\N \\. line\nbreak\ttab\r\u2028 {brace} £ \U0001f30a'

@@ -13,8 +13,8 @@ from serving import caught_up
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, RecallReplyV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.postgres import Connection
-from orion_recall.service import Service
+from orion_recall.postgres.pool import Connection
+from orion_recall.serving.service import Service
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 

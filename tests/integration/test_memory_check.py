@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
+from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.main import run
-from orion_recall.cli.own_copies import KINDS
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SourceError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.copy_keeper import CopyKeeper, do
-from orion_recall.memory.copy_requests import CopyRequests
-from orion_recall.memory.drift import find_drift
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.project import Projector
-from orion_recall.memory.recompose import Patch
-from orion_recall.memory.record import Record
-from orion_recall.memory.record_reader import MemoryName, RecordReader
-from orion_recall.postgres import Pool, borrow, open_pool
-from orion_recall.service import Service
+from orion_recall.interfaces import Projection
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.reader import MemoryName, RecordReader
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.drift import find_drift
+from orion_recall.memory.replicas.keeper import CopyKeeper, do
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.requests import CopyRequests
+from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.serving.backends import Opened, open_sources, own_copy
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.sources.source import Projection
-from orion_recall.stores import Opened, open_sources, own_copy
-from orion_recall.text import memory_key
+from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
 
 TENANT = "default"
@@ -241,6 +241,6 @@ async def test_a_whole_worker_answers(service: Service) -> None:
 
 
 async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.memory.copy_requests._SILENT_S", 0.3)
+    monkeypatch.setattr("orion_recall.memory.replicas.requests._SILENT_S", 0.3)
     with pytest.raises(SourceError, match="no worker answers for the index of there"):
         await CopyRequests(pool).answered("there", "index", "check")

@@ -16,9 +16,9 @@ from executor import Executor, pending, until
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.record import Record
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import Settings
 from tests.stand_ins.crashing_worker import crashing_worker
 

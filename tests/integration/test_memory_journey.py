@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.compose import as_message, compose, content_hash
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.recompose import Patch
-from orion_recall.memory.record import Record
-from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.memory.intake.compose import as_message, compose, content_hash
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.values import Change, Memory
 
 NOON = 1772366400.0

@@ -16,22 +16,22 @@ import qdrant_edge as qe
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SourceError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.merges import Merged, Merges, WantedMerge
-from orion_recall.memory.project import Projector
-from orion_recall.memory.propose import propose
-from orion_recall.memory.recompose import Patch
-from orion_recall.memory.record import Record
+from orion_recall.index.embedded import shard as edge_shard
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.names.merges import Merged, Merges, WantedMerge
+from orion_recall.memory.names.propose import propose
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall
-from orion_recall.service import loaded_profiles
+from orion_recall.serving.backends import open_sources
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.sources import edge_shard
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.stores import open_sources
 from orion_recall.values import Change, Memory
 
 TENANT = "default"
@@ -143,7 +143,7 @@ async def test_a_merged_name_is_shown_as_the_other_and_found_by_both(
     record: Record, merges: Merges, embedder: OnnxEmbedder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As of many memories: told in several statements.
-    monkeypatch.setattr("orion_recall.memory.merges._AT_ONCE", 2)
+    monkeypatch.setattr("orion_recall.memory.names.merges._AT_ONCE", 2)
     async with opened(folder, embedder) as index:
         await catch_up(record, index)
         before = held(index)

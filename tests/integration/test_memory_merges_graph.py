@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.compose import compose
-from orion_recall.memory.merges import Merges, WantedMerge
-from orion_recall.memory.project import Projector
-from orion_recall.memory.record import Record
-from orion_recall.postgres import open_pool
-from orion_recall.sources.rdf import RdfGraph
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.names.merges import Merges, WantedMerge
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.postgres.pool import open_pool
 
 TENANT = "default"
 TOLD: list[dict[str, Any]] = [

@@ -15,23 +15,23 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.memory.compose import compose
-from orion_recall.memory.copy_keeper import CopyKeeper
-from orion_recall.memory.copy_requests import CopyRequests
-from orion_recall.memory.drift import find_drift
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.project import Projector
-from orion_recall.memory.record import Record
-from orion_recall.memory.record_reader import RecordReader
-from orion_recall.memory.reembed import rebuild_graph, reembed
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.reader import RecordReader
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.drift import find_drift
+from orion_recall.memory.replicas.keeper import CopyKeeper
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
+from orion_recall.memory.replicas.requests import CopyRequests
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall
-from orion_recall.service import loaded_profiles
+from orion_recall.serving.backends import Opened, open_sources, own_copy
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.stores import Opened, open_sources, own_copy
-from orion_recall.text import memory_key
+from orion_recall.text.normal import memory_key
 from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 

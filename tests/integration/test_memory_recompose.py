@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import decode
+from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1
-from orion_recall.memory import recompose
-from orion_recall.memory.acknowledge import Acknowledger
-from orion_recall.memory.changes import Updates
-from orion_recall.memory.compose import compose
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.recompose import Patch
-from orion_recall.memory.record import Record
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.memory.intake.acknowledge import Acknowledger
+from orion_recall.memory.intake.change import Updates
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record import recompose
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 

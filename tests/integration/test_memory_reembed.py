@@ -18,20 +18,20 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import EngineError, ModelError, RecordError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.project import Projector
-from orion_recall.memory.record import Record
-from orion_recall.memory.reembed import Reembedded, reembed
-from orion_recall.memory.turns import Turn
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.reembed import Reembedded, reembed
+from orion_recall.memory.replicas.writer_lock import Turn
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.postgres import migrate, open_pool
+from orion_recall.postgres.pool import migrate, open_pool
 from orion_recall.recall.pipeline import recall
-from orion_recall.service import loaded_profiles
+from orion_recall.serving.backends import Opened, open_sources
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.stores import Opened, open_sources
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 TEXTS = [f"The crane of pier {number} was oiled." for number in range(220)]

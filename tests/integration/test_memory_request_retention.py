@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from orion_recall.memory.request_retention import KEPT_DAYS, RequestRetention
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.memory.record.request_retention import KEPT_DAYS, RequestRetention
+from orion_recall.postgres.pool import Pool, open_pool
 
 _ANSWER = """
 INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt, at)

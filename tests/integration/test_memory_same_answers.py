@@ -22,18 +22,18 @@ from pydantic import SecretStr
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.compose import compose
-from orion_recall.memory.journey import Journey
-from orion_recall.memory.project import Projector
-from orion_recall.memory.recompose import Patch
-from orion_recall.memory.record import Record
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.recall.pipeline import recall
 from orion_recall.sample.timed import sample_memories
-from orion_recall.service import loaded_profiles
+from orion_recall.serving.backends import Opened, open_sources
+from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.stores import Opened, open_sources
 from orion_recall.values import Scope
 
 NOW = 1_780_000_000.0

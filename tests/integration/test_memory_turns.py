@@ -12,11 +12,11 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import RecordError, TransientSourceError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.project import Projector
-from orion_recall.memory.record import Record
-from orion_recall.memory.turns import Turn
-from orion_recall.postgres import Connection, Pool, open_connection, open_pool
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.postgres.pool import Connection, Pool, open_connection, open_pool
 from orion_recall.values import Change, Memory
 
 COPY = "http://somewhere/shared"
@@ -237,7 +237,7 @@ async def test_a_shared_copy_is_never_written_without_turns(pool: Pool) -> None:
 async def test_a_copy_gives_signs_of_life_though_nothing_is_stored_or_its_server_is_away(
     pool: Pool, database: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.memory.project._SIGN_EVERY_S", 0.0)
+    monkeypatch.setattr("orion_recall.memory.replicas.projector._SIGN_EVERY_S", 0.0)
     record, server = Record(pool), Server()
 
     async def lives() -> bool:

@@ -14,13 +14,13 @@ from executor import Executor, pending, rows, until
 from redis.asyncio import Redis
 
 from orion_recall.bus.commit import Committer, Limits
-from orion_recall.bus.consume import GroupReader
+from orion_recall.bus.group_reader import GroupReader
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.compose import compose
-from orion_recall.memory.desks import MemoryDesks
-from orion_recall.memory.record import Record
-from orion_recall.memory.tombstones import Tombstones, TombstoneStream
-from orion_recall.postgres import Pool, open_pool
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.intake.consumers import MemoryDesks
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import RECALL_GROUP, Settings
 
 MESSAGES: dict[str, dict[str, Any]] = {

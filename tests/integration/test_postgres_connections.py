@@ -19,14 +19,14 @@ from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, SourceError
-from orion_recall.memory.backup import back_up, restore
-from orion_recall.memory.compose import compose
-from orion_recall.memory.record import Record
-from orion_recall.postgres import Connection, borrow, migrate, open_pool, shipped_migrations
-from orion_recall.service import Service
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.backup import back_up, restore
+from orion_recall.postgres.pool import Connection, borrow, migrate, open_pool, shipped_migrations
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
-from orion_recall.text import text_hash
+from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest
 
 POOLED = "&statement_cache_size=0"

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres import Migration, Pool, borrow, migrate, open_pool, shipped_migrations
+from orion_recall.postgres.pool import Migration, Pool, borrow, migrate, open_pool, shipped_migrations
 
 FIRST = Migration(name="memory/0001_first.sql", sql="CREATE TABLE first (id int); SELECT 1", sha256="a")
 SECOND = Migration(name="memory/0002_second.sql", sql="CREATE TABLE second (id int)", sha256="b")

@@ -16,12 +16,12 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, SettingsError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.record import Record
-from orion_recall.postgres import close_connection, close_pool, migrate, open_connection, open_pool
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import close_connection, close_pool, migrate, open_connection, open_pool
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_table import TimelineTable
-from orion_recall.text import text_hash
+from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest
 from tests.stand_ins.certificates import Certificates
 from tests.stand_ins.postgres_servers import (

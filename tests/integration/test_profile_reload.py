@@ -12,7 +12,7 @@ from executor import Executor, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus.presence import read_cards
+from orion_recall.bus.heartbeat import read_cards
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile

@@ -16,10 +16,10 @@ from serving import all_persisted, caught_up
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres import migrate
-from orion_recall.service import Service
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.postgres.pool import migrate
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.sources.qdrant import QdrantIndex
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 MEMORIES = [

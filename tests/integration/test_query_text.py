@@ -16,7 +16,7 @@ from orion_recall.bus.dead_letters import DeadLetters
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import InvalidMessage
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres import open_connection
+from orion_recall.postgres.pool import open_connection
 
 SECRET = "what did my doctor say about the gulls?"
 MESSAGES: tuple[dict[str, Any], ...] = (

@@ -10,12 +10,12 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.memory.compose import compose
-from orion_recall.memory.record import Record
-from orion_recall.postgres import open_connection, open_pool
+from orion_recall.interfaces import in_scope
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import open_connection, open_pool
 from orion_recall.sources.record_search import RecordSearch
-from orion_recall.sources.source import in_scope
-from orion_recall.text import content_words, memory_key, text_hash
+from orion_recall.text.normal import content_words, memory_key, text_hash
 from orion_recall.values import MemoryView, Question, Scope, SearchRequest
 
 NOW = 1_772_366_400.0

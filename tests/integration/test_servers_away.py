@@ -32,8 +32,8 @@ from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, ReplyTimeout, SourceError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres import borrow, close_pool, open_connection, open_pool
-from orion_recall.service import Service
+from orion_recall.postgres.pool import borrow, close_pool, open_connection, open_pool
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from tests.stand_ins.proxy import Proxy

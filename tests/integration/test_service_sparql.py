@@ -25,17 +25,17 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import AnotherRecordsCopy
-from orion_recall.graph.updates import CARD_QUERY
+from orion_recall.graph.projection.updates import CARD_QUERY
+from orion_recall.graph.stores.sparql import SparqlGraph
+from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION, PROJECTION
-from orion_recall.memory.compose import compose
-from orion_recall.memory.record import Record, mark_at
-from orion_recall.postgres import open_pool
-from orion_recall.service import Service
+from orion_recall.interfaces import MemoryGraph
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.record import Record, mark_at
+from orion_recall.postgres.pool import open_pool
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.sources.source import MemoryGraph
-from orion_recall.sources.sparql import SparqlGraph
-from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
-from orion_recall.text import memory_key
+from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
 from tests.stand_ins.oxigraph import Oxigraph
 

@@ -16,13 +16,13 @@ import pytest
 from executor import until
 
 from orion_recall.bus.connect import connect
-from orion_recall.cli import import_memories
 from orion_recall.cli.main import run
+from orion_recall.cli.memory import import_ as import_memories
 from orion_recall.cli.status_workers import problems_of, read_workers
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.importer import wait_for_copies
-from orion_recall.postgres import open_connection
-from orion_recall.service import Service
+from orion_recall.memory.transfer.importer import wait_for_copies
+from orion_recall.postgres.pool import open_connection
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph
 
@@ -206,7 +206,7 @@ async def test_an_import_says_which_copy_is_behind_and_passes_over_one_that_is_g
 async def test_a_broken_copy_of_a_worker_that_runs_is_not_taken_for_one_that_is_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.memory.project._SIGN_EVERY_S", 0.05)
+    monkeypatch.setattr("orion_recall.memory.replicas.projector._SIGN_EVERY_S", 0.05)
     break_index(settings)
     copy = f"{settings.node}:{settings.data_dir.resolve()}"
     await execute(

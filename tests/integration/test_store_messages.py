@@ -10,8 +10,8 @@ import pytest
 from executor import Executor, rows, until
 from serving import caught_up
 
-from orion_recall.postgres import Connection
-from orion_recall.service import Service
+from orion_recall.postgres.pool import Connection
+from orion_recall.serving.service import Service
 
 KIND = "memory.store.v1"
 

@@ -15,8 +15,8 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres import open_connection
-from orion_recall.service import Service
+from orion_recall.postgres.pool import open_connection
+from orion_recall.serving.service import Service
 from orion_recall.settings import RECALL_GROUP
 
 KIND = "memory.store.v1"

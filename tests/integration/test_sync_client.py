@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 
 from orion_recall import BusUnavailable, InvalidMessage, ReplyTimeout, SettingsError, SyncRecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 
 QUERIES = "recall.query.v1"
 THREAD = "orion-recall-client"

@@ -51,7 +51,7 @@ async def test_a_recall_is_sent_as_spans_and_metrics_when_an_endpoint_is_set(
 async def test_a_collector_that_is_away_keeps_nobody_waiting(
     bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.observe.observer._FLUSH_S", 0.5)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._FLUSH_S", 0.5)
     with collecting() as collector:
         gone = collector.url
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", gone)

@@ -14,7 +14,7 @@ from timelines import run
 from orion_recall.bus.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 
 QUESTION = "What does the harbour crane need?"

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.tombstones import Tombstones, TombstoneStream
+from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres import Connection, Record
-from orion_recall.service import Service
+from orion_recall.postgres.pool import Connection, Record
+from orion_recall.serving.service import Service
 
 QUESTION = {"fragment": "Where does Ana work?"}
 WITH_OPTIONS: dict[str, Any] = {**QUESTION, "options": {}}

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from executor import Executor, until
 
-from orion_recall.service import Service
+from orion_recall.serving.service import Service
 
 QUESTION = {"fragment": "Where does Ana work?"}
 SEVEN: dict[str, Any] = QUESTION | {

@@ -58,7 +58,7 @@ async def scene(
     bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[Scene]:
     # A stop waits for the last read to come back.
-    monkeypatch.setattr("orion_recall.bus.consume.BLOCK_MS", 100)
+    monkeypatch.setattr("orion_recall.bus.group_reader.BLOCK_MS", 100)
     settings = quick_settings(bus_alone.redis_url)
     executor = Executor(bus, settings.prefix)
     yield Scene(executor=executor, settings=settings, source=OneMemory(), tokens=tokens)
@@ -68,7 +68,7 @@ async def scene(
 async def test_a_stopped_worker_answers_what_it_holds_and_leaves_the_group(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.bus.serve._GRACE_S", 0.0)
+    monkeypatch.setattr("orion_recall.bus.consumer_loop._GRACE_S", 0.0)
     scene.source.gate.clear()
     async with scene.worker() as (service, serving_task):
         entry_ids = [await scene.executor.ask(QUESTION) for _ in range(3)]
@@ -108,7 +108,7 @@ async def test_a_worker_that_is_stopped_while_another_runs_loses_nothing(scene: 
 async def test_a_cancelled_worker_leaves_what_it_holds_to_another(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.bus.serve._GRACE_S", 0.1)
+    monkeypatch.setattr("orion_recall.bus.consumer_loop._GRACE_S", 0.1)
     scene.source.gate.clear()
     entry_id = await scene.executor.ask(QUESTION)
     with pytest.raises(asyncio.CancelledError):

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from orion_recall.postgres import open_connection
+from orion_recall.postgres.pool import open_connection
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_table import TimelineTable
-from orion_recall.text import content_words, text_hash
+from orion_recall.text.normal import content_words, text_hash
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
 
 NOW = 1_772_366_400.0

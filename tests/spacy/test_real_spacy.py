@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extract import Extraction
-from orion_recall.memory.extractor_chosen import open_extractors
-from orion_recall.memory.extractors import Passage
-from orion_recall.memory.spacy_extractor import SpacyExtractor, load_pipeline
+from orion_recall.memory.extraction.chosen import open_extractors
+from orion_recall.memory.extraction.extractor import Passage
+from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.extraction.spacy import SpacyExtractor, load_pipeline
 from orion_recall.settings import Settings
 from orion_recall.values import Neighbour
 

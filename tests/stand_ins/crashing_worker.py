@@ -19,17 +19,17 @@ from typing import Any
 
 import pytest
 
-from orion_recall import stores
 from orion_recall.bus.commit import Committer
-from orion_recall.memory import changes
-from orion_recall.memory.record import Record
-from orion_recall.memory.tombstones import TombstoneStream
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.memory.intake import change as changes
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.tombstones import TombstoneStream
 from orion_recall.models.embedder import Embedder
-from orion_recall.service import Service
+from orion_recall.serving import backends as stores
+from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.sources.rdf import RdfGraph
-from tests.unit.sources.source_samples import HashingEmbedder
+from tests.samples.source_samples import HashingEmbedder
 
 # What a step is, by the name of what carries it out.
 STEPS: dict[str, tuple[Any, str]] = {

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from orion_recall.graph.projection import projected
-from orion_recall.graph.rows import rows_of
-from orion_recall.graph.said import answered
-from orion_recall.graph.updates import updates
-from orion_recall.text import text_hash
+from orion_recall.graph.projection.memories import projected
+from orion_recall.graph.projection.statements import answered
+from orion_recall.graph.projection.updates import updates
+from orion_recall.graph.stores.rows import rows_of
+from orion_recall.text.normal import text_hash
 from orion_recall.values import Change, Memory, Neighbour, Statement
 
 TENANT = "acme"

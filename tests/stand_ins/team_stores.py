@@ -17,7 +17,7 @@ from qdrant_client import AsyncQdrantClient, models
 from rdflib import Literal as Text
 
 from orion_recall.models.embedder import Embedder
-from orion_recall.postgres import open_pool
+from orion_recall.postgres.pool import open_pool
 from tests.stand_ins.oxigraph import Oxigraph
 
 Set = Literal["shown", "held_out"]

@@ -12,7 +12,7 @@ import yaml
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import LAYER_NAMES, Layers
 from orion_recall.profile.reading import load_profile
-from orion_recall.settings_reference import cells, setting_rows
+from orion_recall.schemas.settings_reference import cells, setting_rows
 from orion_recall.shipped import shipped_folder
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")

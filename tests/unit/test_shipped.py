@@ -9,8 +9,8 @@ import orion_recall
 from orion_recall.errors import SettingsError
 from orion_recall.profile import Profile, diff_profiles, profile_fields
 from orion_recall.profile.reading import SCHEMA_HEADER, load_profiles
+from orion_recall.profile.yaml_nodes import compose_mapping
 from orion_recall.shipped import shipped_folder
-from orion_recall.yaml_nodes import compose_mapping
 
 PROFILES = shipped_folder("profiles")
 

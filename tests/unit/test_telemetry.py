@@ -26,7 +26,7 @@ def package_logger() -> Iterator[logging.Logger]:
 
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
-    made = logging.LogRecord("orion_recall.worker", logging.WARNING, __file__, 1, message, args, None)
+    made = logging.LogRecord("orion_recall.serving.worker", logging.WARNING, __file__, 1, message, args, None)
     made.__dict__.update(extra)
     return made
 
@@ -101,7 +101,7 @@ def test_a_log_record_is_one_line_of_json_with_its_fields():
     assert "\n" not in text
     line = json.loads(text)
     assert line["message"] == "recall of Ana\nnext"
-    assert (line["level"], line["logger"]) == ("warning", "orion_recall.worker")
+    assert (line["level"], line["logger"]) == ("warning", "orion_recall.serving.worker")
     assert (line["outcome"], line["latency_ms"]) == ("ok", 1.5)
     assert line["time"].endswith("Z")
 

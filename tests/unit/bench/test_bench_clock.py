@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from orion_recall.recall import pipeline, select
+from orion_recall.recall import pipeline
+from orion_recall.recall.bundle import select
 from tests.bench.clock import BETWEEN, Clock, clocked_recall
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 from datetime import datetime
 
-from orion_recall.memory.extract import extract
+from orion_recall.memory.extraction.light import extract
 from tests.bench.corpus import corpus, questions, without_names
 
 _NOW = 1_790_000_000.0

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.bus.consume import Entry
 from orion_recall.bus.envelope import Received, decode, encode, encode_request
+from orion_recall.bus.group_reader import Entry
 from orion_recall.errors import InvalidMessage
 from orion_recall.telemetry import continue_trace
 from tests.stand_ins.mesh import MeshEnvelope

@@ -62,8 +62,12 @@ def test_every_command_can_print_json(name: str) -> None:
 
 def test_every_command_has_a_file_of_its_own_and_every_file_with_an_app_is_a_command() -> None:
     folder = Path(main.__file__).parent
-    apps = {path.stem for path in folder.glob("*.py") if "\napp = typer.Typer(" in path.read_text("utf-8")}
-    others = {"import": "import_memories", "eval": "evaluate"}
+    apps = {
+        path.relative_to(folder).with_suffix("").as_posix()
+        for path in (*folder.glob("*.py"), *folder.glob("*/app.py"), folder / "memory/import_.py")
+        if "\napp = typer.Typer(" in path.read_text("utf-8")
+    }
+    others = {"import": "memory/import_", "memory": "memory/app", "graph": "graph/app", "eval": "evaluate/app"}
     assert apps - {"main"} == {others.get(name, name) for name in COMMANDS}
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluation_samples import written
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
+from tests.samples.evaluation_samples import written
 
 QUERY: dict[str, Any] = {"query_id": "q1", "conversation_id": "c", "query": "where?", "evidence": ["m1"]}
 MEMORY: dict[str, Any] = {"memory_id": "m1", "conversation_id": "c", "text": "Ana lives in Oslo."}

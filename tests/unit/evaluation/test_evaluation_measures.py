@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from evaluation_samples import judged_query, run_line
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.measures import Wanted, judged, measure
+from tests.samples.evaluation_samples import judged_query, run_line
 
 NAMES = st.sampled_from([f"m{number}" for number in range(12)])
 

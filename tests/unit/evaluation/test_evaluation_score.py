@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from evaluation_samples import judged_query, run_line
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.measures import Wanted, measure
 from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
+from tests.samples.evaluation_samples import judged_query, run_line
 
 QUERIES = [
     judged_query("q1", "a", category="near"),

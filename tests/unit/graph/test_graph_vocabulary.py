@@ -24,7 +24,7 @@ from orion_recall.graph.vocabulary import (
     sentence,
     tenant_graph,
 )
-from orion_recall.text import memory_key
+from orion_recall.text.normal import memory_key
 from orion_recall.values import Memory, Statement
 
 WORKS = Statement(subject="Ana", relation="works at", object="Fjord Labs")

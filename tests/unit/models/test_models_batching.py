@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from orion_recall.errors import ModelError
+from orion_recall.foreground import RECALLS
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
-from orion_recall.right_of_way import RECALLS
 
 
 class GatedEncoder:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from orion_recall.errors import ModelError
+from orion_recall.foreground import RECALLS
 from orion_recall.models.embedder import Embedder, OnnxEmbedder, give_way_to_others
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import Weights
-from orion_recall.right_of_way import RECALLS
 
 TEXTS = [
     "Where did Ann go?",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.models.language import language_of, small_words
-from orion_recall.text import words
+from orion_recall.text.normal import words
 
 
 @pytest.mark.parametrize(

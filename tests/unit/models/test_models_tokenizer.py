@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orion_recall.errors import ModelError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.text import storable
+from orion_recall.text.normal import storable
 
 # Made here and not by a fixture: a property test runs the body many times for one fixture.
 COUNTER = TokenCounter()

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall_fakes import NOW, profile, scored
 
 from orion_recall.recall.confidence import (
     completeness,
@@ -16,6 +15,7 @@ from orion_recall.recall.confidence import (
     source_quality,
 )
 from orion_recall.values import Question, ScoredCandidate
+from tests.samples.recall_fakes import NOW, profile, scored
 
 HOUR = 3600.0
 SHARE = st.floats(0, 1)

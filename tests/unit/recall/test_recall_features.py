@@ -4,12 +4,12 @@ import random
 import time
 
 import pytest
-from recall_fakes import NOW, key, profile, view
 
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import RankingWeights
 from orion_recall.recall.features import READ_CHARS, WHOLE_LENGTH, parts_of
 from orion_recall.values import AnswerType, Candidate, MemoryView, QuestionTime, SourceName
+from tests.samples.recall_fakes import NOW, key, profile, view
 
 Pair = tuple[Candidate, MemoryView]
 

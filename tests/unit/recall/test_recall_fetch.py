@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from recall_fakes import hit
 
 from orion_recall.recall.fetch import read_of
 from orion_recall.values import Candidate, MemoryView
+from tests.samples.recall_fakes import hit
 
 
 @pytest.mark.parametrize("error", [RecursionError("too deep"), ValueError("no number"), KeyError("text")])

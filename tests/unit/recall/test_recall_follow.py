@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view
 
 from orion_recall.errors import SourceError
-from orion_recall.memory.tombstones import Tombstones
+from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.titles import title_names
+from orion_recall.text.titles import title_names
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest
+from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view
 
 TEXT = "who founded the maker of the harbour crane?"
 CRANE = view("crane", "The harbour crane was made by Umbra Works.", title="Harbour crane")

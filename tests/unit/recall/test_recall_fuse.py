@@ -7,10 +7,10 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall_fakes import hit, key, report, view
 
 from orion_recall.recall.fuse import WITH_TEXT, fuse, fused_unindexed
 from orion_recall.values import SOURCE_NAMES, SourceName, SourceReport
+from tests.samples.recall_fakes import hit, key, report, view
 
 
 def weighted(**changes: float) -> dict[SourceName, float]:

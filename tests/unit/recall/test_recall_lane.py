@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recall_fakes import profile, query
 
 from orion_recall.errors import InvalidMessage
-from orion_recall.recall.asked import scope_of
 from orion_recall.recall.lane import narrowed
+from orion_recall.recall.requests import scope_of
 from orion_recall.values import LaneUse, Scope
+from tests.samples.recall_fakes import profile, query
 
 TENANT = "default"
 

@@ -10,15 +10,27 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recall_fakes import HEAD, NOW, FakeSource, Shelf, SilentReader, Speakers, hit, profile, query, sources, view
 
 from orion_recall.errors import InvalidMessage, ModelError, SourceError, TransientSourceError
-from orion_recall.memory.tombstones import Tombstones
+from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
 from orion_recall.recall.search import StandIn
 from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
+from tests.samples.recall_fakes import (
+    HEAD,
+    NOW,
+    FakeSource,
+    Shelf,
+    SilentReader,
+    Speakers,
+    hit,
+    profile,
+    query,
+    sources,
+    view,
+)
 
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
 ORDER = view("m2", "I ordered it at Fjord Labs.", ts=NOW - 1800, speaker="Ana", session_id="s1", kind="plan")

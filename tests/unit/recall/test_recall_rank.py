@@ -5,11 +5,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall_fakes import NOW, key, profile, scored, view
 
 from orion_recall.recall.features import recency
 from orion_recall.recall.rank import combine, jaccard, near_duplicates, score_candidates
-from orion_recall.text import words
+from orion_recall.text.normal import words
 from orion_recall.values import (
     AnswerType,
     Candidate,
@@ -19,6 +18,7 @@ from orion_recall.values import (
     ScoredCandidate,
     SessionNamed,
 )
+from tests.samples.recall_fakes import NOW, key, profile, scored, view
 
 HOUR = 3600.0
 SENTENCE = "the harbour crane on the north quay needs a new gearbox and two new cables before friday noon says bo"

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from recall_fakes import NOW, FakeSource, hit, profile, query, scored, sources, view
 
 from orion_recall.errors import ModelError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.decision import Asked, decision
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.recall.reply import reply
+from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.report.reply import reply
 from orion_recall.recall.rerank import rerank
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import RerankReport, ScoredCandidate
+from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, scored, sources, view
 
 
 class Judge:

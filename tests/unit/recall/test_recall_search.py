@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from recall_fakes import NOW, FakeSource, hit
 
 from orion_recall.errors import ModelError, ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.recall.search import search_all
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import SOURCE_NAMES, Question, Scope, SearchRequest, SourceName, SourceReport
+from tests.samples.recall_fakes import NOW, FakeSource, hit
 
 QUESTION = Question(
     text="crane", dense_text="crane", keyword_text="crane", terms=frozenset({"crane"}), now=NOW, text_hash=""

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view
 
 from orion_recall.errors import ModelError, TransientSourceError
+from orion_recall.interfaces import Source
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.explain import explained
 from orion_recall.recall.pipeline import Recalled, Sources, recall
+from orion_recall.recall.report.explain import explained
 from orion_recall.recall.search import StandIn
 from orion_recall.recall.unindexed import MOST_COMPARED
-from orion_recall.sources.source import Source
 from orion_recall.sources.text_vectors import Nearness
 from orion_recall.values import MemoryView, Question, SourceName
+from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view
 
 OWN = [view(f"own {place}", session_id="s1", beside=(key("own 0"),)) for place in range(120)]
 OWN_HITS = [hit(f"own {place}", 0.6 - place / 300) for place in range(100)]

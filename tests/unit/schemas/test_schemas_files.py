@@ -39,10 +39,10 @@ from orion_recall.contracts import (
     read_message,
     v1_decision,
 )
-from orion_recall.mappings import Mappings
-from orion_recall.memory.patch import read_patch
-from orion_recall.memory.recompose import Patch
-from orion_recall.recall.reply import reply_json
+from orion_recall.external.mappings import Mappings
+from orion_recall.memory.intake.patch import read_patch
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.recall.report.reply import reply_json
 from orion_recall.schemas.files import contract_files, schemas, write_contracts
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_samples import NOW, TENANT, beside, changes, key, memory, names, request
 
 from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.graph.stores.sparql import SparqlGraph
+from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION
-from orion_recall.sources.graph_source import RdfSource
-from orion_recall.sources.rdf import RdfGraph
-from orion_recall.sources.source import MemoryGraph
-from orion_recall.sources.sparql import SparqlGraph
-from orion_recall.sources.sparql_client import SparqlClient, SparqlServer
+from orion_recall.interfaces import MemoryGraph
+from orion_recall.sources.graph import RdfSource
 from orion_recall.values import Chain, Change, Memory, Scope, SearchRequest
+from tests.samples.source_samples import NOW, TENANT, beside, changes, key, memory, names, request
 from tests.stand_ins.oxigraph import Oxigraph
 
 WORK = memory(

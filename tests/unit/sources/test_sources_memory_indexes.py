@@ -19,7 +19,18 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient
-from source_samples import (
+
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.points import Name
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.qdrant.server import Patience, QdrantServer
+from orion_recall.index.text_forms import dense_form
+from orion_recall.interfaces import MemoryIndex, Prepares
+from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.sources.vector_lexical import LexicalSource
+from orion_recall.values import Memory, MergedName, Scope
+from tests.samples.source_samples import (
     ALL,
     CRANE,
     NOW,
@@ -35,17 +46,6 @@ from source_samples import (
     memory,
     request,
 )
-
-from orion_recall.models.onnx_encoder import Vectors
-from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.sources.forms import dense_form
-from orion_recall.sources.index import LexicalSource
-from orion_recall.sources.points import Name
-from orion_recall.sources.qdrant import QdrantIndex
-from orion_recall.sources.qdrant_server import Patience, QdrantServer
-from orion_recall.sources.source import MemoryIndex, Prepares
-from orion_recall.values import Memory, MergedName, Scope
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
@@ -437,7 +437,7 @@ async def test_a_name_that_is_there_is_not_embedded_again(index: MemoryIndex, mo
         return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
 
     monkeypatch.setattr(HashingEmbedder, "embed_documents", embed)
-    monkeypatch.setattr("orion_recall.sources.vectors_ahead._NAMES_KEPT", 0)
+    monkeypatch.setattr("orion_recall.index.vector_prefetch._NAMES_KEPT", 0)
     later = memory("later", "And then it rained.", entities=[*CRANE.entities, "Rain Gauge"])
     steps = changes(later, start=10)
     assert isinstance(index, Prepares)

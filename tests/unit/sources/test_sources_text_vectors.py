@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from source_samples import HashingEmbedder, TokenEmbedder
 
 from orion_recall.errors import ModelError
 from orion_recall.models.token_space import Tokens
 from orion_recall.sources.text_vectors import TextVectors
 from orion_recall.values import Question
+from tests.samples.source_samples import HashingEmbedder, TokenEmbedder
 
 
 def question(text: str) -> Question:

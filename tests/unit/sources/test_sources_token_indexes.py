@@ -12,18 +12,28 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient
-from source_samples import ALL, CRANE, OURS, TENANT, HashingEmbedder, TokenEmbedder, changes, key, memory
 
 from orion_recall.errors import SourceError
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.embedded.metadata import CARD
+from orion_recall.index.points import Name
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.qdrant.server import Patience, QdrantServer
+from orion_recall.index.text_forms import dense_form
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.edge import EdgeIndex
-from orion_recall.sources.edge_card import CARD
-from orion_recall.sources.forms import dense_form
-from orion_recall.sources.index import LateInteraction
-from orion_recall.sources.points import Name
-from orion_recall.sources.qdrant import QdrantIndex
-from orion_recall.sources.qdrant_server import Patience, QdrantServer
+from orion_recall.sources.vector_lexical import LateInteraction
+from tests.samples.source_samples import (
+    ALL,
+    CRANE,
+    OURS,
+    TENANT,
+    HashingEmbedder,
+    TokenEmbedder,
+    changes,
+    key,
+    memory,
+)
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")

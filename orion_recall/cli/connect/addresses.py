@@ -1,0 +1,150 @@
+"""Where bus and Postgres are: the environment first, else an `orion-recall up` that runs on the data folder."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import typer
+from pydantic import SecretStr
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.cli.output import notes
+from orion_recall.decisions.log import ANALYST_ROLE
+from orion_recall.engines.addresses import read_addresses
+from orion_recall.engines.lock import held_by
+from orion_recall.errors import BusUnavailable, SettingsError
+from orion_recall.postgres.pool import Pool, close_pool, open_pool
+from orion_recall.settings import Settings
+
+# The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
+_LONGEST_START_S = 60.0
+_CALLED_JUST_NOW_S = 3.0
+_LOOK_EVERY_S = 0.1
+
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="Data folder of a running `up` (default: ORION_DATA_DIR or .orion)."
+    ),
+]
+
+
+def find(data: Path | None) -> Settings:
+    """The settings with the addresses that are known; either may be absent.
+
+    A running `up` fills in what the environment leaves open. Its Postgres is not taken together with another bus.
+    """
+    settings = Settings.read() if data is None else Settings.read(data_dir=data)
+    if settings.redis_url is not None and settings.postgres_dsn is not None:
+        return settings
+    running = read_addresses(settings.data_dir)
+    if running is None:
+        return settings
+    changes: dict[str, SecretStr] = {}
+    if settings.redis_url is None and running.redis_url is not None:
+        changes["redis_url"] = SecretStr(running.redis_url)
+    same_bus = settings.redis_url is None or running.redis_url is None
+    if settings.postgres_dsn is None and running.postgres_dsn is not None and same_bus:
+        changes["postgres_dsn"] = SecretStr(running.postgres_dsn)
+    return settings.changed(**changes)
+
+
+def find_started(data: Path | None) -> Settings:
+    """`find`, after waiting for an `up` that is starting on the data folder.
+
+    One that was called just before this command takes a moment until it holds the folder: without any there is an
+    answer after three seconds.
+    """
+    settings = find(data)
+    began, told = time.monotonic(), False
+    while settings.bus_url is None:
+        starting = held_by(settings.data_dir)
+        if time.monotonic() - began > (_LONGEST_START_S if starting else _CALLED_JUST_NOW_S):
+            break
+        if starting and not told:
+            told = True
+            notes().print(f"waiting for `orion-recall up` (process {starting}), which is starting", markup=False)
+        time.sleep(_LOOK_EVERY_S)
+        settings = find(data)
+    return settings
+
+
+def bus_of(settings: Settings) -> str:
+    """The bus's address, secrets included; SettingsError when there is none."""
+    url = settings.bus_url
+    if url is None:
+        starting = held_by(settings.data_dir)
+        if starting:
+            raise SettingsError(
+                f"no bus yet: process {starting} is starting its engines on {settings.data_dir}; try again in a "
+                f"few seconds, or set ORION_REDIS_URL"
+            )
+        raise SettingsError(
+            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}; one that was just started takes a "
+            f"few seconds), or set ORION_REDIS_URL"
+        )
+    return url
+
+
+def dsn_of(settings: Settings) -> str:
+    """Postgres's address, secrets included; SettingsError when there is none."""
+    if settings.dsn is None:
+        raise SettingsError(
+            f"no Postgres: start `orion-recall up` (none runs on {settings.data_dir}), or set ORION_POSTGRES_DSN"
+        )
+    return settings.dsn
+
+
+@contextlib.asynccontextmanager
+async def open_bus(settings: Settings) -> AsyncGenerator[Redis]:
+    """A connected client. Inside the block what Redis says no to comes out as BusUnavailable."""
+    url = bus_of(settings)
+    redis = connect(url)
+    try:
+        await redis.ping()  # pyright: ignore[reportUnknownMemberType]
+        yield redis
+    except RedisError as error:
+        raise BusUnavailable(f"the bus at {without_secrets(url)}: {error}") from error
+    finally:
+        await redis.aclose()
+
+
+def analyst_of(settings: Settings) -> Settings:
+    """The settings for running SQL of others: a login that may read decisions and no more, where there is one.
+
+    The embedded Postgres has one. Elsewhere it is ORION_ANALYST_DSN; without it the record's own login takes the
+    analysts' role for the query.
+    """
+    if settings.analyst_dsn is not None:
+        return settings.changed(postgres_dsn=settings.analyst_dsn)
+    running = read_addresses(settings.data_dir)
+    own = settings.postgres_dsn.get_secret_value() if settings.postgres_dsn else None
+    if running is None or running.postgres_dsn is None or running.postgres_dsn != own:
+        return settings
+    parts = urlsplit(running.postgres_dsn)
+    return settings.changed(postgres_dsn=SecretStr(urlunsplit(parts._replace(netloc=f"{ANALYST_ROLE}@"))))
+
+
+@contextlib.asynccontextmanager
+async def open_postgres(settings: Settings) -> AsyncGenerator[Pool]:
+    """A small pool. It opens while Postgres is away: what is asked of it then is a RecordError."""
+    pool = await open_pool(dsn_of(settings), name="cli", min_size=0, max_size=2)
+    try:
+        yield pool
+    finally:
+        await close_pool(pool)
+
+
+def dsn_without_secrets(dsn: str) -> str:
+    """A DSN that may be printed: without user, password and what else could be one."""
+    parts = urlsplit(dsn)
+    kept = [(key, value) for key, value in parse_qsl(parts.query) if key in ("host", "port", "dbname", "sslmode")]
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" + (f"?{urlencode(kept, safe='/')}" if kept else "")

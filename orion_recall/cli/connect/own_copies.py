@@ -1,0 +1,96 @@
+"""The copies of index and graph that the settings name, for a command that has something to ask of them.
+
+A worker that runs is asked through the record. Where none does, the command opens the copy and does it itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orion_recall.cli.connect.addresses import dsn_of
+from orion_recall.engines.lock import held_by
+from orion_recall.interfaces import Projection
+from orion_recall.memory.record.reader import RecordReader
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.drift import Told
+from orion_recall.memory.replicas.keeper import do
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.requests import CopyRequests, Task
+from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.models.chosen import open_embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.postgres.pool import Pool
+from orion_recall.serving.backends import graph_of, index_of, own_copy
+from orion_recall.settings import Settings
+from orion_recall.values import JsonValue
+
+KINDS = ("index", "graph")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyName:
+    """The name that a copy is registered under."""
+
+    copy: str
+    kind: str
+
+
+class OwnCopies:
+    """The copies of the settings: `ask` one of them. The pool is the record's."""
+
+    def __init__(self, settings: Settings, pool: Pool) -> None:
+        self._settings, self._requests, self._reader = settings, CopyRequests(pool), RecordReader(pool)
+        self._record = Record(pool)
+
+    def is_server(self, kind: str) -> bool:
+        """Whether the copy is on a server."""
+        return (self._settings.qdrant_url if kind == "index" else self._settings.sparql_url) is not None
+
+    def folder(self, kind: str) -> Path:
+        """Where the embedded copy is."""
+        return self._settings.data_dir / kind
+
+    def is_there(self, kind: str) -> bool:
+        """Whether there is a copy to look at: a server, or a folder with something in it."""
+        folder = self.folder(kind)
+        return self.is_server(kind) or any((folder / name).exists() for name in ("shard", "store", "current"))
+
+    async def name(self, kind: str) -> CopyName:
+        """What it is registered as."""
+        if not self.is_server(kind):
+            return CopyName(copy=own_copy(self._settings), kind=kind)
+        async with contextlib.AsyncExitStack() as stack:
+            return CopyName(copy=(await self._part(kind, stack)).copy or "", kind=kind)
+
+    async def ask(self, kind: str, task: Task, told: Told) -> Mapping[str, JsonValue]:
+        """What came of it, done here or by the worker that holds the copy.
+
+        SourceError, EngineError, ModelError, RecordError when it cannot be done.
+        """
+        if not self.is_server(kind) and held_by(self.folder(kind)) is not None:
+            return await self._requests.answered((await self.name(kind)).copy, kind, task, told=told)
+        async with contextlib.AsyncExitStack() as stack:
+            part = await self._part(kind, stack)
+            copy = part.copy or own_copy(self._settings)
+            turn = Turn(dsn_of(self._settings), kind=kind, copy=copy) if part.shared else None
+            if turn is not None:
+                stack.push_async_callback(turn.end)
+                if not await turn.is_mine():
+                    return await self._requests.answered(copy, kind, task, told=told)
+            projector = Projector(self._record, part, copy=copy, turn=turn)
+            async with projector.writing:
+                await projector.ready()
+            return await do(task, self._reader, projector, told)
+
+    async def _part(self, kind: str, stack: contextlib.AsyncExitStack) -> Projection:
+        """The index or the graph, not opened; it is closed with the stack."""
+        if kind == "index":
+            embedder = await stack.enter_async_context(open_embedder(self._settings))
+            part: Projection = index_of(self._settings, embedder, SparseEncoder())
+        else:
+            part = graph_of(self._settings)
+        stack.push_async_callback(part.close)
+        return part

@@ -1,0 +1,1 @@
+"""`orion-recall graph`: the graph that the memories make. A command a file."""

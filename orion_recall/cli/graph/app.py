@@ -1,0 +1,29 @@
+"""`orion-recall graph`: the graph that the memories make, asked, drawn, taken elsewhere. A subcommand a file."""
+
+from __future__ import annotations
+
+import typer
+
+from orion_recall.cli.graph.exchange import export_graph, import_graph, show_stats
+from orion_recall.cli.graph.path import show_path
+from orion_recall.cli.graph.query import run_query
+from orion_recall.cli.graph.sparql import run_sparql
+from orion_recall.cli.graph.viz import write_picture
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="""Ask the graph that the memories make, draw it, and take it to other programs.
+
+    It is read beside a running worker, which does not notice, or from the server that ORION_SPARQL_URL names.
+
+    Example: `orion-recall graph path Ana Bergen`
+    """,
+)
+app.command("path")(show_path)
+app.command("query")(run_query)
+app.command("sparql")(run_sparql)
+app.command("viz")(write_picture)
+app.command("stats")(show_stats)
+app.command("export")(export_graph)
+app.command("import")(import_graph)

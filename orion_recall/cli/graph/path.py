@@ -1,0 +1,108 @@
+"""`orion-recall graph path`: how one entity hangs together with another, with the memories that say so."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from orion_recall.cli.connect.addresses import DataFolder
+from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
+from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, visible
+from orion_recall.graph.reading import TenantGraph
+from orion_recall.graph.stores.reader import GraphReader
+from orion_recall.graph.walks.path import Path as Way
+from orion_recall.graph.walks.path import PathBounds, Paths, find_path
+from orion_recall.settings import Settings
+
+_ENDED = {
+    "exhausted": "nothing leads there within {hops} hops",
+    "expansions": "nothing was found before {expansions} entities had been looked at",
+    "deadline": "nothing was found in time (--timeout)",
+}
+_WITH_VIA = 3
+
+
+def show_path(
+    source: Annotated[str, typer.Argument(metavar="A", help="Where it begins: an entity's name.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="Where it ends; open when --via is given.")
+    ] = None,
+    via: Annotated[
+        str | None, typer.Option("--via", help="Relations to go along, in order: sister,employer.")
+    ] = None,
+    max_hops: Annotated[int, typer.Option("--max-hops", min=1, max=8, help="Edges at most.")] = 4,
+    tenant: TenantOption = None,
+    timeout: TimeOut = 5.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """The way from one entity to another, or along a chain of relations, with its evidence.
+
+    Ways of few hops are preferred, then those that many and recent memories tell of, and that do not lead through
+    what everything is linked to. With --via up to three ends are shown, the best first.
+
+    Example: `orion-recall graph path Ana --via sister,employer`
+    """
+    words = tuple(word.strip() for word in via.split(",") if word.strip()) if via is not None else ()
+    if target is None and not words:
+        raise typer.BadParameter("give where it ends, or --via")
+    if len(words) > 8:
+        raise typer.BadParameter("--via takes up to 8 relations")
+    bounds = PathBounds(max_hops=max_hops, deadline_s=timeout, paths=1 if target is not None else _WITH_VIA)
+
+    async def search(graph: GraphReader, settings: Settings) -> Paths:
+        whose = tenant or settings.default_tenant
+        seed = await entity_named(source, graph, whose)
+        end = await entity_named(target, graph, whose) if target is not None else None
+        ways = await find_path(graph, whose, seed, end, via=words, now=time.time(), bounds=bounds)
+        if not ways.paths:
+            ends = {seed: source} if end is None or target is None else {seed: source, end: target}
+            edges = await TenantGraph(graph, whose).edges(list(ends), limit=1)
+            alone.extend(name for iri, name in ends.items() if not edges[iri])
+        return ways
+
+    alone: list[str] = []
+    found = with_graph(data, timeout + 1.0, search)
+    if as_json:
+        print_json(asdict(found))
+        return 0 if found.paths else 1
+    if not found.paths:
+        told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
+        if alone:
+            told += f": no statement joins {' or '.join(alone)} to anything"
+        print_error("NotFound", visible(told), as_json=False)
+        return 1
+    for way in found.paths:
+        _show(way)
+    if found.cut:
+        notes().print(f"of {found.cut} entities with very many edges only {bounds.edges} were looked at")
+    return 0
+
+
+def _show(way: Way) -> None:
+    out = console()
+    out.print(Text(visible(" → ".join(way.entities)), style="bold"), Text(f"  cost {way.cost:.2f}", style="dim"))
+    for step in way.steps:
+        parts = ", ".join(f"{name} {part:.2f}" for name, part in step.cost.items() if part)
+        seen = f", last {_day(step.seen)}" if step.seen is not None else ""
+        out.print(
+            Text(f"  {visible(step.text)}"), Text(f"({step.weight:g}x{seen}; {parts})", style="dim"), soft_wrap=True
+        )
+        for memory in step.memories:
+            when = f" {_day(memory.ts)}" if memory.ts is not None else ""
+            out.print(
+                Text(visible(f"    [{memory.id}{when}] {' '.join(memory.text.split())[:160]}"), style="dim"),
+                soft_wrap=True,
+            )
+
+
+def _day(moment: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return "at no date"

@@ -1,0 +1,84 @@
+"""`orion-recall graph query`: questions in a small part of Cypher."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from orion_recall.cli.connect.addresses import DataFolder
+from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
+from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
+from orion_recall.errors import ModelError, OrionError
+from orion_recall.graph.cypher.ask import Answer, Cell, ask
+from orion_recall.graph.cypher.similar import FirstToAnswer, IndexedEntities, NamesInGraph, SimilarEntities
+from orion_recall.graph.stores.reader import GraphReader
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.models.chosen import open_embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.settings import Settings
+from orion_recall.sources.entity_names import NamesByMeaning
+
+
+def run_query(
+    query: Annotated[str, typer.Argument(metavar="CYPHER", help="MATCH … [WHERE …] RETURN …")],
+    tenant: TenantOption = None,
+    timeout: TimeOut = 10.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What a question in Cypher gives: MATCH, WHERE, RETURN, ORDER BY, SKIP, LIMIT (100 unless you say so).
+
+    Nodes are entities (Person, Place, Organisation, Speaker as far as their relations tell, or Entity) and memories
+    (Memory: id, kind, text, speaker, ts and more). Relations are the graph's own, such as WORKS_AT, and those of
+    memories: MENTIONS, SPOKEN_BY, NEXT, REFERS_TO. Hops go up to three: *1..3. SIMILAR finds names like a text.
+
+    Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
+    """
+
+    async def run(graph: GraphReader, settings: Settings) -> Answer:
+        async with contextlib.AsyncExitStack() as stack:
+            finders: list[SimilarEntities] = [NamesInGraph(graph)]
+            if settings.qdrant_url is not None and "similar" in query.casefold():
+                finders = [*await _index(settings, stack), *finders]
+            similar = FirstToAnswer(finders, told=_by_letters)
+            return await ask(query, graph, tenant or settings.default_tenant, similar, timeout_s=timeout)
+
+    answer = with_graph(data, timeout, run)
+    if as_json:
+        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        print_json({"columns": answer.columns, "rows": rows})
+    elif answer.rows:
+        console().print(table(answer.columns, [[_shown(cell) for cell in row] for row in answer.rows]))
+    else:
+        notes().print("there is none")
+
+
+def _shown(cell: Cell) -> Any:
+    """A whole thing in one line."""
+    if not isinstance(cell, Mapping):
+        return cell
+    if cell["is"] == "memory":
+        return f"[{cell['id']}] {' '.join(str(cell['text'] or '').split())[:120]}"
+    return cell["text"] if cell["is"] == "relation" else cell["name"]
+
+
+async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[SimilarEntities]:
+    """The index on its server, if it can be used. An embedded one belongs to its worker alone."""
+    assert settings.qdrant_url is not None
+    try:
+        embedder = await stack.enter_async_context(open_embedder(settings))
+    except ModelError as error:
+        _by_letters(error)
+        return []
+    server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
+    index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder())
+    stack.push_async_callback(index.close)
+    return [IndexedEntities(index, NamesByMeaning(index, embedder))]
+
+
+def _by_letters(error: OrionError) -> None:
+    notes().print(f"names are compared by words and letters: {error}", markup=False)

@@ -1,0 +1,1 @@
+"""`orion-recall memory`: what is remembered, and its copies. A command a file."""

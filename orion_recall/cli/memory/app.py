@@ -1,0 +1,47 @@
+"""`orion-recall memory`: what is remembered, and its copies. Each command has a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from orion_recall.cli.memory.backup import back_up_record
+from orion_recall.cli.memory.check import check_copies
+from orion_recall.cli.memory.delete import delete_memories
+from orion_recall.cli.memory.deleteq import delete_matching
+from orion_recall.cli.memory.export import export_memories
+from orion_recall.cli.memory.extract import extract_memories, show_extracted
+from orion_recall.cli.memory.history import show_history
+from orion_recall.cli.memory.merge import merge_names
+from orion_recall.cli.memory.rebuild import rebuild_copies
+from orion_recall.cli.memory.reembed import reembed_memories
+from orion_recall.cli.memory.remember import remember
+from orion_recall.cli.memory.restore import restore_record
+from orion_recall.cli.memory.store import store_memory
+from orion_recall.cli.memory.update import update_memory
+from orion_recall.cli.memory.updateq import update_matching
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="""Store, change and delete memories, keep their copies true, back the record up.
+
+    Example: `orion-recall memory remember "The crane is repaired." --speaker Ana`
+    """,
+)
+
+app.command("remember")(remember)
+app.command("store")(store_memory)
+app.command("update")(update_memory)
+app.command("updateq")(update_matching)
+app.command("delete")(delete_memories)
+app.command("deleteq")(delete_matching)
+app.command("history")(show_history)
+app.command("extract")(extract_memories)
+app.command("extracted")(show_extracted)
+app.command("merge")(merge_names)
+app.command("check")(check_copies)
+app.command("rebuild")(rebuild_copies)
+app.command("reembed")(reembed_memories)
+app.command("export")(export_memories)
+app.command("backup")(back_up_record)
+app.command("restore")(restore_record)

@@ -1,0 +1,110 @@
+"""`orion-recall memory check`: whether every copy of index and graph holds what the record does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from typing import Annotated, Any, cast
+
+import typer
+from rich.text import Text
+
+from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.connect.own_copies import KINDS, CopyName, OwnCopies
+from orion_recall.cli.connect.record import progress, with_record
+from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
+from orion_recall.errors import EngineError, ModelError, SourceError
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.drift import Told, counts
+from orion_recall.memory.replicas.requests import CopyRequests, Task
+from orion_recall.settings import Settings
+
+Found = dict[str, Any]
+
+
+def check_copies(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what differs, from the record.")] = False,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Find out whether every copy of index and graph holds what the record does.
+
+    Memories that a copy lacks, holds in another version, or should not hold are counted, up to the copy's own place
+    in the outbox: what is on its way is no drift. Running workers are asked, and go on answering meanwhile; a copy
+    without a worker is opened here. Exit code 1 when a copy differs and was not mended, or a live one could not be
+    looked at; copies of workers that are gone are named and not waited for.
+
+    Example: `orion-recall memory check --repair`
+    """
+    settings = find(data)
+    found = asyncio.run(_check(settings, "repair" if repair else "check"))
+    ok = all(one["ok"] for one in found if not one.get("gone"))
+    if as_json:
+        print_json({"ok": ok, "copies": found})
+    else:
+        for one in found:
+            console().print(Text(visible(_line(one))), soft_wrap=True)
+        if not found:
+            notes().print("there is no copy of index or graph yet: a worker makes them")
+    return 0 if ok else 1
+
+
+async def _check(settings: Settings, task: Task) -> list[Found]:
+    async with contextlib.AsyncExitStack() as stack:
+        settings = await with_record(settings, stack)
+        pool = await stack.enter_async_context(open_postgres(settings))
+        told = stack.enter_context(progress("mending" if task == "repair" else "looking"))
+        own, requests = OwnCopies(settings, pool), CopyRequests(pool)
+        found: list[Found] = []
+        seen: set[CopyName] = set()
+        for kind in KINDS:
+            if own.is_there(kind):
+                name = await own.name(kind)
+                seen.add(name)
+                found.append(await _told(name, own.ask(kind, task, told)))
+        async for name, silent_s in _others(Record(pool), seen):
+            if silent_s is not None:
+                found.append(
+                    {"copy": name.copy, "kind": name.kind, "ok": False, "gone": True, "silent_s": silent_s}
+                )
+            else:
+                found.append(await _told(name, _asked(requests, name, task, told)))
+    return found
+
+
+async def _others(record: Record, seen: set[CopyName]) -> AsyncGenerator[tuple[CopyName, float | None]]:
+    """The other registered copies, and since when those that are gone have been silent."""
+    for copy in await record.copies():
+        name = CopyName(copy=copy.copy, kind=copy.kind)
+        if name not in seen:
+            yield name, round(copy.silent_s, 1) if copy.is_gone else None
+
+
+async def _asked(requests: CopyRequests, name: CopyName, task: Task, told: Told) -> Mapping[str, Any]:
+    return await requests.answered(name.copy, name.kind, task, told=told)
+
+
+async def _told(name: CopyName, answer: Any) -> Found:
+    one: Found = {"copy": name.copy, "kind": name.kind}
+    try:
+        result = cast("Mapping[str, Any]", await answer)
+    except (SourceError, EngineError, ModelError) as error:
+        return one | {"ok": False, "error": str(error)}
+    left = result.get("left", counts(result))
+    return one | {"ok": left == 0} | dict(result)
+
+
+def _line(one: Found) -> str:
+    what = f"{one['kind']} of {one['copy']}:"
+    if one.get("gone"):
+        return f"{what} not looked at, no sign of it for {duration(one['silent_s'])}"
+    if "error" in one:
+        return f"{what} could not be looked at: {one['error']}"
+    differing = ", ".join(f"{one[sort]} {sort}" for sort in ("missing", "stale", "extra") if one[sort])
+    if not differing:
+        return f"{what} in order, {one['held']} memories at position {one['position']}"
+    shown = "; ".join(f"{sort} {', '.join(ids)}" for sort, ids in one["examples"].items())
+    if "left" not in one:
+        return f"{what} {differing} ({shown}); --repair mends it"
+    return f"{what} {differing} ({shown}); " + (f"{one['left']} are left" if one["left"] else "mended")

@@ -1,0 +1,35 @@
+"""`orion-recall memory delete`: memories by id, deleted for ever."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from orion_recall.cli.connect.addresses import DataFolder, find
+from orion_recall.cli.memory.options import Actor, Tenant, Timeout, given, say, send
+from orion_recall.cli.output import JsonFlag
+
+Reason = Annotated[str | None, typer.Option(help="Why, for the history.")]
+Erase = Annotated[bool, typer.Option("--erase", help="Record and history keep no word of it either.")]
+
+
+def delete_memories(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Which memories.")],
+    reason: Reason = None,
+    erase: Erase = False,
+    tenant: Tenant = None,
+    actor: Actor = None,
+    timeout: Timeout = 60.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Delete memories. A deleted memory never comes back: its id stays taken.
+
+    What they were stays in their history, unless `--erase` is given. Exit code 1 when one of them is not there.
+
+    Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`
+    """
+    fields: dict[str, Any] = given(tenant=tenant, actor=actor, reason=reason) | {"erase": erase}
+    receipt = send(find(data), lambda client: client.delete(ids, timeout_s=timeout, **fields))
+    return say(receipt, as_json=as_json)

@@ -1,0 +1,78 @@
+"""`orion-recall memory history`: every step of one memory, read from the record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.memory.options import Tenant
+from orion_recall.cli.output import JsonFlag, console, print_error, print_json, table, visible
+from orion_recall.memory.record.changes import HistoryStep, Journey
+from orion_recall.settings import Settings
+from orion_recall.values import JsonValue
+
+# What follows from the rest, or says of every step that it is one.
+_NOT_SHOWN = frozenset(
+    ("seq", "version", "updated_at", "recorded_at", "text_hash", "simhash", "content_hash", "statements")
+)
+
+
+def show_history(
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="Which memory.")],
+    tenant: Tenant = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """What became of a memory: added, updated, merged, superseded, deleted, by whom and when.
+
+    Each step is shown with what it changed; --json has the whole memory before and after it.
+
+    Example: `orion-recall memory history m-1`
+    """
+    settings = find(data)
+
+    async def read(settings: Settings) -> list[HistoryStep]:
+        async with open_postgres(settings) as pool:
+            return await Journey(pool).history(tenant or settings.default_tenant, memory_id)
+
+    steps = asyncio.run(read(settings))
+    if not steps:
+        print_error("NotFound", f"no memory has the id {memory_id!r}", as_json=as_json)
+        return 1
+    if as_json:
+        print_json({"id": memory_id, "steps": [asdict(step) | {"at": _moment(step)} for step in steps]})
+        return 0
+    rows = [(_moment(one), one.version, one.op, one.actor, _told(one)) for one in steps]
+    console().print(table(("at (UTC)", "version", "step", "by", "what it changed"), rows))
+    return 0
+
+
+def _moment(step: HistoryStep) -> datetime:
+    return datetime.fromtimestamp(step.at, UTC)
+
+
+def _told(step: HistoryStep) -> str:
+    """What it changed, a line each, and what else belongs to it."""
+    said = [f"{name}: {visible(value)}" for name, value in step.lineage.items()]
+    if step.before is None:
+        text = (step.after or {}).get("text")
+        return "\n".join([visible(text), *said]) if text else "\n".join(said)
+    return "\n".join([*said, *_differences(step.before, step.after or {})])
+
+
+def _differences(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> list[str]:
+    names = [name for name in after if name not in _NOT_SHOWN and before.get(name) != after[name]]
+    if "erased" in before:
+        return ["(erased)"]
+    return [f"{name}: {_short(before.get(name))} -> {_short(after[name])}" for name in names]
+
+
+def _short(value: JsonValue) -> str:
+    text = "nothing" if value in (None, "", []) else visible(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,0 +1,242 @@
+"""`orion-recall import`: the memories of a file, over the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
+from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
+from orion_recall.client import RecallClient
+from orion_recall.errors import ImportFileError, RecordError
+from orion_recall.memory.record.record import CopyPosition, Record
+from orion_recall.memory.transfer.import_file import ImportPosition, ImportSummary
+from orion_recall.memory.transfer.import_mapping import ImportMapping, read_mapping
+from orion_recall.memory.transfer.import_progress import ImportProgress
+from orion_recall.memory.transfer.importer import Imported, Waited, import_file, wait_for_copies
+from orion_recall.settings import Settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+_SHOWN_PROBLEMS = 20
+_COPIES_BEHIND = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """`copies` is caught_up, behind, unknown (no Postgres to ask) or not_waited_for."""
+
+    imported: Imported
+    copies: str
+    waited: Waited | None = None
+
+
+@app.command("import")
+def import_memories(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line; -: standard input, all of it.")
+    ],
+    timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
+    mapped: Annotated[
+        str | None, typer.Option("--map", help="Other names of fields: id=key,text=body.said")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew where a run was stopped.")] = False,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Store the memories of a file, over the bus.
+
+    Each line is one memory: id and text, and whatever is known of kind, speaker, session_id, occurred_at, tags,
+    entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was (from
+    standard input it begins anew); running it again changes nothing. Exit code 1 when a line was rejected or its
+    id holds other content; else 3 when all is stored and index or graph does not move, so that it cannot be found
+    there yet: nothing is lost, and nothing is to be imported again.
+
+    Example: `orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC`
+    """
+    settings = find_started(data)
+    mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
+    with lines_of(file) as path:
+        # What came through a pipe is gone with it, and so is how far it was read.
+        state = _state_folder() if path is file else path.parent
+        progress = _progress(settings, path, mapping, state, restart=restart)
+        try:
+            outcome = asyncio.run(_import(settings, path, mapping, progress, wait=wait, called=_called(file)))
+        except KeyboardInterrupt:
+            if path is file:
+                notes().print("what was acknowledged is stored: run it again, and it goes on from there")
+            raise
+    if as_json:
+        print_json(_as_json(outcome))
+    else:
+        _show(outcome)
+    for remark in _on_copies(outcome):
+        notes().print(Text(visible(remark)), soft_wrap=True)
+    summary = outcome.imported.summary
+    if summary.rejected or summary.conflict:
+        return 1
+    return _COPIES_BEHIND if outcome.copies == "behind" else 0
+
+
+@contextlib.contextmanager
+def lines_of(file: Path) -> Generator[Path]:
+    """The file; for - a copy of standard input, because a batch that failed is read again."""
+    if str(file) != "-":
+        yield file
+        return
+    if sys.stdin.isatty():
+        raise ImportFileError("standard input is a terminal: pipe lines into it, or name a file")
+    with tempfile.TemporaryDirectory(prefix="orion-import-") as folder:
+        path = Path(folder) / "standard-input"
+        with path.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield path
+
+
+def _called(file: Path) -> str:
+    return "standard input" if str(file) == "-" else str(file)
+
+
+def _progress(
+    settings: Settings, file: Path, mapping: ImportMapping, state: Path, *, restart: bool
+) -> ImportProgress:
+    target = settings.prefix + bus_of(settings)
+    progress = ImportProgress.open(state, file, mapping, target)
+    if restart:
+        progress.finish()
+        progress = ImportProgress.open(state, file, mapping, target)
+    if progress.position.line:
+        notes().print(f"going on after line {progress.position.line} (--restart begins anew)")
+    return progress
+
+
+def _state_folder() -> Path:
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "orion-recall"
+
+
+async def _import(
+    settings: Settings, file: Path, mapping: ImportMapping, progress: ImportProgress, *, wait: bool, called: str
+) -> _Outcome:
+    with _bars() as bars:
+        reading = bars.add_task("storing", total=file.stat().st_size, completed=progress.position.offset)
+
+        def stored(end: ImportPosition, summary: ImportSummary) -> None:
+            bars.update(reading, completed=end.offset, description=f"storing ({summary.read:,} lines)")
+
+        async with RecallClient.connect(
+            bus_of(settings), prefix=settings.prefix, service="orion-recall-import"
+        ) as client:
+            imported = await import_file(client, file, mapping, progress=progress, advanced=stored, called=called)
+        if not wait:
+            return _Outcome(imported=imported, copies="not_waited_for")
+        if imported.position is None:
+            return _Outcome(imported=imported, copies="caught_up")
+        if settings.dsn is None:
+            return _Outcome(imported=imported, copies="unknown")
+        return await _caught_up(settings, imported, bars, imported.position)
+
+
+async def _caught_up(settings: Settings, imported: Imported, bars: Progress, position: int) -> _Outcome:
+    catching_up = bars.add_task("index and graph", total=position)
+
+    def moved(copies: Sequence[CopyPosition]) -> None:
+        bars.update(catching_up, completed=min([position, *(copy.position for copy in copies)]))
+
+    try:
+        async with open_postgres(settings) as pool:
+            waited = await wait_for_copies(Record(pool), position, advanced=moved)
+    except RecordError as error:
+        notes().print(Text(f"everything is stored; whether index and graph have it cannot be seen: {error}"))
+        return _Outcome(imported=imported, copies="unknown")
+    return _Outcome(imported=imported, copies="caught_up" if waited.caught_up else "behind", waited=waited)
+
+
+@contextlib.contextmanager
+def _bars() -> Generator[Progress]:
+    shown = notes()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
+        yield bars
+
+
+def _as_json(outcome: _Outcome) -> dict[str, object]:
+    summary, waited = outcome.imported.summary, outcome.waited
+    return {
+        "file": summary.file,
+        "read": summary.read,
+        "stored": summary.stored,
+        "unchanged": summary.unchanged,
+        "conflict": summary.conflict,
+        "rejected": summary.rejected,
+        "problems": [{"file": one.file, "line": one.line, "reason": one.reason} for one in summary.problems],
+        "went_on_after_line": outcome.imported.began.line,
+        "position": outcome.imported.position,
+        "copies": outcome.copies,
+        "behind": [_as_found(copy, waited.position) for copy in waited.behind] if waited else [],
+        "gone": [_as_found(copy, waited.position) for copy in waited.gone] if waited else [],
+        "missing": list(waited.missing) if waited else [],
+        "advice": list(_on_copies(outcome)),
+    }
+
+
+def _as_found(copy: CopyPosition, position: int) -> dict[str, object]:
+    return {
+        "copy": copy.copy,
+        "kind": copy.kind,
+        "position": copy.position,
+        "behind": position - copy.position,
+        "silent_s": round(copy.silent_s, 1),
+    }
+
+
+def _on_copies(outcome: _Outcome) -> Iterator[str]:
+    """What is to be said of copies that do not have it, and what to do."""
+    if (waited := outcome.waited) is None:
+        return
+    for copy in waited.behind:
+        yield (
+            f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and does not move: at "
+            f"{copy.position} of {waited.position}"
+        )
+    for kind in waited.missing:
+        yield f"no worker keeps a copy of the {kind}: it may be broken, or has not been opened yet"
+    if not waited.caught_up:
+        yield (
+            "all is stored in the record and nothing is lost: the copies go on by themselves once their workers "
+            "can. `orion-recall status` says what is in the way"
+        )
+    for copy in waited.gone:
+        yield (
+            f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and not waited for: no "
+            f"sign of it for {duration(copy.silent_s)}. If its worker is gone for good: "
+            f"`orion-recall status --forget {shlex.quote(copy.copy)}`"
+        )
+
+
+def _show(outcome: _Outcome) -> None:
+    summary, began = outcome.imported.summary, outcome.imported.began
+    console().print(Text(visible(summary.describe())), soft_wrap=True)
+    remarks = [str(problem) for problem in summary.problems[:_SHOWN_PROBLEMS]]
+    more = summary.rejected + summary.conflict - len(remarks)
+    remarks += [f"… and {more} more (--json gives a hundred)"] if more > 0 else []
+    if began.line:
+        remarks.append(f"the lines up to {began.line} were counted by the run before")
+    if outcome.copies == "unknown":
+        remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
+    for remark in remarks:
+        notes().print(Text(visible(remark)), soft_wrap=True)

@@ -1,0 +1,192 @@
+"""What the commands on memories have in common: their options, how they ask, and what they say of a receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic import BaseModel
+from rich.text import Text
+
+from orion_recall.cli.connect.addresses import bus_of
+from orion_recall.cli.moments import moment
+from orion_recall.cli.output import console, notes, print_error, print_json, visible
+from orion_recall.client import RecallClient
+from orion_recall.contracts import MemoryReceiptV1, MemoryV1, MemoryWhereV1
+from orion_recall.errors import SettingsError
+from orion_recall.settings import Settings
+
+R = TypeVar("R", bound=BaseModel)
+_SHOWN = 20
+
+Tenant = Annotated[str | None, typer.Option(help="Whose memories.")]
+Actor = Annotated[str | None, typer.Option(help="Who asks for it, for the history.")]
+Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the receipt.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="A field and its value (JSON, or plain text); empty clears."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="FIELD=VALUE",
+        help="text, session_id, user_id, agent_id, run_id, speaker, kinds, tags, entities, source, since, until.",
+    ),
+]
+
+_LISTS = frozenset(("kinds", "tags", "entities", "supersedes"))
+_TIMES = frozenset(("since", "until"))
+_SAID_BY = {"id": "the ID itself", "tenant": "--tenant"}
+
+
+def send(settings: Settings, work: Callable[[RecallClient], Awaitable[R]]) -> R:
+    """What the worker answers to `work`'s one message."""
+
+    async def run() -> R:
+        url = bus_of(settings)
+        async with RecallClient.connect(
+            url,
+            prefix=settings.prefix,
+            service="orion-recall-cli",
+            max_message_bytes=settings.max_message_bytes,
+        ) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields that were given."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """`--set` as fields of a memory; SettingsError for a field that there is not, or is said another way."""
+    found: dict[str, Any] = {}
+    for name, value in _pairs("--set", pairs):
+        if name not in MemoryV1.model_fields:
+            raise SettingsError(
+                f"--set: a memory has no field {name!r}; there are {', '.join(MemoryV1.model_fields)}"
+            )
+        if name in ("id", "tenant"):
+            raise SettingsError(f"--set: {name} is no field to set: give {_SAID_BY[name]}")
+        found[name] = _value(name, value)
+    return found
+
+
+def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """`--where` as conditions; SettingsError for one that there is not."""
+    found: dict[str, Any] = {}
+    for name, value in _pairs("--where", pairs):
+        if name not in MemoryWhereV1.model_fields:
+            raise SettingsError(
+                f"--where: there is no condition {name!r}; there are {', '.join(MemoryWhereV1.model_fields)}"
+            )
+        if name in _TIMES:
+            at = moment(f"--where {name}", value)
+            found[name] = at.isoformat() if at is not None else None
+        else:
+            found[name] = _listed(value) if name in _LISTS else value
+    if not found:
+        raise SettingsError("--where: give at least one condition, such as --where session_id=s-17")
+    return found
+
+
+def confirmed(receipt: MemoryReceiptV1, what: str, *, yes: bool, as_json: bool) -> bool:
+    """Whether what a dry run found is to be changed: asked for at a terminal, else said by `--yes`."""
+    count = receipt.matched or 0
+    for one in receipt.results[:_SHOWN]:
+        notes().print(Text(visible(one.id)), soft_wrap=True)
+    if count > _SHOWN:
+        notes().print(f"… {count} in all")
+    if yes or not count:
+        return bool(count)
+    if as_json:
+        raise SettingsError(f"{count} memories match: --json needs --yes to {what} them")
+    try:
+        return typer.confirm(f"{what} {count} memories?", err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise SettingsError(f"nobody is there to ask: --yes would {what} {count} memories") from None
+
+
+def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
+    """Prints the receipt; the exit code: 1 when something that was asked for was not done."""
+    if as_json:
+        print_json(receipt.model_dump(mode="json", exclude_unset=True))
+    if receipt.error is not None:
+        print_error(receipt.error.type, f"{receipt.error.type}: {receipt.error.message}", as_json=False)
+        return 1
+    if not as_json:
+        counts = Counter(one.status for one in receipt.results)
+        line = ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing to do"
+        if receipt.pending:
+            line += "; index and graph have not heard of it everywhere, workers leave it out until they have"
+        console().print(line)
+        for one in receipt.results:
+            if one.reason is not None:
+                notes().print(Text(visible(f"{one.id}: {one.status}: {one.reason}")), soft_wrap=True)
+    return 1 if receipt.conflict or receipt.rejected or receipt.missing else 0
+
+
+def change_matching(
+    settings: Settings,
+    ask: Callable[[RecallClient, int | None], Awaitable[MemoryReceiptV1]],
+    *,
+    what: str,
+    done: str,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Looks, asks, and does: `ask` sends the message with the count that must still match, or None to look only."""
+    looked = send(settings, lambda client: ask(client, None))
+    if looked.error is not None:
+        return say(looked, as_json=as_json)
+    if not confirmed(looked, what, yes=yes, as_json=as_json):
+        if as_json:
+            print_json({"matched": 0})
+        notes().print(f"no memory was {done}")
+        return 1
+    return say(send(settings, lambda client: ask(client, looked.matched)), as_json=as_json)
+
+
+def _pairs(option: str, pairs: Sequence[str] | None) -> list[tuple[str, str]]:
+    split = [pair.partition("=") for pair in pairs or ()]
+    for name, sign, _ in split:
+        if not sign or not name.strip():
+            raise SettingsError(f"{option}: write FIELD=VALUE (got {name!r})")
+    names = Counter(name.strip() for name, _, _ in split)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise SettingsError(f"{option}: {twice[0]!r} is given twice; a list is written with commas")
+    return [(name.strip(), value) for name, _, value in split]
+
+
+def _value(name: str, text: str) -> Any:
+    """A list for a field that holds one, an object for metadata, None for nothing, else the text."""
+    if not text:
+        return None
+    if name in _LISTS:
+        return _listed(text)
+    if name in ("metadata", "confidence"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise SettingsError(f"--set {name}: {text!r} is not JSON") from None
+    return text
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def drop_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields without those that are cleared: a new memory has nothing to clear."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,40 @@
+"""`orion-recall memory update`: one memory, changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from orion_recall.cli.connect.addresses import DataFolder, find
+from orion_recall.cli.memory.options import Actor, Sets, Tenant, Timeout, fields_of, given, say, send
+from orion_recall.cli.output import JsonFlag
+from orion_recall.errors import SettingsError
+
+
+def update_memory(
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="Which memory.")],
+    text: Annotated[str | None, typer.Option(help="What it says from now on.")] = None,
+    sets: Sets = None,
+    version: Annotated[
+        int | None, typer.Option("--if-version", help="Only if it is at this version (see `memory history`).")
+    ] = None,
+    tenant: Tenant = None,
+    actor: Actor = None,
+    timeout: Timeout = 60.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Change a memory; what it said before stays in its history, and is not recalled any more.
+
+    A field that is set to nothing is cleared: `--set title=`.
+
+    Example: `orion-recall memory update m-1 --text "The crane runs again." --set tags=harbour,repair`
+    """
+    patch: dict[str, Any] = fields_of(sets) | given(text=text)
+    if not patch:
+        raise SettingsError("there is nothing to change: give --text or --set FIELD=VALUE")
+    patch |= {"id": memory_id} | given(expected_version=version)
+    fields = given(tenant=tenant, actor=actor)
+    receipt = send(find(data), lambda client: client.update([patch], timeout_s=timeout, **fields))
+    return say(receipt, as_json=as_json)

@@ -1,0 +1,125 @@
+"""The parts of every candidate's score as numbers, made once by real recalls, and orders under any weights.
+
+Under other weights the same candidates come in another order, and nothing else changes: so weights are learned and
+tried on these tables, exactly as the recall itself would rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from orion_recall.evaluation.dataset import JudgedQuery, RunLine
+from orion_recall.evaluation.tuning.trials import Run, Trials
+from orion_recall.profile import Profile
+from orion_recall.profile.cascade import Cascade
+from orion_recall.profile.model import Strategies
+from orion_recall.profile.sections import RankingWeights, Rerank
+from orion_recall.recall.rank import near_duplicates
+from orion_recall.values import ScoredCandidate
+
+Values = npt.NDArray[np.float64]
+
+PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
+CHANGING = ("late", "links", "second_step")
+"""Parts that change more than their own column where they are on: `session` is another one beside late interaction,
+and what the first hits name brings further candidates."""
+# What is beyond this place is in no measure, and near-duplicates are only looked for among so many.
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """One query's candidates: `values` of the shape (candidates, parts), NaN where one has no such part.
+
+    `relevant` are those that are evidence. `later` is each one's place among equal scores. `repeated` holds the
+    candidates themselves where some of them repeat others, and nothing elsewhere.
+    """
+
+    query: JudgedQuery
+    ids: tuple[str, ...]
+    values: Values
+    relevant: npt.NDArray[np.bool_]
+    later: npt.NDArray[np.int64]
+    repeated: tuple[ScoredCandidate, ...]
+
+
+def is_ranked_by_weights_alone(profile: Profile) -> bool:
+    """Whether one table of candidates and the weights tell the profile's orders.
+
+    They do not where a reranker is asked about the best of an order, a least score is of this order's scores, what
+    several layers of a cascade found is merged, or questions of a class have values of their own.
+    """
+    by_more = profile.rerank.enabled or profile.min_score > 0 or profile.cascade.enabled
+    return not by_more and not profile.strategies.model_fields_set
+
+
+async def candidates_of(
+    trials: Trials, profile: Profile, *, what: str, off: Collection[str] = ()
+) -> list[Candidates]:
+    """The candidates of the queries that count, with every part that can be made but those that are `off`."""
+    return [
+        table_of(query, recalled.found.scored if recalled.found else (), profile.near_duplicate_similarity)
+        async for query, recalled in trials.recalls(with_all_parts(profile, off=off), what=what)
+        if query.evidence and query.scored
+    ]
+
+
+def table_of(query: JudgedQuery, scored: Sequence[ScoredCandidate], similarity: float) -> Candidates:
+    """One query's candidates as a table; near-duplicates by this similarity."""
+    values = np.array([[item.parts.get(name, math.nan) for name in PARTS] for item in scored], dtype=np.float64)
+    ages = [(math.inf if item.memory.ts is None else -item.memory.ts, item.memory.id) for item in scored]
+    later = np.empty(len(scored), dtype=np.int64)
+    later[sorted(range(len(scored)), key=ages.__getitem__)] = np.arange(len(scored))
+    return Candidates(
+        query=query,
+        ids=tuple(item.memory.id for item in scored),
+        values=values.reshape(len(scored), len(PARTS)),
+        relevant=np.array([item.memory.id in query.evidence for item in scored], dtype=np.bool_),
+        later=later,
+        repeated=tuple(scored) if near_duplicates(scored, similarity) else (),
+    )
+
+
+def with_all_parts(profile: Profile, *, off: Collection[str] = ()) -> Profile:
+    """The profile with every part made but those that are `off`, ranked by weights alone.
+
+    Which candidates there are depends on no weight, but on whether those of `CHANGING` are 0.
+    """
+    weights = {name: 0.0 if name in off else getattr(profile.ranking, name) or 1.0 for name in PARTS}
+    return profile.model_copy(
+        update={
+            "ranking": RankingWeights.model_construct(None, **weights),
+            "rerank": Rerank(),
+            "min_score": 0.0,
+            "cascade": Cascade(),
+            "strategies": Strategies(),
+        }
+    )
+
+
+def scores(candidates: Candidates, weights: Values) -> Values:
+    """The candidates' scores: the mean by weight of the parts that each has, to 1e-6."""
+    there = ~np.isnan(candidates.values)
+    total = np.where(there, candidates.values, 0.0) @ weights
+    weighed = there.astype(np.float64) @ weights
+    return np.round(total / np.where(weighed > 0, weighed, 1.0), 6)
+
+
+def ranked(candidates: Candidates, weights: Values, near_duplicate_similarity: float) -> RunLine:
+    """The order under the weights, near-duplicates left out."""
+    order: list[int] = np.lexsort((candidates.later, -scores(candidates, weights))).tolist()
+    order = order[:_DEEPEST]
+    if candidates.repeated:
+        again = near_duplicates([candidates.repeated[place] for place in order], near_duplicate_similarity)
+        order = [place for rank, place in enumerate(order) if rank not in again]
+    return RunLine(ranked=tuple(candidates.ids[place] for place in order), selected=None, line=0)
+
+
+def run_under(table: Sequence[Candidates], weights: Values, near_duplicate_similarity: float) -> Run:
+    """What every query of the table gets under the weights."""
+    return {one.query.id: ranked(one, weights, near_duplicate_similarity) for one in table}

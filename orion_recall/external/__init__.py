@@ -1,0 +1,1 @@
+"""Stores of others: mappings, and how they are searched."""

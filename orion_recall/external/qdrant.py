@@ -1,0 +1,250 @@
+"""A Qdrant collection of somebody else's as a part of the vector and lexical arms. Nothing is written to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from orion_recall.errors import ScopeNotKept, SourceError, TransientSourceError
+from orion_recall.external.mappings import PayloadKeys, QdrantMapping
+from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.sources.citation import cited_id, mapped_key
+from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TEXT, tags_of
+from orion_recall.sources.vector_lexical import vector_of
+from orion_recall.text.normal import storable, text_hash
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
+
+if TYPE_CHECKING:
+    from qdrant_client.http import models as qm
+
+T = TypeVar("T")
+
+_UNITS = {"epoch": 1, "epoch_ms": 1000}
+"""Of times that are numbers: how many of them make a second."""
+_MILLISECONDS_FROM = 1e11
+"""As in messages (`contracts.fields`): as seconds this would be the year 5138."""
+
+
+class MappedCollection:
+    """One mapped collection, and how its payloads are read."""
+
+    def __init__(self, mapping: QdrantMapping, server: QdrantServer) -> None:
+        # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
+        from qdrant_client.http import models
+
+        self.mapping, self._server, self._models = mapping, server, models
+
+    async def nearest(
+        self,
+        query: Sequence[float] | SparseTerms,
+        using: str | None,
+        request: SearchRequest,
+        *,
+        min_score: float | None,
+    ) -> Sequence[Hit]:
+        """Hits for a dense or sparse query vector, best first; none for a tenant to whom nothing here belongs.
+
+        ScopeNotKept for a scope that needs a role which is not mapped, or conditions that the server refuses.
+        """
+        if not self.answers_for(request.scope.tenant):
+            return []
+        conditions, keys, vector = self.scope_filter(request.scope), self.mapping.payload, self._vector(query)
+        narrowed = request.scope != Scope(tenant=request.scope.tenant)
+        found = await self._asked(
+            self._server.client.query_points(
+                self.mapping.collection,
+                query=vector,
+                using=using or None,
+                query_filter=conditions,
+                limit=request.limit,
+                score_threshold=min_score,
+                with_payload=sorted({key.split(".")[0] for key in _mapped(keys)}),
+            ),
+            narrowed=narrowed,
+        )
+        return [
+            Hit(
+                mapped_key(self.mapping.name, request.scope.tenant, str(point.id)),
+                point.score,
+                partial(_memory, str(point.id), point.payload or {}, keys, self.mapping.name),
+            )
+            for point in found.points
+            if text_of(point.payload or {}, keys.text) is not None
+        ]
+
+    def answers_for(self, tenant: str) -> bool:
+        """Whether the tenant may have points here; where each point says whose it is the points have to tell."""
+        return self.mapping.tenant in (None, tenant)
+
+    async def sample(self) -> tuple[int, Mapping[str, Any] | None]:
+        """How many points there are, and the payload of one of them."""
+        client, name = self._server.client, self.mapping.collection
+        count = await self._asked(client.count(name, exact=False))
+        points, _ = await self._asked(client.scroll(name, limit=1))
+        return count.count, (points[0].payload or {}) if points else None
+
+    async def vectors(self) -> tuple[Mapping[str, tuple[int, str]], Sequence[str]]:
+        """The collection's dense vectors (name to dimension and distance) and the names of its sparse ones."""
+        info = await self._asked(self._server.client.get_collection(self.mapping.collection))
+        dense = info.config.params.vectors or {}
+        by_name = dense if isinstance(dense, dict) else {"": dense}
+        return (
+            {name: (one.size, one.distance.value) for name, one in by_name.items()},
+            list(info.config.params.sparse_vectors or {}),
+        )
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self._server.close()
+
+    def scope_filter(self, scope: Scope) -> qm.Filter:
+        """The scope as conditions that must all hold. ScopeNotKept when a part of it has no payload key."""
+        models, keys = self._models, self.mapping.payload
+        wanted: list[tuple[str, Any]] = []
+        if self.mapping.tenant is None:
+            wanted.append(("tenant", models.MatchValue(value=scope.tenant)))
+        for role, value in (("session", scope.session_id), ("user", scope.user_id)):
+            if value is not None:
+                wanted.append((role, models.MatchValue(value=value)))
+        for role, values in (("kind", scope.kinds), ("tags", scope.tags)):
+            if values:
+                wanted.append((role, models.MatchAny(any=list(values))))
+        conditions = [models.FieldCondition(key=self._key(role), match=match) for role, match in wanted]
+        if scope.since is not None or scope.until is not None:
+            within: Any = models.DatetimeRange(gte=_moment(scope.since), lt=_moment(scope.until))
+            if (unit := _UNITS.get(keys.time_format)) is not None:
+                within = models.Range(gte=_times(scope.since, unit), lt=_times(scope.until, unit))
+            conditions.append(models.FieldCondition(key=self._key("time"), range=within))
+        return models.Filter(must=[*conditions])
+
+    def _key(self, role: str) -> str:
+        name = cast("str | None", getattr(self.mapping.payload, role))
+        if name is None:
+            raise ScopeNotKept(
+                f"the store {self.mapping.name!r} has no payload key for {role}: it cannot keep to this scope"
+            )
+        return name
+
+    def _vector(self, query: Sequence[float] | SparseTerms) -> Any:
+        if isinstance(query, SparseTerms):
+            return self._models.SparseVector(indices=list(query.indices), values=list(query.values))
+        return list(query)
+
+    async def _asked(self, call: Awaitable[T], *, narrowed: bool = False) -> T:
+        try:
+            return await self._server.ask(call)
+        except TransientSourceError as error:
+            raise TransientSourceError(self._told(error)) from error
+        except SourceError as error:
+            # What is refused with further conditions may be answered without them.
+            raise (ScopeNotKept if narrowed else SourceError)(self._told(error)) from error
+
+    def _told(self, error: SourceError) -> str:
+        # The server's words are those for the service's own index.
+        words = str(error).replace("ORION_QDRANT_URL", "`url`").replace("ORION_QDRANT_API_KEY", "`api_key_env`")
+        return f"the store {self.mapping.name!r}: {words.replace('the index at', 'the server at')}"
+
+
+class MappedVectorSource:
+    """A mapped collection in the vector arm. Its vectors must be of the service's own embedding model."""
+
+    name: SourceName = "vector"
+
+    def __init__(self, collection: MappedCollection, embedder: Embedder) -> None:
+        self._collection, self._embedder = collection, embedder
+        self.answers_for = collection.answers_for
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Nearest by meaning, best first."""
+        vector = await vector_of(request.question, self._embedder)
+        using = self._collection.mapping.vector
+        return await self._collection.nearest(vector, using, request, min_score=request.min_score)
+
+
+class MappedLexicalSource:
+    """A mapped collection with a sparse vector in the lexical arm."""
+
+    name: SourceName = "lexical"
+
+    def __init__(self, collection: MappedCollection, sparse: SparseEncoder) -> None:
+        self._collection, self._sparse = collection, sparse
+        self.answers_for = collection.answers_for
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Nearest by words, best first."""
+        terms = self._sparse.encode_query(request.question.keyword_text)
+        if not terms.indices:
+            return []
+        return await self._collection.nearest(terms, self._collection.mapping.sparse, request, min_score=None)
+
+
+def value_at(payload: Mapping[str, Any], key: str | None) -> Any:
+    """What stands under a dotted key, None when nothing does."""
+    value: Any = payload
+    for part in (key or "").split("."):
+        value = cast("Mapping[str, Any]", value).get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def text_of(payload: Mapping[str, Any], key: str | None, most: int = MOST_TEXT) -> str | None:
+    """The text or number under a dotted key as text, of that length at most; None for anything else."""
+    value = value_at(payload, key) if key else None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return storable(str(value)[:most])
+
+
+def is_in_milliseconds(value: Any) -> bool:
+    """Whether a time is a number that is no time in seconds."""
+    return isinstance(value, int | float) and abs(value) >= _MILLISECONDS_FROM
+
+
+def time_of(value: Any) -> float | None:
+    """Epoch seconds of ISO 8601 text (UTC without a zone) or of a number, from 1e11 on milliseconds; else None."""
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = float(value) / (1000 if is_in_milliseconds(value) else 1)
+            return seconds if math.isfinite(seconds) else None
+        moment = datetime.fromisoformat(str(value))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store: str) -> MemoryView:
+    text = text_of(payload, keys.text) or ""
+    tags = value_at(payload, keys.tags) if keys.tags else None
+    return MemoryView(
+        id=cited_id(store, point_id),
+        text=text,
+        text_hash=text_hash(text),
+        kind=text_of(payload, keys.kind, MOST_NAME),
+        title=text_of(payload, keys.title, MOST_LINE),
+        speaker=text_of(payload, keys.speaker, MOST_NAME),
+        session_id=text_of(payload, keys.session, MOST_NAME),
+        user_id=text_of(payload, keys.user, MOST_NAME),
+        ts=time_of(value_at(payload, keys.time)) if keys.time else None,
+        uri=text_of(payload, keys.uri, MOST_LINE),
+        source_ref=store,
+        tags=tags_of(
+            cast("list[object]", tags) if isinstance(tags, list) else [tags] if isinstance(tags, str) else []
+        ),
+    )
+
+
+def _mapped(keys: PayloadKeys) -> list[str]:
+    named = keys.model_dump(exclude={"time_format"})
+    return [key for key in named.values() if key is not None]
+
+
+def _times(seconds: float | None, unit: int) -> float | None:
+    return None if seconds is None else seconds * unit
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(min(max(seconds, 0.0), 4e9), UTC)

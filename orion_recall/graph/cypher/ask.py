@@ -1,0 +1,81 @@
+"""Asks a tenant's graph a question in Cypher: parse, look names up, compile, select, read the rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.cypher.parser import parse
+from orion_recall.graph.cypher.similar import SimilarEntities
+from orion_recall.graph.cypher.to_sparql import Column, Compiled, Known, compile_query
+from orion_recall.graph.cypher.tree import comparisons
+from orion_recall.graph.reading import Asked, TenantGraph
+
+MOST_SIMILAR = 50
+
+Cell = str | float | None | Mapping[str, str | float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Rows with a cell a column; a whole entity, memory or relation is a mapping. `sparql`: what was asked."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    sparql: str
+
+
+async def ask(text: str, store: Asked, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0) -> Answer:
+    """The answer to a query in Cypher.
+
+    GraphQueryError for what cannot be understood, SourceError when the graph cannot be asked, TransientSourceError
+    when it takes longer than `timeout_s` seconds.
+    """
+    query = parse(text)
+    graph = TenantGraph(store, tenant)
+    asked = [one for condition in query.conditions for one in comparisons(condition) if isinstance(one.value, str)]
+    names = [str(one.value) for one in asked if one.property == "name" and one.operator in ("=", "<>")]
+    likenesses = dict.fromkeys(str(one.value) for one in asked if one.operator == "SIMILAR")
+    # Compiled once for its mistakes: they cost no question to the graph.
+    try:
+        async with asyncio.timeout(timeout_s):
+            relations = await graph.relations()
+            compile_query(query, graph.graph, Known(relations=relations))
+            known = Known(
+                relations=relations,
+                named=await graph.named(names),
+                similar={one: await similar.similar_entities(one, tenant, MOST_SIMILAR) for one in likenesses},
+            )
+            compiled = compile_query(query, graph.graph, known)
+            rows = await store.select(compiled.sparql)
+    except TimeoutError as error:
+        raise TransientSourceError(
+            f"the query took longer than {timeout_s:g} s: name an entity, use fewer hops, or allow more time"
+        ) from error
+    return _answer(compiled, rows)
+
+
+def _answer(compiled: Compiled, rows: Sequence[Mapping[str, str]]) -> Answer:
+    try:
+        cells = tuple(tuple(_cell(column, row) for column in compiled.columns) for row in rows)
+    except ValueError as error:
+        raise SourceError(
+            "the graph holds text where a number belongs: it was not written by orion-recall"
+        ) from error
+    return Answer(columns=tuple(column.name for column in compiled.columns), rows=cells, sparql=compiled.sparql)
+
+
+def _cell(column: Column, row: Mapping[str, str]) -> Cell:
+    parts = {name: _value(row.get(variable), is_number) for name, (variable, is_number) in column.parts.items()}
+    if column.kind in ("property", "count"):
+        return parts[""]
+    return {"is": column.kind, **parts}
+
+
+def _value(text: str | None, is_number: bool) -> str | float | None:
+    if text is None or not is_number:
+        return text
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number

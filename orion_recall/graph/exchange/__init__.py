@@ -1,0 +1,1 @@
+"""The graph as files, and as a picture."""

@@ -1,0 +1,1 @@
+"""Memories as statements of the graph: what a change reads, and what it writes."""

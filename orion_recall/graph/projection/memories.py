@@ -1,0 +1,86 @@
+"""Memories into a graph that holds others, and earlier forms of them: what to ask, and what then to write.
+
+Nothing here talks to a store: a generator asks its questions, is sent the rows, and gives the operations in the
+end. So the embedded graph and a server are written by the same steps. The questions are of the given memories and
+of what they touch, and more is asked only of what may have become stale: new memories pay for nothing else.
+
+Applying again what was applied, wholly or in part, leads to the same graph: what the memories say is compared with
+what is there, and an edge that does not say everything is counted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+
+from rdflib import URIRef
+
+from orion_recall.graph.projection.evidence import edge_changes
+from orion_recall.graph.projection.lookups import Node, Row, evidence_query, next_query, node_of, own_query
+from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.projection.spellings import entity_changes
+from orion_recall.graph.projection.statements import Held, Projecting, Said, ask
+from orion_recall.graph.projection.turns import Step, next_steps, nodes_of, touched_turns
+from orion_recall.graph.vocabulary import ORION, memory_triples
+from orion_recall.values import Change, Memory
+
+
+def projected(changes: Sequence[Change]) -> Projecting:
+    """Yields queries, is sent their rows, returns the operations that make the graph say what the changes say."""
+    last = nodes_of(changes)
+    memories = {node: change.memory if change.memory.is_live else None for node, change in last.items()}
+    return (yield from _projected(memories, last, touched_turns(last.values())))
+
+
+def removed(memories: Iterable[Node]) -> Projecting:
+    """As `projected`, for memories that are to go with all that only they told."""
+    nodes = list(dict.fromkeys(memories))
+    return (yield from _projected(dict.fromkeys(nodes), {}, nodes))
+
+
+def _projected(
+    memories: Mapping[Node, Memory | None], changes: Mapping[Node, Change], turns: Sequence[Node]
+) -> Projecting:
+    held = yield from _held(list(memories))
+    said = {node: Said.by(memory, changes.get(node)) for node, memory in memories.items()}
+    rows = yield from ask(next_query, turns)
+    there = {(node_of(row, "from"), URIRef(row["to"])): None for row in rows}
+    # Without a change, what leads to memories that are to go goes with them.
+    cut, told = next_steps(list(changes.values()), there) if changes else (list(there), [])
+    less, more = yield from entity_changes(said, held)
+    edges = yield from edge_changes(said, held)
+    # What breaks off half-way is found out when it is done again, by what the memories' own nodes say: names go and
+    # edges change while these still say what was before, and names come after them.
+    return [*less, *edges, *_memories(memories, said, held), *_steps(cut, told), *more]
+
+
+def _held(nodes: Sequence[Node]) -> Generator[str, Sequence[Row], dict[Node, Held]]:
+    held = {node: Held() for node in nodes}
+    for row in (yield from ask(own_query, nodes)):
+        one = held[node_of(row)]
+        one.present = True
+        if "name" in row:
+            one.names.add(row["name"])
+        if "occurred" in row:
+            one.time = float(row["occurred"])
+    for row in (yield from ask(evidence_query, nodes)):
+        held[node_of(row)].edges.add(URIRef(row["edge"]))
+    return held
+
+
+def _memories(
+    memories: Mapping[Node, Memory | None], said: Mapping[Node, Said], held: Mapping[Node, Held]
+) -> Iterator[Operation]:
+    for node, memory in memories.items():
+        cleared = (node.iri,) if held[node].present else ()
+        added = list(memory_triples(memory, said[node].voice)) if memory is not None else []
+        if cleared or added:
+            yield Operation(graph=node.graph, cleared=cleared, added=added)
+
+
+def _steps(cut: Sequence[Step], told: Sequence[Step]) -> Iterator[Operation]:
+    for graph in dict.fromkeys(node.graph for node, _ in (*cut, *told)):
+        yield Operation(
+            graph=graph,
+            removed=[(node.iri, ORION.next, to) for node, to in cut if node.graph == graph],
+            added=[(node.iri, ORION.next, to) for node, to in told if node.graph == graph],
+        )

@@ -1,0 +1,217 @@
+"""The graph in this process: a persistent Oxigraph, one folder for one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+
+import pyoxigraph
+
+from orion_recall.engines.lock import FolderLock
+from orion_recall.errors import SourceError
+from orion_recall.foreground import RECALLS
+from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.projection.memories import projected, removed
+from orion_recall.graph.projection.statements import Projecting, answered
+from orion_recall.graph.projection.updates import CARD_QUERY, marks_in, position_in, updates
+from orion_recall.graph.stores.memories import (
+    held_query,
+    memories,
+    memories_query,
+    nodes_in,
+    places_query,
+    versions_in,
+)
+from orion_recall.graph.stores.row_cache import KeptRows
+from orion_recall.graph.stores.rows import each_row, rows_of
+from orion_recall.graph.vocabulary import ORION, PROJECTION
+from orion_recall.index.embedded.folders import free_place, is_complete, live_place, swap, tidy
+from orion_recall.index.engine_threads import EngineThreads
+from orion_recall.index.record_identity import refuse_another, refuse_without
+from orion_recall.text.normal import memory_key
+from orion_recall.values import Change, Memory, MemoryView
+
+log = logging.getLogger("orion_recall.sources")
+
+_ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
+_AT_ONCE = 200
+# What is written together: larger pages cost no less, and hold Python's lock for as much longer.
+_AT_A_TIME = 10
+
+
+class RdfGraph:
+    """The graph's folder, its lock and its threads."""
+
+    kind = "graph"
+    shared = False
+    copy = None
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._threads = EngineThreads("the graph", 2, name="graph")
+        self._lock: FolderLock | None = None
+        self._store: pyoxigraph.Store | None = None
+        self._position = 0
+        self._record: str | None = None
+        self._expected: str | None = None
+        self._kept = KeptRows()
+        self._writing = Lock()
+
+    async def open(self) -> None:
+        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken.
+
+        AnotherRecordsCopy when it is another record's: then it is open, and refuses to be read.
+        """
+        self._lock = FolderLock.acquire(
+            self.folder, what="the graph", hint="give each worker its own ORION_DATA_DIR"
+        )
+        try:
+            await self._threads.run(self._load)
+        except SourceError:
+            await self.close()
+            raise
+        await self.check()
+
+    async def close(self) -> None:
+        """Let the folder go."""
+        try:
+            await self._threads.close()
+        finally:
+            self._store = None
+            self._kept.forget()
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    def beside(self) -> RdfGraph | None:
+        """The graph that stands complete beside this one, not opened."""
+        place = free_place(self.folder, self.kind)
+        return RdfGraph(place) if is_complete(place) else None
+
+    async def take(self, built: RdfGraph) -> None:
+        """The graph that was built beside takes this one's place; queries that run end with the old one."""
+        self._open()
+        threads, place, lock = self._threads, built.folder, built._lock
+        self._store, self._position, self._record = built._store, built._position, built._record
+        built._store = built._lock = None
+        self._kept.forget()
+        self._threads = EngineThreads("the graph", 2, name="graph")
+        await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
+        await threads.close()
+        await self._threads.run(lambda: swap(self.folder, place))
+        if lock is not None:
+            lock.release()
+
+    @property
+    def position(self) -> int:
+        """How far this copy has come in the outbox."""
+        return self._position
+
+    @property
+    def record(self) -> str | None:
+        """The mark of the record that the graph is of."""
+        return self._record
+
+    def expect(self, record: str) -> None:
+        """The mark of the record that the graph must be of."""
+        self._expected = record
+
+    async def adopt(self, newest: Memory | None) -> None:
+        """Mark a graph without a mark: the folder was this process's own before there were marks, or is new."""
+        expected = self._expected
+        if expected is None:
+            return
+        if newest is not None:
+            held = await self.fetch([memory_key(newest.tenant, newest.id)])
+            refuse_without(self._what, newest, held, advice=_ADVICE)
+        await self._threads.run(lambda: self._mark(expected))
+
+    async def check(self) -> None:
+        """AnotherRecordsCopy when it is another record's."""
+        refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Put changes into the graph, in order, and move the position. Again is harmless."""
+        await self.check()
+        for start in range(0, len(changes), _AT_A_TIME):
+            page = changes[start : start + _AT_A_TIME]
+            await RECALLS.pause()
+            await self._threads.run(lambda page=page: self._write(projected(page), page[-1].position))
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the graph holds, by key."""
+        return await self._threads.run(lambda: versions_in(each_row(self._open(), held_query())))
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Take memories out with all that only they told; those that are not there are none."""
+        for start in range(0, len(keys), _AT_ONCE):
+            places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
+            if places:
+                await self._threads.run(lambda places=places: self._write(removed(places), None))
+
+    async def select(self, query: str) -> list[Row]:
+        """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+        await self.check()
+        self._open()
+        if (known := self._kept.get(query)) is not None:
+            return known
+        writes = self._kept.writes
+        rows = await self._threads.run(lambda: self._select(query))
+        self._kept.keep(query, rows, writes)
+        return rows
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
+        return memories(await self.select(memories_query(keys))) if keys else {}
+
+    def _load(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        place = live_place(self.folder)
+        tidy(self.folder, place)
+        try:
+            store = pyoxigraph.Store(str(place / "store"))
+        except (OSError, RuntimeError, ValueError) as error:
+            raise SourceError(
+                f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
+            ) from error
+        self._store = store
+        card = self._select(CARD_QUERY)
+        found, marks = position_in(card), marks_in(card)
+        if found is None and len(store) > len(marks):
+            log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
+            store.clear()
+            marks = []
+        self._position, self._record = found or 0, marks[0] if marks else None
+
+    @property
+    def _what(self) -> str:
+        return f"the graph in {self.folder}"
+
+    def _mark(self, record: str) -> None:
+        place, name = pyoxigraph.NamedNode(PROJECTION), pyoxigraph.NamedNode(ORION.record)
+        self._open().add(pyoxigraph.Quad(place, name, pyoxigraph.Literal(record)))
+        self._record = record
+
+    def _open(self) -> pyoxigraph.Store:
+        if self._store is None:
+            raise SourceError(f"the graph in {self.folder} is not open")
+        return self._store
+
+    def _select(self, query: str) -> list[Row]:
+        return rows_of(self._open(), query)
+
+    def _write(self, asking: Projecting, reached: int | None) -> None:
+        with self._writing:
+            self._write_alone(asking, self._position if reached is None else reached)
+
+    def _write_alone(self, asking: Projecting, reached: int) -> None:
+        # Each request is one transaction: a crash between two of them writes them again.
+        for request in updates(answered(asking, self._select), self._position, reached, guarded=False):
+            try:
+                self._open().update(request)
+            finally:
+                self._kept.forget()
+        self._position = reached

@@ -1,0 +1,219 @@
+"""Reading the graph from another process than the worker's: for commands.
+
+With a server's address the server is asked. Without one the embedded store is opened for reading only, which its
+writer does not notice: what is read is the graph as it stood when it was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pyoxigraph
+from rdflib import URIRef
+
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.projection.updates import CARD_QUERY, position_in
+from orion_recall.graph.stores.rows import rows_of
+from orion_recall.graph.stores.sparql_client import Form, SparqlClient, SparqlServer
+from orion_recall.index.embedded.folders import live_place
+from orion_recall.index.engine_threads import translated
+from orion_recall.settings import Settings
+
+T = TypeVar("T")
+
+_WAITS_S = (0.02, 0.05, 0.1, 0.2, 0.4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The answer to a query of any form: rows of `columns`, an ASK's truth, or statements (s, p, o) as text.
+
+    Statements are written as in N-Triples. `truncated`: there was more than was wanted.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str | None, ...], ...] = ()
+    truth: bool | None = None
+    truncated: bool = False
+
+
+class GraphReader(Protocol):
+    """A graph that can be read and not written."""
+
+    async def select(self, query: str) -> Sequence[Row]: ...
+
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+        """A query of any reading form, over one named graph alone, or (None) over all that there is."""
+        ...
+
+
+def sparql_server(settings: Settings) -> SparqlServer | None:
+    """The server that the settings name, None for the embedded graph; SettingsError for half an address."""
+    if settings.sparql_url is None:
+        for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
+            if getattr(settings, name) is not None:
+                raise SettingsError(f"ORION_{name.upper()} is set and ORION_SPARQL_URL is not: set both or neither")
+        return None
+    return SparqlServer(
+        url=settings.sparql_url,
+        update_url=settings.sparql_update_url,
+        user=settings.sparql_user,
+        password=settings.sparql_password,
+        token=settings.sparql_token,
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGenerator[GraphReader]:
+    """The graph on the server, else in the data folder; SourceError when there is none.
+
+    What it is asked for is given up after `timeout_s` seconds: TransientSourceError.
+    """
+    server = sparql_server(settings)
+    if server is not None:
+        client = SparqlClient(server, query_timeout_s=timeout_s)
+        try:
+            yield _ServerReader(client)
+        finally:
+            await client.close()
+        return
+    reader = _FolderReader(settings.data_dir / "graph", timeout_s)
+    await reader.open()
+    yield reader
+
+
+def _opened(folder: Path) -> pyoxigraph.Store:
+    place = live_place(folder)
+    if not (place / "store" / "CURRENT").is_file():
+        raise SourceError(
+            f"there is no graph in {folder}: start `orion-recall up`, name its data folder with --data, or set "
+            "ORION_SPARQL_URL"
+        )
+    for wait_s in (*_WAITS_S, None):
+        try:
+            return pyoxigraph.Store.read_only(str(place / "store"))
+        except (OSError, RuntimeError, ValueError) as error:
+            # The writer may have put a file away between the moment it was listed and that it was opened.
+            if wait_s is None:
+                raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
+            time.sleep(wait_s)
+    raise AssertionError("the last try returns or raises")
+
+
+class _ServerReader:
+    def __init__(self, client: SparqlClient) -> None:
+        self._client = client
+
+    async def select(self, query: str) -> Sequence[Row]:
+        return await self._client.select(query)
+
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+        result = await self._client.answer(query, form, graph=None if graph is None else str(graph))
+        if form == "ASK":
+            return Answered(truth=bool(result.askAnswer))
+        if form in ("CONSTRUCT", "DESCRIBE"):
+            triples = sorted(tuple(term.n3() for term in triple) for triple in result.graph or ())
+            return Answered(columns=_TRIPLE, rows=tuple(triples[:limit]), truncated=len(triples) > limit)
+        columns = tuple(str(name) for name in result.vars or ())
+        found: list[tuple[str | None, ...]] = [
+            tuple(None if (value := row.get(name)) is None else str(value) for name in result.vars or ())
+            for row in result.bindings[: limit + 1]
+        ]
+        return Answered(columns=columns, rows=tuple(found[:limit]), truncated=len(found) > limit)
+
+
+_TRIPLE = ("subject", "predicate", "object")
+
+
+class _FolderReader:
+    def __init__(self, folder: Path, timeout_s: float) -> None:
+        self._folder, self._timeout_s = folder, timeout_s
+        self._store: pyoxigraph.Store | None = None
+
+    async def open(self) -> None:
+        """SourceError when there is no graph, or when it cannot be read."""
+        self._store = await _in_a_thread(self._opened, self._timeout_s)
+
+    async def select(self, query: str) -> Sequence[Row]:
+        return await _in_a_thread(lambda: self._again(lambda store: rows_of(store, query)), self._timeout_s)
+
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+        return await _in_a_thread(
+            lambda: self._again(lambda store: _answer(store, query, graph, limit)), self._timeout_s
+        )
+
+    def _opened(self) -> pyoxigraph.Store:
+        store = _opened(self._folder)
+        if position_in(rows_of(store, CARD_QUERY)) is None:
+            raise SourceError(f"the graph in {self._folder} is not built yet: a worker that starts on it builds it")
+        return store
+
+    def _again(self, work: Callable[[pyoxigraph.Store], T]) -> T:
+        """What `work` gives; once more on the store as it is now, when the writer has put a file away."""
+        assert self._store is not None
+        try:
+            return work(self._store)
+        except OSError:
+            self._store = _opened(self._folder)
+            return work(self._store)
+
+
+def _answer(store: pyoxigraph.Store, query: str, graph: URIRef | None, limit: int) -> Answered:
+    # The data set that is given here holds, whatever FROM a query has.
+    only = None if graph is None else pyoxigraph.NamedNode(str(graph))
+    found = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
+    if isinstance(found, pyoxigraph.QueryBoolean):
+        return Answered(truth=bool(found))
+    columns, rows = _TRIPLE, list[tuple[str | None, ...]]()
+    if isinstance(found, pyoxigraph.QuerySolutions):
+        columns = tuple(variable.value for variable in found.variables)
+    for one in found:
+        if len(rows) == limit:
+            return Answered(columns=columns, rows=tuple(rows), truncated=True)
+        if isinstance(one, pyoxigraph.Triple):
+            rows.append((str(one.subject), str(one.predicate), str(one.object)))
+        else:
+            rows.append(tuple(None if value is None else _text(value) for value in one))
+    return Answered(columns=columns, rows=tuple(rows))
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, pyoxigraph.Triple | pyoxigraph.BlankNode) else value.value
+
+
+async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
+    """What `work` gives. Nothing stops the engine in a query: a thread that is late ends with the process."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(value)  # pyright: ignore[reportArgumentType]
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = translated("the graph", work)
+        except SourceError as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, value, failure)
+
+    threading.Thread(target=run, name="graph-reader", daemon=True).start()
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await done
+    except TimeoutError as error:
+        raise TransientSourceError(f"the graph gave no answer within {timeout_s:g} s") from error

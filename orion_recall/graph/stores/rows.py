@@ -1,0 +1,25 @@
+"""The rows of a query to an Oxigraph in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyoxigraph
+
+from orion_recall.graph.projection.lookups import Row
+
+
+def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
+    """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+    return list(each_row(store, query))
+
+
+def each_row(store: pyoxigraph.Store, query: str) -> Iterator[Row]:
+    """As `rows_of`, one by one."""
+    # Asked of the store itself, not through rdflib: making rdflib terms only to take their text costs more than
+    # the query does.
+    solutions = store.query(query)
+    assert isinstance(solutions, pyoxigraph.QuerySolutions)
+    names = [variable.value for variable in solutions.variables]
+    for row in solutions:
+        yield {name: value.value for name, value in zip(names, row, strict=True) if value is not None}

@@ -1,0 +1,1 @@
+"""Walks over the graph: neighbourhood, activation, paths, components."""

@@ -1,0 +1,340 @@
+"""The way from one entity to another, or along a possessive chain ("Ana's sister's employer"): A* over the edges.
+
+Every edge costs 1 and, by its parts, up to as much again and more: what fits the wanted word badly, is old, is said
+by few memories, or leaves a node that has edges to everything. The estimate of what is left is one for every edge
+that must still be gone along at least, which is never too much, so the first way found is the cheapest of those
+that were looked at.
+
+Hart, Nilsson, Raphael: "A formal basis for the heuristic determination of minimum cost paths", 1968.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal
+
+from orion_recall.errors import TransientSourceError
+from orion_recall.graph.reading import Asked, Edge, TenantGraph, Told
+from orion_recall.graph.walks.relation_words import SYMMETRIC, fitting, folded
+from orion_recall.values import Scope
+
+Ended = Literal["found", "exhausted", "expansions", "deadline"]
+_AT_ONCE = 16
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathBounds:
+    """How far is looked. `edges` of a node are read at most, `scan` when only some relations are wanted."""
+
+    max_hops: int = 4
+    max_expansions: int = 300
+    edges: int = 64
+    scan: int = 2_000
+    paths: int = 1
+    memories: int = 5
+    deadline_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathCosts:
+    """What the parts of an edge's cost are worth at most; `half_life_days` is of recency."""
+
+    label: float = 3.0
+    backwards: float = 0.5
+    recency: float = 0.3
+    weight: float = 0.3
+    degree: float = 1.0
+    half_life_days: float = 365.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One edge of a path, gone along from `source` to `target` (names), with its evidence and its cost by parts."""
+
+    source: str
+    relation: str
+    target: str
+    text: str
+    weight: float
+    seen: float | None
+    memories: tuple[Told, ...]
+    cost: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """A way and what it cost. `entities` are names, one more than there are steps."""
+
+    entities: tuple[str, ...]
+    steps: tuple[Step, ...]
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """What a search found, cheapest first, and how it ended.
+
+    `exhausted`: there is nothing more within the hops. `expansions`, `deadline`: a bound was reached first. `cut`
+    is the number of nodes of which only some edges were looked at.
+    """
+
+    paths: tuple[Path, ...]
+    ended: Ended
+    expanded: int
+    cut: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    node: str
+    depth: int
+    spent: float
+    edge: Edge | None = None
+    parts: Mapping[str, float] | None = None
+    before: _Reached | None = None
+
+    def nodes(self) -> list[str]:
+        way = [self.node]
+        at = self.before
+        while at is not None:
+            way.append(at.node)
+            at = at.before
+        return way[::-1]
+
+
+async def find_path(
+    store: Asked,
+    tenant: str,
+    seed: str,
+    target: str | None = None,
+    *,
+    via: Sequence[str] = (),
+    now: float,
+    bounds: PathBounds = PathBounds(),
+    costs: PathCosts = PathCosts(),
+    scope: Scope | None = None,
+) -> Paths:
+    """The cheapest ways from `seed` to `target` (IRIs of entities), `bounds.paths` of them with different ends.
+
+    With `via` the edges must fit these words, one after the other; then `target` may be left open. `now` (epoch
+    seconds) is what recency is counted to. With a `scope` only its memories are evidence, and a way with a step
+    that has none is no way. SourceError when the graph cannot be asked; running out of time is none: what was found
+    until then comes back.
+    """
+    if target is None and not via:
+        raise ValueError("a path needs a target or words to go along")
+    search = _Search(TenantGraph(store, tenant), target, tuple(via), now, bounds, costs)
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + bounds.deadline_s
+    ended: Ended = "deadline"
+    try:
+        async with asyncio.timeout_at(ends_at):
+            ended = await search.run(seed)
+    except TimeoutError:
+        pass
+    if not search.found:
+        return Paths(paths=(), ended=ended, expanded=search.expanded, cut=len(search.cut))
+    # The names and memories of what was found are worth a moment more than the search had.
+    try:
+        async with asyncio.timeout_at(max(ends_at, loop.time() + 1.0)):
+            paths = await search.as_evidence(scope)
+    except TimeoutError as error:
+        raise TransientSourceError("the graph gave a path and, in time, nothing of its evidence") from error
+    if scope is not None:
+        paths = tuple(path for path in paths if all(step.memories for step in path.steps))
+    return Paths(paths=paths, ended=ended, expanded=search.expanded, cut=len(search.cut))
+
+
+class _Search:
+    def __init__(
+        self,
+        graph: TenantGraph,
+        target: str | None,
+        via: tuple[str, ...],
+        now: float,
+        bounds: PathBounds,
+        costs: PathCosts,
+    ) -> None:
+        self._graph, self._target, self._via, self._now = graph, target, via, now
+        self._bounds, self._costs = bounds, costs
+        self._edges: dict[tuple[str, int], list[Edge]] = {}
+        self._near: frozenset[str] | None = None
+        self._towards: dict[str, list[Edge]] = {}
+        self._fits: list[dict[str, tuple[float, bool]]] = []
+        self._names: dict[str, str] = {}
+        self.found: list[_Reached] = []
+        self.cut: set[str] = set()
+        self.expanded = 0
+
+    async def run(self, seed: str) -> Ended:
+        """Fills `found`."""
+        if self._via and not await self._know_the_words():
+            return "exhausted"
+        if self._target is not None and not self._via:
+            await self._know_the_target(self._target)
+        order = count()
+        start = _Reached(seed, 0, 0.0)
+        heap: list[tuple[float, int, _Reached]] = [(self._left(seed, 0), next(order), start)]
+        best: dict[tuple[str, int], float] = {(seed, 0): 0.0}
+        ends: set[str] = set()
+        while heap:
+            _, _, at = heapq.heappop(heap)
+            if best[at.node, at.depth] < at.spent:
+                continue
+            if self._is_goal(at):
+                if at.node not in ends:
+                    ends.add(at.node)
+                    self.found.append(at)
+                    if len(self.found) >= self._bounds.paths or at.node == self._target:
+                        return "found"
+                continue
+            if at.depth >= self._deepest:
+                continue
+            if self.expanded >= self._bounds.max_expansions:
+                return "found" if self.found else "expansions"
+            self.expanded += 1
+            for edge in await self._edges_at(at, heap):
+                reached = self._gone(at, edge)
+                if reached is None:
+                    continue
+                state = (reached.node, reached.depth)
+                if reached.spent < best.get(state, math.inf):
+                    best[state] = reached.spent
+                    estimate = reached.spent + self._left(reached.node, reached.depth)
+                    heapq.heappush(heap, (estimate, next(order), reached))
+        return "found" if self.found else "exhausted"
+
+    @property
+    def _deepest(self) -> int:
+        return len(self._via) or self._bounds.max_hops
+
+    def _is_goal(self, at: _Reached) -> bool:
+        if self._via and at.depth < len(self._via):
+            return False
+        return at.edge is not None and (self._target is None or at.node == self._target)
+
+    def _left(self, node: str, depth: int) -> float:
+        """At least so much is still to be spent."""
+        if self._via:
+            return float(len(self._via) - depth)
+        if node == self._target:
+            return 0.0
+        return 1.0 if self._near is None or node in self._near else 2.0
+
+    async def _know_the_words(self) -> bool:
+        """Which relations fit which word; False when for one of them none does."""
+        self._names = await self._graph.relations()
+        names = frozenset(self._names.values())
+        self._fits = [fitting(word, names) for word in self._via]
+        return all(self._fits)
+
+    async def _know_the_target(self, target: str) -> None:
+        """The edges of the target and of what is beside it: a hub need not show the one that leads there."""
+        limit = self._bounds.edges
+        edges = (await self._graph.edges([target], limit=limit + 1))[target]
+        near = dict.fromkeys(edge.other(target) for edge in edges)
+        if len(edges) > limit:
+            self.cut.add(target)
+        else:
+            self._near = frozenset(near)
+        beside = await self._graph.edges(list(near)[:limit], limit=limit + 1) if self._bounds.max_hops > 1 else {}
+        for node, more in ((target, edges), *beside.items()):
+            for edge in more:
+                self._towards.setdefault(edge.other(node), []).append(edge)
+
+    async def _edges_at(self, at: _Reached, heap: Sequence[tuple[float, int, _Reached]]) -> list[Edge]:
+        """The node's edges; read together with those of the nodes that are likely to be next."""
+        wanted = (at.node, at.depth if self._via else 0)
+        if wanted not in self._edges:
+            together = {at.node: None}
+            for _, _, other in heapq.nsmallest(4 * _AT_ONCE, heap):
+                key = (other.node, wanted[1])
+                fits = other.depth == at.depth if self._via else other.depth < self._deepest
+                if fits and key not in self._edges and other.node != self._target and len(together) < _AT_ONCE:
+                    together[other.node] = None
+            await self._read(list(together), wanted[1])
+        return self._edges[wanted]
+
+    async def _read(self, nodes: list[str], layer: int) -> None:
+        limit = self._bounds.edges
+        if self._via:
+            fits = self._fits[layer]
+            relations = [iri for iri, name in self._names.items() if name in fits]
+            read = await self._graph.edges(
+                nodes, limit=limit + 1, relations=dict.fromkeys(nodes, relations), scan=self._bounds.scan
+            )
+        else:
+            read = await self._graph.edges(nodes, limit=limit + 1)
+        for node, edges in read.items():
+            if len(edges) > limit:
+                self.cut.add(node)
+            known = {edge.iri: edge for edge in (*edges, *self._towards.get(node, ()))}
+            self._edges[node, layer] = list(known.values())
+
+    def _gone(self, at: _Reached, edge: Edge) -> _Reached | None:
+        """Where the edge leads from there, and at what cost; None when it may not be gone along."""
+        node = edge.other(at.node)
+        if node in at.nodes():
+            return None
+        costs = self._costs
+        parts = {"hop": 1.0}
+        if self._via:
+            fit, backwards = self._fits[at.depth].get(edge.name, (0.0, False))
+            if fit <= 0.0:
+                return None
+            parts["label"] = costs.label * (1.0 - fit)
+            against = (edge.object == at.node) != backwards
+            parts["direction"] = costs.backwards if against and folded(edge.name) not in SYMMETRIC else 0.0
+        parts["recency"] = costs.recency * (1.0 - self._recency(edge.seen))
+        parts["weight"] = costs.weight / (1.0 + math.log2(max(1.0, edge.weight)))
+        if at.edge is not None:
+            degree = len(self._edges[at.node, at.depth if self._via else 0])
+            parts["degree"] = costs.degree * min(1.0, math.log2(1 + degree) / math.log2(2 + self._bounds.edges))
+        return _Reached(node, at.depth + 1, at.spent + sum(parts.values()), edge, parts, at)
+
+    def _recency(self, seen: float | None) -> float:
+        if seen is None:
+            return 0.5
+        return 0.5 ** (max(0.0, self._now - seen) / (self._costs.half_life_days * _DAY_S))
+
+    async def as_evidence(self, scope: Scope | None = None) -> tuple[Path, ...]:
+        """What was found, with names, texts and memories (of the scope)."""
+        ways = [_way(reached) for reached in self.found]
+        edges = list({step.edge.iri: None for way in ways for step in way if step.edge is not None})
+        nodes = list({node: None for reached in self.found for node in reached.nodes()})
+        told = await self._graph.told(edges, limit=self._bounds.memories, scope=scope)
+        labels = await self._graph.labels(nodes)
+        made: list[Path] = []
+        for reached, way in zip(self.found, ways, strict=True):
+            names = [labels.get(node, node) for node in reached.nodes()]
+            steps = tuple(
+                Step(
+                    source=names[place],
+                    relation=one.edge.name,
+                    target=names[place + 1],
+                    text=one.edge.text,
+                    weight=one.edge.weight,
+                    seen=one.edge.seen,
+                    memories=tuple(told[one.edge.iri]),
+                    cost={name: round(part, 4) for name, part in one.parts.items()},
+                )
+                for place, one in enumerate(way)
+                if one.edge is not None and one.parts is not None
+            )
+            made.append(Path(entities=tuple(names), steps=steps, cost=round(reached.spent, 4)))
+        return tuple(made)
+
+
+def _way(reached: _Reached) -> list[_Reached]:
+    way: list[_Reached] = []
+    at: _Reached | None = reached
+    while at is not None and at.edge is not None:
+        way.append(at)
+        at = at.before
+    return way[::-1]

@@ -1,0 +1,1 @@
+"""The index of memories: points and metadata, whichever engine holds them."""

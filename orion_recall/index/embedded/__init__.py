@@ -1,0 +1,1 @@
+"""The index in this process: Qdrant Edge on a folder."""

@@ -1,0 +1,287 @@
+"""The index on a Qdrant server or cluster: the embedded one's points, in one collection for all workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.index.metadata import IndexCard
+from orion_recall.index.points import (
+    IndexStep,
+    Name,
+    index_step,
+    keys_of,
+    memory_view,
+    name_keys_of,
+    names_of,
+    names_to_embed,
+    texts_to_embed,
+)
+from orion_recall.index.qdrant.collection import QdrantCollection
+from orion_recall.index.qdrant.points import scored
+from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.index.vector_prefetch import VectorsAhead
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import Tokens
+from orion_recall.values import Change, Memory, MemoryView, Scope
+
+if TYPE_CHECKING:
+    from qdrant_client.http import models as qm
+
+_SPEAKERS_KNOWN_S = 5.0
+_MOST_TENANTS = 10_000
+
+
+@dataclass(slots=True)
+class _Speakers:
+    names: frozenset[str]
+    until: float
+
+
+class QdrantIndex:
+    """One collection. Nothing is sent before `open` or the first search.
+
+    `has_record`: there is a record, whose mark `expect` will tell; until then only an empty collection is read.
+    """
+
+    kind = "index"
+    shared = True
+
+    def __init__(
+        self,
+        server: QdrantServer,
+        collection: str,
+        embedder: Embedder,
+        sparse: SparseEncoder,
+        *,
+        has_record: bool = False,
+    ) -> None:
+        self.embedder, self.sparse = embedder, sparse
+        self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
+        self._server, self._words = server, self._collection.words
+        self._ahead = VectorsAhead(embedder)
+        self._speakers: dict[str, _Speakers] = {}
+
+    async def open(self) -> None:
+        """Make the collection, or check it and read its position: thoroughly at first, then by its card alone.
+
+        TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
+        """
+        await self._collection.open()
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self._collection.close()
+
+    @property
+    def copy(self) -> str:
+        """Where the collection is: all who share it give it the same name."""
+        return self._collection.where
+
+    @property
+    def position(self) -> int:
+        """How far the collection had come in the outbox when it was last opened or written."""
+        return self._collection.card.position
+
+    @property
+    def record(self) -> str | None:
+        """The mark of the record that the collection is of, as last seen."""
+        return self._collection.card.record or None
+
+    def expect(self, record: str) -> None:
+        """The mark of the record that the collection must be of."""
+        self._collection.expect(record)
+
+    async def adopt(self, newest: Memory | None) -> None:
+        """Mark a collection that was made before there were marks, or before this record's was known."""
+        await self._collection.adopt(newest)
+
+    async def check(self) -> None:
+        """SourceError when it is another record's, or holds something and it is not known whose."""
+        await self._collection.check()
+
+    async def search_dense(
+        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[int, float]]:
+        """Nearest by cosine, best first; scores below `min_score` are left out."""
+        (found,) = await self._query([self._words.dense_query(vector, scope, limit, min_score)])
+        return scored(found)
+
+    async def search_sparse(
+        self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
+    ) -> list[list[tuple[int, float]]]:
+        """BM25 above zero, best first: a list for each of `using`, all of them in one request."""
+        if not terms.indices:
+            return [[] for _ in using]
+        requests = [self._words.sparse_query(terms, scope, limit, using=name) for name in using]
+        return [scored(found, above=0.0) for found in await self._query(requests)]
+
+    async def without_tokens(self) -> str | None:
+        """Why `max_sim` cannot be asked; None when it can."""
+        await self.check()
+        return self._collection.card.without_tokens(IndexCard.of(self.embedder))
+
+    async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
+        """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
+        request = self._words.max_sim_query(tokens, keys)
+        (found,) = await self._server.ask_if_well(lambda: self._query([request]))
+        return dict(scored(found))
+
+    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """Entities whose names share words with the text: (label, score), best first."""
+        points = await self._entities(text, tenant, limit)
+        return [(str((point.payload or {})["label"]), point.score) for point in points]
+
+    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+        """The entities whose names share words with the text, best first: each with all its names."""
+        return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
+
+    async def _entities(self, text: str, tenant: str, limit: int) -> Sequence[qm.ScoredPoint]:
+        terms = self.sparse.encode_query(text)
+        if not terms.indices:
+            return []
+        scope, payload = Scope(tenant=tenant), ["label", "aliases"]
+        request = self._words.sparse_query(terms, scope, limit, using="entity", payload=payload)
+        (found,) = await self._server.aside(lambda: self._query([request]))
+        return found.points
+
+    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """The entities whose names are nearest to the vector: (label, cosine), best first."""
+        request = self._words.names_query(vector, tenant, limit)
+        (found,) = await self._server.aside(lambda: self._query([request]))
+        return [(str((point.payload or {})["label"]), point.score) for point in found.points]
+
+    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
+        """The memories in scope that are called one of the names, by key with all their names."""
+        if not names:
+            return {}
+        records = await self._server.aside(lambda: self._titled(names, scope, limit))
+        return {cast("int", record.id): (record.payload or {})["titles"] for record in records}
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        """Whole memories by key. Keys that are not there are left out."""
+        if not keys:
+            return {}
+        records = await self._server.ask_if_well(lambda: self._records(keys))
+        return {cast("int", record.id): memory_view(record.payload or {}) for record in records}
+
+    async def speakers(self, tenant: str) -> frozenset[str]:
+        """Who speaks in the tenant's memories, as written; what other workers wrote is seen after a few seconds."""
+        now = time.monotonic()
+        known = self._speakers.get(tenant)
+        if known is not None and now < known.until:
+            return known.names
+        if known is not None:
+            known.until = now + _SPEAKERS_KNOWN_S  # one asks, the others go on with what was known
+        try:
+            names = await self._server.aside(lambda: self._speaking(tenant))
+        except SourceError:
+            if known is None:
+                raise
+            return known.names
+        if len(self._speakers) >= _MOST_TENANTS:
+            self._speakers.clear()
+        self._speakers[tenant] = _Speakers(names, now + _SPEAKERS_KNOWN_S)
+        return names
+
+    async def prepare(self, changes: Sequence[Change]) -> None:
+        """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
+        await self.check()
+        held, names = (
+            await self._collection.held_of(keys_of(changes)),
+            await self._collection.names_of(name_keys_of(changes)),
+        )
+        await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
+        await self._ahead.of_names(names_to_embed(changes, names))
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Put changes into the collection, in order, and move the position. Again is harmless.
+
+        Only one of those who share the collection may do this at a time: see `memory.turns`.
+        """
+        await self._apply(changes, keep_vectors=True)
+
+    async def apply_anew(self, changes: Sequence[Change]) -> None:
+        """As `apply`; what has not changed is embedded again as well."""
+        await self._apply(changes, keep_vectors=False)
+
+    async def _apply(self, changes: Sequence[Change], *, keep_vectors: bool) -> None:
+        if not changes:
+            return
+        await self.check()
+        before = self._collection.card
+        held = await self._collection.held_of(keys_of(changes))
+        names = await self._collection.names_of(name_keys_of(changes)) if keep_vectors else {}
+        if not keep_vectors:
+            held = {key: one._replace(dense=None) for key, one in held.items()}
+        with_tokens = self._writes_tokens()
+        step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
+        await self._collection.carry_out(step)
+        # First the data, then the claim that it is there: a crash between the two writes it again.
+        if (now := await self._collection.read_card()) != before:
+            self._collection.lost()
+            if now is not None and now.made == before.made and now.position > before.position:
+                # Another has written, and what is written here may be older: from here on all is applied again.
+                await self._collection.write_card(before)
+            raise TransientSourceError(f"the collection {self.copy} was made anew or written by another: once more")
+        await self._collection.write_card(before.at(changes[-1].position).written_by(IndexCard.of(self.embedder)))
+        for change in changes:
+            known = self._speakers.get(change.memory.tenant)
+            if change.memory.is_live and change.memory.speaker and known is not None:
+                known.names |= {change.memory.speaker}
+
+    async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the collection holds, by key."""
+        return await self._collection.versions()
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Takes memories out that the record knows nothing of; the position stays."""
+        await self._collection.opened()
+        held = await self._collection.held_of(keys)
+        forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
+        await self._collection.carry_out(IndexStep(points=[], gone=list(keys), forgotten=forgotten))
+
+    def _writes_tokens(self) -> bool:
+        """Whether what is written has vectors of its tokens, as all that was written before."""
+        self._ahead.with_tokens = self._collection.card.without_tokens(IndexCard.of(self.embedder)) is None
+        return self._ahead.with_tokens
+
+    async def _query(self, requests: Sequence[qm.QueryRequest]) -> list[qm.QueryResponse]:
+        one = self._collection
+        await one.check()
+        return await one.ask(one.client.query_batch_points(one.name, requests))
+
+    async def _records(self, keys: Sequence[int]) -> list[qm.Record]:
+        one = self._collection
+        await one.check()
+        return await one.ask(one.client.retrieve(one.name, list(keys), with_payload=True))
+
+    async def _titled(self, names: Sequence[str], scope: Scope, limit: int) -> list[qm.Record]:
+        one = self._collection
+        await one.check()
+        call = one.client.scroll(
+            one.name,
+            scroll_filter=self._words.scope_filter(scope, titles=names),
+            limit=limit,
+            with_payload=["titles"],
+        )
+        records, _ = cast("tuple[list[qm.Record], Any]", await one.ask(call))
+        return records
+
+    async def _speaking(self, tenant: str) -> frozenset[str]:
+        one = self._collection
+        await one.check()
+        facet: qm.FacetResponse = await one.ask(
+            one.client.facet(
+                one.name,
+                "speaker",
+                facet_filter=self._words.scope_filter(Scope(tenant=tenant)),
+                limit=1000,
+                exact=True,
+            )
+        )
+        return frozenset(str(hit.value) for hit in facet.hits)

@@ -1,0 +1,183 @@
+"""Points, filters and the collection itself in the words of Qdrant's client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS, IndexPoint
+from orion_recall.models.sparse import SparseTerms
+from orion_recall.models.token_space import Tokens
+from orion_recall.values import Scope
+
+if TYPE_CHECKING:
+    from qdrant_client.http import models as qm
+
+
+class QdrantWords:
+    """What is said to a Qdrant server and what it answers, as values of the client's `models`."""
+
+    def __init__(self) -> None:
+        # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
+        from qdrant_client.http import models
+
+        self._models = models
+        self.majority = models.ReadConsistencyType.MAJORITY
+
+    def vectors(self, dimension: int, token_width: int = 0) -> dict[str, qm.VectorParams]:
+        """The dense vectors of a collection, and with a `token_width` those of the memories' tokens.
+
+        The latter are compared by MaxSim and never searched among, so there is no graph of them.
+        """
+        models = self._models
+        params = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
+        vectors: dict[str, qm.VectorParams] = dict.fromkeys(DENSE_VECTORS, params)
+        if token_width:
+            vectors[TOKENS] = models.VectorParams(
+                size=token_width,
+                distance=models.Distance.DOT,
+                datatype=models.Datatype.FLOAT16,
+                multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+                hnsw_config=models.HnswConfigDiff(m=0),
+            )
+        return vectors
+
+    def has_tokens(self, info: qm.CollectionInfo) -> bool:
+        """Whether a collection has room for the vectors of tokens."""
+        held = info.config.params.vectors
+        return isinstance(held, Mapping) and TOKENS in held
+
+    def sparse_vectors(self) -> dict[str, qm.SparseVectorParams]:
+        """The keyword vectors of a collection."""
+        modifier = self._models.Modifier.IDF
+        return {name: self._models.SparseVectorParams(modifier=modifier) for name in SPARSE_VECTORS}
+
+    def payload_indexes(self) -> dict[str, qm.KeywordIndexParams | qm.FloatIndexParams]:
+        """What is filtered by. A server keeps the points of a tenant together."""
+        keyword, number = self._models.KeywordIndexType.KEYWORD, self._models.FloatIndexType.FLOAT
+        fields: dict[str, qm.KeywordIndexParams | qm.FloatIndexParams] = {
+            name: self._models.KeywordIndexParams(type=keyword, is_tenant=True if name == "tenant" else None)
+            for name in KEYWORD_FIELDS
+        }
+        return fields | {"ts": self._models.FloatIndexParams(type=number)}
+
+    def misfit(self, info: qm.CollectionInfo, dimension: int) -> str | None:
+        """What a collection lacks of ours; None when it has everything."""
+        held, sparse = info.config.params.vectors, info.config.params.sparse_vectors or {}
+        for name in DENSE_VECTORS:
+            one = held.get(name) if isinstance(held, Mapping) else None
+            if one is None:
+                return f"has no vector named {name}"
+            if one.size != dimension:
+                return f"has vectors of {one.size} floats, and the model makes {dimension}"
+            if one.distance != self._models.Distance.COSINE:
+                return f"compares its vectors by {one.distance.value} instead of Cosine"
+        for name in SPARSE_VECTORS:
+            if name not in sparse:
+                return f"has no sparse vector named {name}"
+            if sparse[name].modifier != self._models.Modifier.IDF:
+                return f"has a sparse vector {name} without the modifier idf"
+        return None
+
+    def points(self, points: Sequence[IndexPoint]) -> list[qm.PointStruct]:
+        """Points to be written."""
+        return [
+            self._models.PointStruct(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points
+        ]
+
+    def names_query(self, vector: Sequence[float], tenant: str, limit: int) -> qm.QueryRequest:
+        """Entities by the cosine of their names."""
+        return self._models.QueryRequest(
+            query=self._models.NearestQuery(nearest=list(vector)),
+            using="name",
+            filter=self.scope_filter(Scope(tenant=tenant)),
+            limit=limit,
+            with_payload=["label"],
+        )
+
+    def dense_query(self, vector: Sequence[float], scope: Scope, limit: int, min_score: float) -> qm.QueryRequest:
+        """Nearest by cosine."""
+        return self._models.QueryRequest(
+            query=self._models.NearestQuery(nearest=list(vector)),
+            using="dense",
+            filter=self.scope_filter(scope),
+            limit=limit,
+            score_threshold=min_score,
+            with_payload=False,
+        )
+
+    def max_sim_query(self, tokens: Tokens, keys: Sequence[int]) -> qm.QueryRequest:
+        """Of each memory of the keys the sum of the tokens' best dot products with its own, where it has such."""
+        models = self._models
+        return models.QueryRequest(
+            query=models.NearestQuery(nearest=[[round(value, 5) for value in token] for token in tokens.tolist()]),
+            using=TOKENS,
+            filter=models.Filter(must=[models.HasIdCondition(has_id=list(keys))]),
+            limit=len(keys),
+            with_payload=False,
+        )
+
+    def sparse_query(
+        self, terms: SparseTerms, scope: Scope, limit: int, *, using: str, payload: Sequence[str] = ()
+    ) -> qm.QueryRequest:
+        """Nearest by words; `payload` names what of a point comes back with it."""
+        return self._models.QueryRequest(
+            query=self._models.NearestQuery(nearest=self._sparse(terms)),
+            using=using,
+            filter=self.scope_filter(scope),
+            limit=limit,
+            with_payload=list(payload) or False,
+        )
+
+    def scope_filter(self, scope: Scope, *, titles: Sequence[str] = ()) -> qm.Filter:
+        """The scope, and one of the titles where some are given, as conditions that must all hold."""
+        models = self._models
+        conditions: list[qm.FieldCondition] = [self._is("tenant", scope.tenant)]
+        if scope.session_id is not None:
+            conditions.append(self._is("session", scope.session_id))
+        if scope.user_id is not None:
+            conditions.append(self._is("user", scope.user_id))
+        for name, wanted in (("kind", scope.kinds), ("tags", scope.tags), ("titles", titles)):
+            if wanted:
+                conditions.append(models.FieldCondition(key=name, match=models.MatchAny(any=list(wanted))))
+        if scope.since is not None or scope.until is not None:
+            within = models.Range(gte=scope.since, lt=scope.until)
+            conditions.append(models.FieldCondition(key="ts", range=within))
+        return models.Filter(must=[*conditions])
+
+    @property
+    def memories(self) -> qm.Filter:
+        """The points that are memories: an entity has no version, and neither has the card."""
+        models = self._models
+        return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key="version"))])
+
+    def giving(self, tenant: str, folded: str, besides: Sequence[int]) -> qm.Filter:
+        """Memories of a tenant that give a name, other than those of the keys."""
+        return self._models.Filter(
+            must=[self._is("tenant", tenant), self._is("names", folded)],
+            must_not=[self._models.HasIdCondition(has_id=list(besides))],
+        )
+
+    def only(self, keys: Sequence[int]) -> qm.PointIdsList:
+        """Points by key."""
+        return self._models.PointIdsList(points=list(keys))
+
+    def _is(self, key: str, value: str) -> qm.FieldCondition:
+        return self._models.FieldCondition(key=key, match=self._models.MatchValue(value=value))
+
+    def _vectors(self, one: IndexPoint) -> dict[str, Any]:
+        vectors: dict[str, Any] = {name: self._sparse(terms) for name, terms in one.sparse.items()}
+        vectors |= {name: list(vector) for name, vector in one.unit_vectors.items()}
+        if one.tokens is not None:
+            # As many digits as half a float has: a third of the bytes of a request.
+            vectors[TOKENS] = [[round(value, 4) for value in token] for token in one.tokens]
+        return vectors
+
+    def _sparse(self, terms: SparseTerms) -> qm.SparseVector:
+        return self._models.SparseVector(indices=list(terms.indices), values=list(terms.values))
+
+
+def scored(found: qm.QueryResponse, *, above: float | None = None) -> list[tuple[int, float]]:
+    """What a search found: (key, score), best first. Our ids are numbers."""
+    hits = [(point.id, point.score) for point in found.points if above is None or point.score > above]
+    return cast("list[tuple[int, float]]", hits)

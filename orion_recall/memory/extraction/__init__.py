@@ -1,0 +1,1 @@
+"""Names, statements and times found in texts: by rules, spaCy or a language model."""

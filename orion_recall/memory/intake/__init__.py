@@ -1,0 +1,1 @@
+"""Messages about memories: store, update, delete, feedback."""

@@ -1,0 +1,226 @@
+"""`memory.update.v1` and `memory.delete.v1`: by id, or by a query whose count was looked at before.
+
+Change, history, outbox and receipt are one transaction. Then the other workers are told, and the receipt goes out
+when every copy has it, or with `pending` when that takes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from orion_recall.bus.envelope import Received
+from orion_recall.contracts import (
+    DELETE_KIND,
+    RECEIPT_KIND,
+    UPDATE_KIND,
+    ErrorInfo,
+    MemoryDeleteV1,
+    MemoryReceiptV1,
+    MemoryUpdateV1,
+    MemoryVerdictV1,
+    MemoryWhereV1,
+    read_message,
+)
+from orion_recall.errors import ExpiredMessage, RefusedMessage
+from orion_recall.memory.intake.acknowledge import Acknowledger, waiting_s
+from orion_recall.memory.intake.handler import NO_RECORD, nothing_done, served_tenant
+from orion_recall.memory.intake.patch import read_changes, read_patch
+from orion_recall.memory.record.changes import delete, drafts_now, update
+from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch
+from orion_recall.memory.record.requests import answered_once, hash_of, key_of
+from orion_recall.memory.record.where import matching
+from orion_recall.postgres.pool import Connection, Pool, borrow
+from orion_recall.settings import Settings
+
+_SHOWN = 100
+_CHANGED = ("updated", "deleted")
+_Work = Callable[[Connection, Sequence[str]], Awaitable[MemoryReceiptV1]]
+
+
+class Change(Protocol):
+    """What both messages have."""
+
+    @property
+    def where(self) -> MemoryWhereV1 | None: ...
+    @property
+    def tenant(self) -> str | None: ...
+    @property
+    def idempotency_key(self) -> str | None: ...
+    @property
+    def expected_count(self) -> int | None: ...
+
+
+class _Changes:
+    """What updates and deletions have in common. Without a pool there is no record, and all is refused."""
+
+    receipt_kind = RECEIPT_KIND
+
+    def __init__(self, pool: Pool | None, acknowledger: Acknowledger | None, settings: Settings) -> None:
+        self._pool, self._acknowledger, self._settings = pool, acknowledger, settings
+
+    def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
+        """The receipt for what could not be served."""
+        return nothing_done(error)
+
+    def _tenant(self, message: Change) -> str:
+        """The tenant that is served, after a look at the kinds that are asked for."""
+        if message.where is not None:
+            self._settings.check_kinds(message.where.kinds, "payload.where.kinds")
+        return served_tenant(message.tenant, self._settings)
+
+    async def _answer(
+        self, message: Change, tenant: str, key: str, request_hash: str, work: _Work, time_left_s: float
+    ) -> MemoryReceiptV1:
+        if self._pool is None or self._acknowledger is None:
+            raise RefusedMessage(NO_RECORD)
+        where, expected = message.where, message.expected_count
+        if where is not None and expected is None:
+            _check_time(time_left_s)
+            return await _dry_run(self._pool, tenant, where, self._settings.where_cap)
+
+        async def whole(connection: Connection) -> MemoryReceiptV1:
+            # Not before: what was done by a worker that died then is not answered as if nothing had been.
+            _check_time(time_left_s)
+            if where is None:
+                return await work(connection, ())
+            found = await matching(connection, tenant, where, self._settings.where_cap)
+            refusal = _refusal(found.count, expected or 0, self._settings.where_cap)
+            if refusal is not None:
+                return refusal
+            return (await work(connection, found.ids)).model_copy(update={"matched": found.count})
+
+        receipt = await answered_once(self._pool, tenant, key, request_hash, whole)
+        changed = [(tenant, one.id) for one in receipt.results if one.status in _CHANGED and one.id is not None]
+        if not changed or receipt.position is None:
+            return receipt
+        wait_s = waiting_s(self._settings, time_left_s)
+        pending = await self._acknowledger.pending(changed, receipt.position, wait_s)
+        return receipt.model_copy(update={"pending": pending})
+
+
+class Updates(_Changes):
+    """Serves `memory.update.v1`."""
+
+    kind = UPDATE_KIND
+
+    def __init__(self, pool: Pool | None, acknowledger: Acknowledger | None, settings: Settings) -> None:
+        super().__init__(pool, acknowledger, settings)
+        # Drafts made together would be as many threads beside the loop, and recalls one of that many.
+        self._turn = asyncio.Lock()
+
+    async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
+        """Every patch judged alone; RecordError: nothing was changed."""
+        message = read_message(MemoryUpdateV1, received.payload, "payload")
+        tenant = self._tenant(message)
+        changes = None if message.set is None else read_changes(message.set, "payload.set", self._settings)
+        patches = [
+            read_patch(raw, f"memories.{index}", self._settings) for index, raw in enumerate(message.memories or ())
+        ]
+
+        def wanted_of(ids: Sequence[str]) -> Sequence[Patch | MemoryVerdictV1]:
+            return patches if changes is None else [Patch(id=name, changes=changes) for name in ids]
+
+        async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
+            wanted = wanted_of(ids)
+            good = [one for one in wanted if isinstance(one, Patch)]
+            extractor = self._settings.extractor
+            told = await update(connection, tenant, good, drafted, actor=message.actor, extractor=extractor)
+            verdicts = iter(told)
+            judged = [next(verdicts) if isinstance(one, Patch) else one for one in wanted]
+            return _receipt(judged)
+
+        # Before the lock is taken, under which nobody else can store or change anything.
+        drafted = await self._drafts(message, tenant, wanted_of, time_left_s)
+        key = key_of(message.idempotency_key, self._settings.update_stream, received.entry)
+        return await self._answer(message, tenant, key, hash_of(self.kind, message), work, time_left_s)
+
+    async def _drafts(
+        self,
+        message: MemoryUpdateV1,
+        tenant: str,
+        wanted_of: Callable[[Sequence[str]], Sequence[Patch | MemoryVerdictV1]],
+        time_left_s: float,
+    ) -> Mapping[str, Draft]:
+        """What would come of the message now; nothing of one that changes nothing now."""
+        ids: Sequence[str] = ()
+        if self._pool is None or time_left_s <= 0:
+            return {}
+        if message.where is not None:
+            if message.expected_count is None:
+                return {}
+            async with borrow(self._pool, "counting memories") as connection:
+                found = await matching(connection, tenant, message.where, self._settings.where_cap)
+            if _refusal(found.count, message.expected_count, self._settings.where_cap) is not None:
+                return {}
+            ids = found.ids
+        async with self._turn:
+            return await drafts_now(self._pool, tenant, [one for one in wanted_of(ids) if isinstance(one, Patch)])
+
+
+class Deletes(_Changes):
+    """Serves `memory.delete.v1`."""
+
+    kind = DELETE_KIND
+
+    async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
+        """What became of every id; RecordError: nothing was deleted."""
+        message = read_message(MemoryDeleteV1, received.payload, "payload")
+        tenant = self._tenant(message)
+
+        async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
+            verdicts = await delete(
+                connection,
+                tenant,
+                ids if message.ids is None else message.ids,
+                actor=message.actor,
+                why=message.reason,
+                erase=message.erase,
+            )
+            return _receipt(verdicts)
+
+        key = key_of(message.idempotency_key, self._settings.delete_stream, received.entry)
+        return await self._answer(message, tenant, key, hash_of(self.kind, message), work, time_left_s)
+
+
+def _check_time(time_left_s: float) -> None:
+    if time_left_s <= 0:
+        raise ExpiredMessage(f"the ttl ran out {-time_left_s * 1000:.0f} ms ago: nothing was changed")
+
+
+async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> MemoryReceiptV1:
+    async with borrow(pool, "counting memories") as connection:
+        found = await matching(connection, tenant, where, _SHOWN)
+    if (refusal := _refusal(found.count, found.count, cap)) is not None:
+        return refusal  # nobody is asked about what would be refused
+    results = [MemoryVerdictV1(id=name, status="matched") for name in found.ids]
+    return MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=0, matched=found.count, results=results)
+
+
+def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
+    """Why the memories that match are left alone, if they are."""
+    if count != expected:
+        why = f"payload.expected_count: {count} memories match now, not {expected}: look at them again"
+    elif count > cap:
+        why = f"payload.where: {count} memories match, and {cap} are the most: match fewer, or set ORION_WHERE_CAP"
+    else:
+        return None
+    return nothing_done(ErrorInfo(type="refused", message=why)).model_copy(update={"matched": count})
+
+
+def _receipt(judged: Sequence[ChangeVerdict | MemoryVerdictV1]) -> MemoryReceiptV1:
+    counts = Counter(one.status for one in judged)
+    positions = [one.position for one in judged if isinstance(one, ChangeVerdict) and one.position is not None]
+    return MemoryReceiptV1(
+        stored=0,
+        unchanged=counts["unchanged"],
+        conflict=counts["conflict"],
+        rejected=counts["rejected"],
+        updated=counts["updated"],
+        deleted=counts["deleted"],
+        missing=counts["missing"],
+        position=max(positions, default=None),
+        results=[MemoryVerdictV1(id=one.id, status=one.status, reason=one.reason) for one in judged],
+    )

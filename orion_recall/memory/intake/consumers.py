@@ -1,0 +1,89 @@
+"""Serving the streams that bring memories, changes, deletions and feedback: one desk for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from opentelemetry.trace import Tracer
+
+from orion_recall.bus.commit import Ending
+from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.group_reader import GroupReader
+from orion_recall.memory.intake.acknowledge import Acknowledger
+from orion_recall.memory.intake.change import Deletes, Updates
+from orion_recall.memory.intake.feedback import Feedback
+from orion_recall.memory.intake.handler import Handler
+from orion_recall.memory.intake.message_worker import MessageWorker
+from orion_recall.memory.intake.store import Stores
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.tombstones import TombstoneStream
+from orion_recall.postgres.pool import Pool
+from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
+
+_AT_ONCE = 4
+
+
+class MemoryDesks:
+    """`run()` until `stop()`. Without a pool there is no record, and every message is answered with that.
+
+    Each stream has a connection that waits, and so none has to wait for another.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        pool: Pool | None,
+        tombstones: TombstoneStream,
+        *,
+        reader: Callable[[str], GroupReader],
+        committer: Callable[[str], Ending],
+        wake: Callable[[], None],
+        tracer: Tracer | None = None,
+    ) -> None:
+        acknowledger = Acknowledger(pool, tombstones, wake) if pool is not None else None
+        record = Record(pool, extractor=settings.extractor) if pool is not None else None
+        handlers: Mapping[str, Handler] = {
+            "stores": Stores(record, acknowledger, settings, wake),
+            "updates": Updates(pool, acknowledger, settings),
+            "deletes": Deletes(pool, acknowledger, settings),
+            "feedback": Feedback(pool, settings),
+        }
+        pace = Pace(concurrency=_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms)
+        self._workers: list[MessageWorker] = []
+        self._servers: dict[str, Server] = {}
+        for name, handler in handlers.items():
+            stream = settings.intake_streams[name]
+            intake = reader(stream)
+            worker = MessageWorker(
+                settings,
+                committer(stream),
+                handler,
+                forgive=intake.forgive,
+                server_time=intake.server_time,
+                tracer=tracer,
+            )
+            self._workers.append(worker)
+            self._servers[name] = Server(intake, worker.serve, pace)
+
+    @property
+    def in_hand(self) -> Mapping[str, int]:
+        """Entries being worked on, by what they bring."""
+        return {name: server.in_hand for name, server in self._servers.items()}
+
+    def stop(self) -> None:
+        """Take nothing more; `run` returns when what is in hand has ended."""
+        for part in (*self._servers.values(), *self._workers):
+            part.stop()
+
+    async def run(self) -> None:
+        """Serve all of them; when one ends by an error, the others stop too."""
+        tasks = [asyncio.create_task(server.run()) for server in self._servers.values()]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            await cancel(*tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()

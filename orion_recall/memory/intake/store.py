@@ -1,0 +1,128 @@
+"""`memory.store.v1`: each memory judged alone, the good ones stored in one batch, one receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, Protocol
+
+from orion_recall.bus.envelope import Received
+from orion_recall.contracts import (
+    RECEIPT_KIND,
+    STORE_KIND,
+    ErrorInfo,
+    MemoryReceiptV1,
+    MemoryStoreV1,
+    MemoryV1,
+    MemoryVerdictV1,
+    read_message,
+)
+from orion_recall.errors import MessageError, RefusedMessage
+from orion_recall.foreground import RECALLS
+from orion_recall.memory.intake.acknowledge import Acknowledger, waiting_s
+from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.intake.handler import NO_RECORD, nothing_done
+from orion_recall.memory.record.record import StoreResult
+from orion_recall.settings import Settings
+from orion_recall.text.normal import storable_json
+from orion_recall.values import Memory
+
+# Some five milliseconds of them.
+_AT_A_TIME = 4
+
+
+class Store(Protocol):
+    """What keeps memories: the record."""
+
+    async def store(self, memories: Sequence[Memory]) -> StoreResult: ...
+
+
+class Stores:
+    """Serves `memory.store.v1`; late memories are kept too. `wake` is told when there are new ones.
+
+    What they take the place of goes as what is deleted: workers are told, and the receipt waits for the copies.
+    """
+
+    kind, receipt_kind = STORE_KIND, RECEIPT_KIND
+
+    def __init__(
+        self, record: Store | None, acknowledger: Acknowledger | None, settings: Settings, wake: Callable[[], None]
+    ) -> None:
+        self._record, self._acknowledger, self._settings, self._wake = record, acknowledger, settings, wake
+        # Batches at work together would be as many threads beside the loop, and recalls one of that many.
+        self._turn = asyncio.Lock()
+
+    async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
+        """What became of every memory; RecordError: nothing was stored."""
+        payload = read_message(MemoryStoreV1, received.payload, "payload")
+        if self._record is None:
+            raise RefusedMessage(NO_RECORD)
+        receipt, superseded = await receive(payload, self._record, self._settings, self._turn)
+        if receipt.stored:
+            self._wake()
+        if not superseded or receipt.position is None or self._acknowledger is None:
+            return receipt
+        wait_s = waiting_s(self._settings, time_left_s)
+        pending = await self._acknowledger.pending(superseded, receipt.position, wait_s)
+        return receipt.model_copy(update={"pending": pending})
+
+    def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
+        """The receipt for what could not be served."""
+        return nothing_done(error)
+
+
+async def receive(
+    payload: MemoryStoreV1, record: Store, settings: Settings, turn: AbstractAsyncContextManager[None] | None = None
+) -> tuple[MemoryReceiptV1, frozenset[tuple[str, str]]]:
+    """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded.
+
+    The memories are composed inside the `turn`.
+
+    RecordError passes through: nothing was stored.
+    """
+    async with turn or nullcontext():
+        # Hashing and extraction of a large batch take a while: not on the loop.
+        composed = await asyncio.to_thread(_compose_all, payload.memories, settings)
+    result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
+    verdicts = iter(result.verdicts)
+    results: list[MemoryVerdictV1] = []
+    for one in composed:
+        if isinstance(one, Memory):
+            verdict = next(verdicts)
+            results.append(MemoryVerdictV1(id=verdict.id, status=verdict.status, reason=verdict.reason))
+        else:
+            results.append(one)
+    counts = Counter(verdict.status for verdict in results)
+    receipt = MemoryReceiptV1(
+        stored=counts["stored"],
+        unchanged=counts["unchanged"],
+        conflict=counts["conflict"],
+        rejected=counts["rejected"],
+        position=result.position,
+        results=results,
+    )
+    return receipt, result.superseded
+
+
+def _compose_all(memories: Sequence[Mapping[str, Any]], settings: Settings) -> list[Memory | MemoryVerdictV1]:
+    return [
+        _compose_one(raw, f"memories.{index}", settings)
+        for index, raw in enumerate(RECALLS.between(memories, _AT_A_TIME))
+    ]
+
+
+def _compose_one(raw: Mapping[str, Any], where: str, settings: Settings) -> Memory | MemoryVerdictV1:
+    # Cleaned first: pydantic refuses texts with lone surrogates outright.
+    clean: dict[str, Any] = storable_json(dict(raw))
+    try:
+        message = read_message(MemoryV1, clean, where)
+        settings.check_kinds([message.kind], f"{where}.kind")
+        memory = compose(message, settings.default_tenant)
+        if not settings.serves(memory.tenant):
+            raise RefusedMessage(f"{where}.tenant: this worker does not serve {memory.tenant!r}")
+    except MessageError as error:
+        name = clean.get("id")
+        return MemoryVerdictV1(id=name if isinstance(name, str) else None, status="rejected", reason=str(error))
+    return memory

@@ -1,0 +1,1 @@
+"""Merged names: proposals, guards, and what the copies are told."""

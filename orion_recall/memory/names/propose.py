@@ -1,0 +1,133 @@
+"""Names that are most likely one, as proposals for people to judge: nothing is merged here."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orion_recall.memory.names.aliases import NameKind
+from orion_recall.memory.names.guards import Guard, core, guard
+from orion_recall.memory.names.pairs import similar_pairs
+from orion_recall.memory.names.used import NamesUsed
+from orion_recall.models.embedder import Embedder
+
+MIN_STRING, MIN_COSINE = 0.85, 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A name that may be another; the counts and examples are of the memories that give each.
+
+    `id` is the same for the same two names of a tenant. `string` and `cosine` are in [0, 1].
+    """
+
+    id: str
+    kind: NameKind
+    alias: str
+    into: str
+    string: float
+    cosine: float
+    alias_memories: int
+    into_memories: int
+    examples: tuple[str, ...]
+
+    @property
+    def score(self) -> float:
+        """What they are ordered by."""
+        return (self.string + self.cosine) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposals:
+    """Proposals, likeliest first, and how many pairs that are spelt alike something else speaks against."""
+
+    proposals: tuple[Proposal, ...]
+    left_out: Mapping[Guard, int]
+
+
+async def propose(
+    names: NamesUsed,
+    embedder: Embedder,
+    *,
+    tenant: str,
+    kind: NameKind,
+    min_string: float = MIN_STRING,
+    min_cosine: float = MIN_COSINE,
+) -> Proposals:
+    """The names that are alike in spelling and in meaning, each with the one that it may be merged into.
+
+    Of two the one that more memories give stays, then the longer, then the first by alphabet. A name that is to be
+    merged is not merged into itself: what is proposed is no chain. ModelError when the names cannot be embedded.
+    """
+    pairs, left_out = await asyncio.to_thread(_spelt_alike, names, kind, min_string)
+    cosines = await _cosines(names, pairs, embedder)
+    alike = {pair: (string, cosines[pair]) for pair, string in pairs.items() if cosines[pair] >= min_cosine}
+    found = _chosen(names, alike)
+    proposals = [
+        Proposal(
+            id=hashlib.blake2b("\x1f".join((tenant, kind, alias, into)).encode(), digest_size=5).hexdigest(),
+            kind=kind,
+            alias=names.label(alias),
+            into=names.label(into),
+            string=round(string, 4),
+            cosine=round(cosine, 4),
+            alias_memories=names.count(alias),
+            into_memories=names.count(into),
+            examples=(*names.examples(alias, 2), *names.examples(into, 1)),
+        )
+        for alias, (into, string, cosine) in found.items()
+    ]
+    proposals.sort(key=lambda one: (-round(one.score, 6), one.into, one.alias))
+    return Proposals(proposals=tuple(proposals), left_out=left_out)
+
+
+def _spelt_alike(
+    names: NamesUsed, kind: NameKind, min_string: float
+) -> tuple[dict[tuple[str, str], float], dict[Guard, int]]:
+    kept: dict[tuple[str, str], float] = {}
+    left_out: Counter[Guard] = Counter()
+    for (one, other), score in sorted(similar_pairs(names, kind, min_string).items()):
+        why = guard(names.label(one), names.label(other), kind)
+        # Who names two in one breath means two, unless they differ in punctuation or a title alone.
+        if why is None and kind == "entity" and core(one, kind) != core(other, kind):
+            why = "together" if names.are_together(one, other) else None
+        if why is None:
+            kept[one, other] = score
+        else:
+            left_out[why] += 1
+    return kept, dict(sorted(left_out.items()))
+
+
+async def _cosines(
+    names: NamesUsed, pairs: Mapping[tuple[str, str], float], embedder: Embedder
+) -> dict[tuple[str, str], float]:
+    wanted = sorted({name for pair in pairs for name in pair})
+    if not wanted:
+        return {}
+    vectors = dict(zip(wanted, await embedder.embed_documents([names.label(one) for one in wanted]), strict=True))
+    return {(one, other): min(1.0, float(vectors[one] @ vectors[other])) for one, other in pairs}
+
+
+def _chosen(
+    names: NamesUsed, alike: Mapping[tuple[str, str], tuple[float, float]]
+) -> dict[str, tuple[str, float, float]]:
+    """By name what it is merged into: the likest of those before it that stay."""
+
+    def place(name: str) -> tuple[int, int, str]:
+        return -names.count(name), -len(names.label(name)), names.label(name)
+
+    others: dict[str, list[tuple[float, tuple[int, int, str], str]]] = {}
+    for (one, other), (string, cosine) in alike.items():
+        stays, goes = sorted((one, other), key=place)
+        others.setdefault(goes, []).append((-round(string + cosine, 6), place(stays), stays))
+    found: dict[str, tuple[str, float, float]] = {}
+    for name in sorted(others, key=place):
+        staying = [(score, stands, into) for score, stands, into in others[name] if into not in found]
+        if staying:
+            into = min(staying)[2]
+            string, cosine = alike[min(name, into), max(name, into)]
+            found[name] = (into, string, cosine)
+    return found

@@ -1,0 +1,293 @@
+"""What becomes of a memory after it was stored: changed, replaced by another, deleted, and what is known of that.
+
+Every step is one transaction: the history, the change, and the outbox that tells index and graph. What is asked for
+again is no second step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from orion_recall.foreground import RECALLS
+from orion_recall.memory.extraction.queue import queue_new
+from orion_recall.memory.record import changes_sql as sql
+from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
+from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
+from orion_recall.text.normal import storable
+from orion_recall.values import JsonValue, Memory
+
+Step = Literal["add", "update", "merge", "supersede", "delete", "erase"]
+# Some five milliseconds of composing.
+_AT_A_TIME = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStep:
+    """One step: the version that it made, the memory before and after it, `at` in epoch seconds."""
+
+    version: int
+    op: Step
+    at: float
+    actor: str | None
+    before: Mapping[str, JsonValue] | None
+    after: Mapping[str, JsonValue] | None
+    lineage: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
+class Journey:
+    """Changes of memories. Every method raises RecordError while Postgres is away."""
+
+    def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
+        """`extractor` is what finds names and statements of changed memories, once they are changed."""
+        self._pool, self._extractor = pool, extractor
+
+    async def update(
+        self,
+        tenant: str,
+        patches: Sequence[Patch],
+        *,
+        actor: str | None = None,
+    ) -> list[ChangeVerdict]:
+        """Changes memories, each judged alone, in one transaction; the verdicts in the order of the patches.
+
+        Of several patches of one memory the first counts, and the others are conflicts.
+        """
+        if not patches:
+            return []
+        drafted = await drafts_now(self._pool, tenant, patches)
+        async with borrow(self._pool, "changing memories") as connection, connection.transaction():
+            await connection.execute(record_sql.LOCK_OUTBOX)
+            return await update(connection, tenant, patches, drafted, actor=actor, extractor=self._extractor)
+
+    async def delete(
+        self,
+        tenant: str,
+        ids: Sequence[str],
+        *,
+        actor: str | None = None,
+        why: str | None = None,
+        erase: bool = False,
+    ) -> list[ChangeVerdict]:
+        """Deletes memories; one that is deleted already is `deleted` again. The verdicts in the order of the ids.
+
+        The record keeps what they were, in the history; with `erase` neither keeps anything but that they were.
+        """
+        if not ids:
+            return []
+        async with borrow(self._pool, "deleting memories") as connection, connection.transaction():
+            await connection.execute(record_sql.LOCK_OUTBOX)
+            return await delete(connection, tenant, ids, actor=actor, why=why, erase=erase)
+
+    async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
+        """Every step of one memory, oldest first; none when there never was one."""
+        async with borrow(self._pool, "reading a history") as connection:
+            rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
+        return [
+            HistoryStep(
+                version=row["version"],
+                op=row["op"],
+                at=row["at"],
+                actor=row["actor"],
+                before=row["before"],
+                after=row["after"],
+                lineage=row["lineage"],
+            )
+            for row in rows
+        ]
+
+
+async def drafts_now(pool: Pool, tenant: str, patches: Sequence[Patch]) -> Mapping[str, Draft]:
+    """What the patches make of the memories as they are now, found beside the loop and without any lock."""
+    firsts = _firsts(patches)
+    async with borrow(pool, "reading memories") as connection:
+        rows = await connection.fetch(record_sql.GET, tenant, list(firsts))
+    held = {row["id"]: record_sql.to_memory(row) for row in rows}
+    return await asyncio.to_thread(drafts, RECALLS.between(firsts.values(), _AT_A_TIME), held)
+
+
+async def update(
+    connection: Connection,
+    tenant: str,
+    patches: Sequence[Patch],
+    drafted: Mapping[str, Draft],
+    *,
+    actor: str | None = None,
+    extractor: str = "light",
+) -> list[ChangeVerdict]:
+    """`Journey.update` in the caller's transaction and under its lock on the outbox.
+
+    `drafted` is what `drafts_now` gave for these patches a moment ago; what has changed since is drafted again.
+    """
+    firsts = _firsts(patches)
+    held = await _read(connection, tenant, list(firsts))
+    drafted = await _brought_up_to_date(drafted, firsts, held)
+    found = {name: judged(patch, held.get(name), drafted.get(name)) for name, patch in firsts.items()}
+    changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
+    beside = await _beside(connection, tenant, changed)
+    refused = await _change(connection, tenant, list(changed.values()), actor)
+    done = [name for name in changed if name not in refused]
+    await queue_new(connection, [changed[name] for name in done], extractor)
+    beside += await _beside(connection, tenant, done)
+    positions = await _queue(connection, tenant, done, beside)
+    positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
+    verdicts: list[ChangeVerdict] = []
+    for patch in patches:
+        one = found[patch.id]
+        if firsts[patch.id] is not patch:
+            verdicts.append(conflict(patch.id, "the same message changes it already"))
+        elif isinstance(one, ChangeVerdict):
+            position = positions.get(patch.id) if one.status == "unchanged" else None
+            verdicts.append(replace(one, position=position))
+        elif patch.id in refused:
+            verdicts.append(ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id]))
+        else:
+            verdicts.append(ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id]))
+    return verdicts
+
+
+def _firsts(patches: Sequence[Patch]) -> dict[str, Patch]:
+    """The first patch of each memory, by id."""
+    firsts: dict[str, Patch] = {}
+    for patch in patches:
+        firsts.setdefault(patch.id, patch)
+    return firsts
+
+
+async def _brought_up_to_date(
+    drafted: Mapping[str, Draft], patches: Mapping[str, Patch], held: Mapping[str, Memory]
+) -> Mapping[str, Draft]:
+    """The drafts, and those made anew of memories that were others when they were drafted."""
+    late = [
+        patches[name]
+        for name, memory in held.items()
+        if stays(patches[name], memory) is None and not is_of(drafted.get(name), memory)
+    ]
+    return {**drafted, **await asyncio.to_thread(drafts, late, held)} if late else drafted
+
+
+async def delete(
+    connection: Connection,
+    tenant: str,
+    ids: Sequence[str],
+    *,
+    actor: str | None = None,
+    why: str | None = None,
+    erase: bool = False,
+) -> list[ChangeVerdict]:
+    """`Journey.delete` in the caller's transaction and under its lock on the outbox."""
+    names = list(dict.fromkeys(ids))
+    held = await _read(connection, tenant, names)
+    alive = [name for name, memory in held.items() if memory.deleted_at is None]
+    lineage: dict[str, JsonValue] = {"reason": why} if why else {}
+    positions = await _retire(connection, tenant, alive, sql.DELETE, "delete", actor, lineage)
+    positions |= await _last_positions(connection, tenant, [name for name in held if name not in alive])
+    if erase and held:
+        # Once: a second request finds nothing that could be told apart from the first.
+        full = [name for name, memory in held.items() if memory.content_hash]
+        await connection.execute(sql.TELL, tenant, full, "erase", actor, lineage)
+        await connection.execute(sql.ERASE, tenant, full)
+        await connection.execute(sql.ERASE_HISTORY, tenant, full)
+    return [
+        ChangeVerdict(id=name, status="deleted", position=positions[name])
+        if name in held
+        else ChangeVerdict(id=name, status="missing", reason="no memory has this id")
+        for name in ids
+    ]
+
+
+async def supersede(
+    connection: Connection, tenant: str, ids: Sequence[str], by: str, *, actor: str | None = None
+) -> str | None:
+    """Puts one memory in the place of others, in the caller's transaction and under its lock on the outbox.
+
+    One that was replaced or deleted before stays as it is, and so does one that has taken this one's own place:
+    of a circle the last one stays. Gives what there is to say of the first that is left alone.
+    """
+    held = await _read(connection, tenant, ids)
+    after = {row["id"] for row in await connection.fetch(sql.PLACE_TAKEN, tenant, by)}
+    live = [name for name, memory in held.items() if memory.is_live and name not in after]
+    lineage: dict[str, JsonValue] = {"superseded_by": by}
+    await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
+    for name in ids:
+        if name not in held:
+            return f"supersedes: no memory has the id {name!r}"
+        if held[name].deleted_at is not None:
+            return f"supersedes: {name!r} was deleted before"
+        if name in after:
+            return f"supersedes: {name!r} has taken this one's own place"
+        if name not in live and held[name].superseded_by != by:
+            return f"supersedes: {held[name].superseded_by!r} has taken the place of {name!r} before"
+    return None
+
+
+async def _retire(
+    connection: Connection,
+    tenant: str,
+    ids: Sequence[str],
+    statement: Any,
+    op: Step,
+    actor: str | None,
+    lineage: Mapping[str, JsonValue],
+    *values: str,
+) -> dict[str, int]:
+    """Takes memories out of recall: the history, the change, the outbox. Their positions by id."""
+    if not ids:
+        return {}
+    beside = await _beside(connection, tenant, ids)
+    await connection.execute(sql.TELL, tenant, list(ids), op, actor, lineage)
+    await connection.execute(statement, tenant, list(ids), *values)
+    return await _queue(connection, tenant, ids, beside)
+
+
+async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
+    rows = await connection.fetch(sql.READ, tenant, list(ids))
+    return {row["id"]: record_sql.to_memory(row) for row in rows}
+
+
+async def _change(
+    connection: Connection, tenant: str, memories: Sequence[Memory], actor: str | None
+) -> dict[str, str]:
+    """Writes history and change; why of those that Postgres refuses, which stay as they are."""
+    if not memories:
+        return {}
+    names = [memory.id for memory in memories]
+    try:
+        async with connection.transaction():
+            await connection.execute(sql.TELL, tenant, names, "update", actor, {})
+            await connection.execute(sql.CHANGE, [record_sql.to_row(memory, 0) for memory in memories])
+    except POSTGRES_ERRORS as error:
+        if not is_refusal(error):
+            raise
+        if len(memories) == 1:
+            return {names[0]: reason(error)}
+    else:
+        return {}
+    middle = len(memories) // 2
+    refused = await _change(connection, tenant, memories[:middle], actor)
+    return refused | await _change(connection, tenant, memories[middle:], actor)
+
+
+async def _beside(connection: Connection, tenant: str, ids: Iterable[str]) -> list[str]:
+    rows = await connection.fetch(sql.BESIDE, tenant, list(ids))
+    return [row["id"] for row in rows]
+
+
+async def _queue(connection: Connection, tenant: str, ids: Sequence[str], beside: Sequence[str]) -> dict[str, int]:
+    """Tells the outbox of the memories, then of the turns beside them; the memories' positions."""
+    told = list(dict.fromkeys((*ids, *beside)))
+    if not told:
+        return {}
+    rows = await connection.fetch(sql.QUEUE, tenant, told)
+    wanted = frozenset(ids)
+    return {row["memory_id"]: row["position"] for row in rows if row["memory_id"] in wanted}
+
+
+async def _last_positions(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, int]:
+    if not ids:
+        return {}
+    rows = await connection.fetch(sql.LAST_POSITIONS, tenant, list(ids))
+    return {row["memory_id"]: row["position"] for row in rows}

@@ -1,0 +1,120 @@
+"""What a patch makes of a memory: judged, and composed anew with all that follows from its text.
+
+Composing finds names and statements, which takes a millisecond a memory. So it is done before the transaction that
+writes it, as a draft; a draft counts only for the content that it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from orion_recall.contracts import MemoryV1, describe
+from orion_recall.errors import InvalidMessage
+from orion_recall.memory.intake.compose import as_message, compose
+from orion_recall.values import Memory
+
+ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """What is to change of one memory: fields of `MemoryV1` by name, None for those to be cleared.
+
+    With `expected_version` it is changed only if it is still at that version.
+    """
+
+    id: str
+    changes: Mapping[str, Any]
+    expected_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeVerdict:
+    """What became of one memory; `position` is where in the outbox index and graph are told of it."""
+
+    id: str
+    status: ChangeStatus
+    reason: str | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a patch makes of the content with the hash `of`: the memory, or why it cannot be so."""
+
+    of: str
+    result: Memory | InvalidMessage
+
+
+def drafts(patches: Iterable[Patch], held: Mapping[str, Memory]) -> dict[str, Draft]:
+    """By id, what the patches make of the memories that they may change. CPU-bound: for a thread."""
+    return {
+        patch.id: _draft(held[patch.id], patch.changes)
+        for patch in patches
+        if stays(patch, held.get(patch.id)) is None
+    }
+
+
+def _draft(memory: Memory, changes: Mapping[str, Any]) -> Draft:
+    try:
+        return Draft(of=memory.content_hash, result=recompose(memory, changes))
+    except InvalidMessage as error:
+        return Draft(of=memory.content_hash, result=error)
+
+
+def is_of(draft: Draft | None, memory: Memory) -> bool:
+    """Whether the draft was made of what the memory holds."""
+    return draft is not None and draft.of == memory.content_hash
+
+
+def judged(patch: Patch, memory: Memory | None, draft: Draft | None) -> Memory | ChangeVerdict:
+    """The memory as it is to be, or why it stays as it is. One that may change needs a draft of what it holds."""
+    if (verdict := stays(patch, memory)) is not None:
+        return verdict
+    assert memory is not None  # else it stays
+    assert draft is not None
+    assert draft.of == memory.content_hash
+    if isinstance(draft.result, InvalidMessage):
+        return ChangeVerdict(id=patch.id, status="rejected", reason=str(draft.result))
+    if draft.result.content_hash == memory.content_hash:
+        return ChangeVerdict(id=patch.id, status="unchanged")
+    return draft.result
+
+
+def stays(patch: Patch, memory: Memory | None) -> ChangeVerdict | None:
+    """Why the memory may not be changed; None when it may."""
+    if memory is None:
+        return ChangeVerdict(id=patch.id, status="missing", reason="no memory has this id")
+    if memory.deleted_at is not None:
+        return ChangeVerdict(id=patch.id, status="missing", reason="it was deleted")
+    if memory.superseded_by is not None:
+        return conflict(patch.id, f"{memory.superseded_by!r} has taken its place: change that one")
+    if patch.expected_version is not None and patch.expected_version != memory.version:
+        return conflict(patch.id, f"it is at version {memory.version}, not {patch.expected_version}: read it again")
+    return None
+
+
+def conflict(name: str, why: str) -> ChangeVerdict:
+    """The verdict on a memory that is another one than was expected."""
+    return ChangeVerdict(id=name, status="conflict", reason=why)
+
+
+def recompose(memory: Memory, changes: Mapping[str, Any]) -> Memory:
+    """The memory with some fields of its message changed, and all that follows from them computed anew.
+
+    InvalidMessage names the fields that cannot be so.
+    """
+    given = as_message(memory)
+    whole = {name: getattr(given, name) for name in MemoryV1.model_fields}
+    defaults = MemoryV1.model_fields
+    for name, value in changes.items():
+        whole[name] = defaults[name].get_default(call_default_factory=True) if value is None else value
+    try:
+        message = MemoryV1.model_validate(whole)
+    except ValidationError as error:
+        raise InvalidMessage(describe(error), without_values=describe(error, with_values=False)) from error
+    return compose(message, memory.tenant)

@@ -1,0 +1,284 @@
+"""The record: the memories in Postgres, and the outbox that tells index and graph what to project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orion_recall.errors import RecordError
+from orion_recall.memory.extraction.queue import queue_new
+from orion_recall.memory.names.aliases import as_changes
+from orion_recall.memory.record import sql
+from orion_recall.memory.record.changes import supersede
+from orion_recall.postgres.pool import (
+    POSTGRES_ERRORS,
+    Connection,
+    Pool,
+    borrow,
+    close_connection,
+    is_refusal,
+    open_connection,
+    reason,
+    translate,
+)
+from orion_recall.text.normal import storable
+from orion_recall.values import Change, Memory
+
+Status = Literal["stored", "unchanged", "conflict", "rejected"]
+_Key = tuple[str, str]
+
+_MARK_MS = 2000
+# Six signs of life that did not come.
+GONE_AFTER_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of one memory; `reason` only when it was rejected or is a conflict."""
+
+    id: str
+    status: Status
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreResult:
+    """The verdicts in the order of the memories.
+
+    `position` is the outbox position at which all of them that are stored or unchanged are projected;
+    None when there is none of these. `superseded` are those whose place they have taken, now or when they were
+    stored before: tenant and id.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    position: int | None
+    superseded: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPosition:
+    """How far a copy of index or graph has come, and its last sign of life, `updated_at` in epoch seconds.
+
+    `silent_s` is how long ago that was by Postgres's own clock.
+    """
+
+    copy: str
+    kind: str
+    position: int
+    updated_at: float
+    silent_s: float = 0.0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody seems to keep it any more: who keeps one gives a sign every twenty seconds."""
+        return self.silent_s > GONE_AFTER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    content_hash: str
+    position: int
+    deleted: bool
+
+
+class Record:
+    """The memories of all tenants. Every method raises RecordError while Postgres is away."""
+
+    def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
+        """`extractor` is what finds names and statements of new memories, once they are stored."""
+        self._pool, self._extractor = pool, extractor
+
+    async def store(self, memories: Sequence[Memory]) -> StoreResult:
+        """Stores a batch in one transaction; what has the same id and content already is unchanged.
+
+        A memory that Postgres refuses is rejected alone; what a new one supersedes is not recalled any more. The
+        turns right beside a new one go to the outbox again, after it: what is projected of them names their
+        neighbours.
+        """
+        if not memories:
+            return StoreResult(verdicts=(), position=None)
+        refused: dict[int, str] = {}
+        async with borrow(self._pool, "storing memories") as connection, connection.transaction():
+            # Held until the commit is visible: positions never become visible out of order.
+            await connection.execute(sql.LOCK_OUTBOX)
+            stored = await _insert(connection, memories, 0, refused)
+            kept = [memory for index, memory in enumerate(memories) if index not in refused]
+            held = await _held(connection, kept)
+            unknown = await _supersede(connection, kept, stored)
+            superseded = await _superseded(connection, kept)
+            await queue_new(connection, [one for one in kept if (one.tenant, one.id) in stored], self._extractor)
+        return _judge(memories, stored, held, refused, unknown, superseded)
+
+    async def changes(self, after: int, limit: int) -> list[Change]:
+        """The outbox behind a position, in order, each with the turns beside it as they are now.
+
+        A memory may come more than once: its neighbours have changed. It comes under the names that others were
+        merged into, as far as these merges are in force now.
+        """
+        async with borrow(self._pool, "reading changes") as connection:
+            rows = await connection.fetch(sql.CHANGES, after, limit)
+            return await as_changes(connection, rows)
+
+    async def head(self) -> int:
+        """The last position of the outbox; 0 when nothing was ever stored."""
+        async with borrow(self._pool, "reading the outbox") as connection:
+            return int(await connection.fetchval(sql.HEAD))
+
+    async def mark(self) -> str:
+        """What tells this record from every other: when it was made, UTC. Its copies keep it with what they hold.
+
+        A database that Postgres itself copied has the mark of the one it was made from; one that `memory.backup`
+        restored has its own.
+        """
+        async with borrow(self._pool, "reading the record's mark") as connection:
+            return _mark_in(await connection.fetchval(sql.MARK))
+
+    async def report(self, copy: str, kind: str, position: int) -> None:
+        """Keeps how far a copy has come, and that it lives; a copy that is built again reports from 0."""
+        async with borrow(self._pool, "reporting a position") as connection:
+            await connection.execute(sql.REPORT, copy, kind, position)
+
+    async def sign(self, copy: str, kind: str) -> None:
+        """A sign of life of a copy that has reported before; its position stays."""
+        async with borrow(self._pool, "giving a sign of life") as connection:
+            await connection.execute(sql.SIGN, copy, kind)
+
+    async def forget(self, copy: str) -> list[str]:
+        """Takes a copy that is gone out of the register; the kinds there were, none of one that lives."""
+        async with borrow(self._pool, "forgetting a copy") as connection:
+            return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, GONE_AFTER_S)]
+
+    async def copies(self) -> list[CopyPosition]:
+        """Every copy that has reported, by copy and kind."""
+        async with borrow(self._pool, "reading positions") as connection:
+            rows = await connection.fetch(sql.COPIES)
+        return [
+            CopyPosition(
+                copy=row["copy"],
+                kind=row["kind"],
+                position=row["position"],
+                updated_at=row["updated_at"],
+                silent_s=row["silent_s"],
+            )
+            for row in rows
+        ]
+
+    async def touch(self, tenant: str, ids: Sequence[str]) -> None:
+        """Counts one access of each of the ids, and one more for each time an id is repeated."""
+        async with borrow(self._pool, "counting accesses") as connection:
+            await connection.execute(sql.TOUCH, tenant, list(ids))
+
+    async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories by id; ids that the record does not hold are left out."""
+        async with borrow(self._pool, "reading memories") as connection:
+            rows = await connection.fetch(sql.GET, storable(tenant), [storable(name) for name in ids])
+        return {row["id"]: sql.to_memory(row) for row in rows}
+
+
+async def mark_at(dsn: str) -> str:
+    """The mark of the record at an address, over a connection of its own; RecordError as `Record.mark`."""
+    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_MARK_MS)
+    try:
+        with translate("reading the record's mark"):
+            return _mark_in(await connection.fetchval(sql.MARK))
+    finally:
+        await close_connection(connection)
+
+
+def _mark_in(value: str | None) -> str:
+    if value is None:
+        raise RecordError("reading the record's mark: the schema of the record is not there yet")
+    return value
+
+
+async def _insert(
+    connection: Connection, memories: Sequence[Memory], first: int, refused: dict[int, str]
+) -> set[_Key]:
+    """The keys that are new. A batch that is refused is halved until the bad ones stand alone.
+
+    `first` is the index of the first of these memories; indices of refused ones go to `refused`.
+    """
+    try:
+        async with connection.transaction():
+            given = [sql.to_row(memory, ordinal) for ordinal, memory in enumerate(memories)]
+            rows = await connection.fetch(sql.STORE, given)
+    except POSTGRES_ERRORS as error:
+        if not is_refusal(error):
+            raise
+        if len(memories) == 1:
+            refused[first] = reason(error)
+            return set()
+    else:
+        return {(row["tenant"], row["id"]) for row in rows}
+    middle = len(memories) // 2
+    stored = await _insert(connection, memories[:middle], first, refused)
+    return stored | await _insert(connection, memories[middle:], first + middle, refused)
+
+
+async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, _Held]:
+    keys = list(dict.fromkeys((memory.tenant, memory.id) for memory in memories))
+    rows = await connection.fetch(sql.HELD, [tenant for tenant, _ in keys], [name for _, name in keys])
+    return {
+        (row["tenant"], row["id"]): _Held(
+            content_hash=row["content_hash"], position=row["position"], deleted=row["deleted"]
+        )
+        for row in rows
+    }
+
+
+async def _supersede(connection: Connection, memories: Sequence[Memory], stored: set[_Key]) -> dict[_Key, str]:
+    """Puts the new memories in the place of those they name; by key, what is to be said of one left alone."""
+    unknown: dict[_Key, str] = {}
+    for memory in memories:
+        key = (memory.tenant, memory.id)
+        if memory.supersedes and key in stored:
+            left_alone = await supersede(connection, memory.tenant, memory.supersedes, memory.id)
+            if left_alone is not None:
+                unknown[key] = left_alone
+    return unknown
+
+
+async def _superseded(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, int]:
+    """Where the outbox tells of those whose place the memories have taken, now or before: by key."""
+    pairs = [(memory.tenant, name, memory.id) for memory in memories for name in memory.supersedes]
+    if not pairs:
+        return {}
+    rows = await connection.fetch(sql.SUPERSEDED, *(list(column) for column in zip(*pairs, strict=True)))
+    return {(row["tenant"], row["id"]): row["position"] for row in rows}
+
+
+def _judge(
+    memories: Sequence[Memory],
+    stored: set[_Key],
+    held: dict[_Key, _Held],
+    refused: dict[int, str],
+    unknown: dict[_Key, str],
+    superseded: dict[_Key, int],
+) -> StoreResult:
+    """Of equal ids in one batch the first one is stored, and the others are judged against it."""
+    verdicts: list[Verdict] = []
+    positions: list[int] = []
+    unclaimed = set(stored)
+    for index, memory in enumerate(memories):
+        key = (memory.tenant, memory.id)
+        if index in refused:
+            verdicts.append(Verdict(id=memory.id, status="rejected", reason=refused[index]))
+            continue
+        if held[key].deleted:
+            why = "the memory of this id was deleted, and a deleted memory never comes back: take another id"
+            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
+            continue
+        if held[key].content_hash != memory.content_hash:
+            why = "the id holds other content: update it (memory.update.v1), or take another id"
+            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
+            continue
+        is_new = key in unclaimed
+        status: Status = "stored" if is_new else "unchanged"
+        verdicts.append(Verdict(id=memory.id, status=status, reason=unknown.get(key) if is_new else None))
+        unclaimed.discard(key)
+        positions.append(held[key].position)
+    positions.extend(superseded.values())
+    return StoreResult(
+        verdicts=tuple(verdicts), position=max(positions, default=None), superseded=frozenset(superseded)
+    )

@@ -1,0 +1,192 @@
+"""The record's SQL, and how a memory becomes a row and a row a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from typing import Any, LiteralString
+
+from orion_recall.postgres.pool import Record as Row
+from orion_recall.values import Memory, Neighbour, Statement, TimeMention
+
+# Any fixed number: it is the name of the lock that puts writers of the outbox in a row.
+LOCK_OUTBOX: LiteralString = "SELECT pg_advisory_xact_lock(7402116890)"
+
+_TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
+_LISTS = frozenset(("tags", "entities", "given_entities"))
+# Of what a memory is made of, what is not a column of its own row.
+_NOT_HELD = frozenset(("supersedes", "lacks_context"))
+
+# New memories in the order given, then the outbox: first the new ones, then the turns beside them that were
+# there already, because their own neighbours have changed. The inner SELECTs see the table as it was before.
+STORE: LiteralString = """
+WITH stored AS (
+    INSERT INTO memories (
+        tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
+        occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata, text_hash,
+        simhash, content_hash, confidence, given_entities, extracted_by, extraction_note
+    )
+    SELECT tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id,
+        occurred_at, occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata,
+        text_hash, simhash, content_hash, confidence, given_entities, extracted_by, extraction_note
+    FROM json_to_recordset($1::json) AS given (
+        ordinal int, tenant text, id text, text text, kind text, title text, speaker text, session_id text,
+        node_id text, user_id text, agent_id text, run_id text, occurred_at timestamptz,
+        occurred_until timestamptz, mentioned_at timestamptz, tags text[], entities text[], statements jsonb,
+        times jsonb, source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text,
+        confidence real, given_entities text[], extracted_by text, extraction_note text
+    )
+    ORDER BY ordinal
+    ON CONFLICT (tenant, id) DO NOTHING
+    RETURNING tenant, id, seq, session_id, coalesce(ts, '-infinity') AS at
+), beside AS (
+    SELECT DISTINCT s.tenant, turn.id, turn.seq
+    FROM stored s CROSS JOIN LATERAL (
+        (SELECT n.id, n.seq FROM memories n
+         WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
+           AND (coalesce(n.ts, '-infinity'), n.seq) < (s.at, s.seq)
+         ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1)
+        UNION ALL
+        (SELECT n.id, n.seq FROM memories n
+         WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
+           AND (coalesce(n.ts, '-infinity'), n.seq) > (s.at, s.seq)
+         ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1)
+    ) AS turn
+), queued AS (
+    INSERT INTO outbox (tenant, memory_id, op)
+    SELECT tenant, id, 'upsert' FROM (
+        SELECT tenant, id, 0 AS part, seq FROM stored UNION ALL SELECT tenant, id, 1, seq FROM beside
+    ) AS both_parts ORDER BY part, seq
+), told AS (
+    INSERT INTO memory_history (tenant, memory_id, version, op)
+    SELECT tenant, id, 1, 'add' FROM stored ORDER BY seq
+)
+SELECT tenant, id FROM stored
+"""
+
+# What the record holds under the given names, and where in the outbox each was put in first.
+HELD: LiteralString = """
+SELECT m.tenant, m.id, m.content_hash, m.deleted_at IS NOT NULL AS deleted,
+    (SELECT min(o.position) FROM outbox o WHERE o.tenant = m.tenant AND o.memory_id = m.id) AS position
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
+"""
+
+# Of the given pairs, a memory and one that it took the place of, where the outbox tells of the second.
+SUPERSEDED: LiteralString = """
+SELECT m.tenant, m.id, max(o.position) AS position
+FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, id, by)
+JOIN memories m ON m.tenant = given.tenant AND m.id = given.id AND m.superseded_by = given.by
+JOIN outbox o ON o.tenant = m.tenant AND o.memory_id = m.id
+GROUP BY m.tenant, m.id
+"""
+
+_BESIDE: LiteralString = """
+LEFT JOIN LATERAL (
+    SELECT n.id, n.text, n.speaker FROM memories n
+    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
+      AND (coalesce(n.ts, '-infinity'), n.seq) < (coalesce(m.ts, '-infinity'), m.seq)
+    ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1
+) AS previous ON true
+LEFT JOIN LATERAL (
+    SELECT n.id, n.text, n.speaker FROM memories n
+    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
+      AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(m.ts, '-infinity'), m.seq)
+    ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
+) AS following ON true
+"""
+_NAMED: LiteralString = """
+    previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
+    following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
+"""
+
+CHANGES: LiteralString = f"""
+SELECT o.position, m.*, {_NAMED}
+FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
+JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
+{_BESIDE}
+ORDER BY o.position
+"""  # noqa: S608 (nothing but the texts above)
+
+# Given memories as they are now, as if they stood in the outbox at one position.
+CHANGES_OF: LiteralString = f"""
+SELECT $3::bigint AS position, m.*, {_NAMED}
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
+{_BESIDE}
+ORDER BY m.seq
+"""  # noqa: S608 (nothing but the texts above)
+
+HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
+
+# When the record was made, to the microsecond: no other record has the same, but for copies of the whole database.
+MARK: LiteralString = """
+SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
+"""
+
+REPORT: LiteralString = """
+INSERT INTO projections (copy, kind, position) VALUES ($1, $2, $3)
+ON CONFLICT (copy, kind) DO UPDATE SET position = excluded.position, updated_at = now()
+"""
+
+SIGN: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
+
+# Only of a copy that has been silent for so many seconds: a live one would be back at once.
+FORGET: LiteralString = """
+DELETE FROM projections WHERE copy = $1 AND updated_at < now() - make_interval(secs => $2) RETURNING kind
+"""
+
+COPIES: LiteralString = """
+SELECT copy, kind, position, extract(epoch FROM updated_at)::float8 AS updated_at,
+    greatest(0, extract(epoch FROM clock_timestamp() - updated_at))::float8 AS silent_s
+FROM projections ORDER BY copy, kind
+"""
+
+# In the order of ids, so that two of these never wait for each other.
+TOUCH: LiteralString = """
+INSERT INTO memory_access AS held (tenant, id, count, last_at)
+SELECT $1, id, count(*), now() FROM unnest($2::text[]) AS id GROUP BY id ORDER BY id
+ON CONFLICT (tenant, id) DO UPDATE SET count = held.count + excluded.count, last_at = excluded.last_at
+"""
+
+GET: LiteralString = "SELECT * FROM memories WHERE tenant = $1 AND id = ANY($2::text[])"
+
+
+def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
+    """The memory as JSON that `STORE` takes, with its place in the batch; times as ISO 8601."""
+    row: dict[str, Any] = {field.name: getattr(memory, field.name) for field in fields(memory)}
+    for name in _TIMES:
+        if row[name] is not None:
+            row[name] = datetime.fromtimestamp(row[name], UTC).isoformat()
+    row["statements"] = [
+        {"subject": edge.subject, "relation": edge.relation, "object": edge.object} for edge in memory.statements
+    ]
+    row["times"] = [asdict(mention) for mention in memory.times]
+    row["ordinal"] = ordinal
+    row["metadata"] = dict(memory.metadata)
+    return row
+
+
+def to_memory(row: Row) -> Memory:
+    """The memory that a row of `memories` holds."""
+    values: dict[str, Any] = {name.name: row[name.name] for name in fields(Memory) if name.name not in _NOT_HELD}
+    for name in _TIMES:
+        values[name] = None if values[name] is None else values[name].timestamp()
+    for name in _LISTS:
+        values[name] = tuple(values[name])
+    statements: list[Mapping[str, str]] = values["statements"]
+    values["statements"] = tuple(
+        Statement(subject=edge["subject"], relation=edge["relation"], object=edge["object"]) for edge in statements
+    )
+    values["times"] = tuple(TimeMention(**mention) for mention in values["times"])
+    return Memory(**values)
+
+
+def to_neighbour(row: Row, which: str) -> Neighbour | None:
+    """The turn beside it that a row of `CHANGES` carries under `previous` or `following`."""
+    found = row[f"{which}_id"]
+    if found is None:
+        return None
+    return Neighbour(id=found, text=row[f"{which}_text"], speaker=row[f"{which}_speaker"])

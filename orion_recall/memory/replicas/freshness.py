@@ -1,0 +1,104 @@
+"""That no worker shows what was changed or deleted before its copies have heard of it.
+
+Before it serves, a worker looks at what was changed behind its copies: in the record, and on the stream of
+tombstones, which is there while Postgres is away. Then it follows that stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.errors import RecordError
+from orion_recall.interfaces import Projection
+from orion_recall.memory.replicas.copies import OwnCopies, changed_since, kept_positions
+from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
+from orion_recall.postgres.pool import Pool, close_pool, open_pool
+from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
+
+log = logging.getLogger("orion_recall.memory")
+
+# A Postgres that hangs must not keep a worker from answering for longer.
+_BEFORE_SERVING_S = 3.0
+_LOOK_EVERY_S = 0.5
+
+
+class Freshness:
+    """Keeps the tombstones of one worker: `before_serving()`, then `run()` until cancelled.
+
+    `told` is called when others have changed something: the copies are to be brought up to date at once.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        blocking: Redis,
+        settings: Settings,
+        tombstones: Tombstones,
+        projections: Sequence[Projection],
+        *,
+        told: Callable[[], None],
+    ) -> None:
+        self._settings, self._tombstones, self._told = settings, tombstones, told
+        self._copies = OwnCopies(projections)
+        self._pool: Pool | None = None
+        self._learnt_to = math.inf
+        self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
+        tombstones.floor, tombstones.reached = self._copies.floor, self._copies.reached
+
+    async def before_serving(self) -> None:
+        """Learn what was changed behind the copies: from the bus, and from the record where it answers in time."""
+        try:
+            await self.stream.catch_up()
+        except (*BUS_AWAY, RedisError) as error:
+            log.warning("tombstones cannot be read yet: %s", error)
+        if self._settings.dsn is None or self._copies.floor() == math.inf:
+            return
+        pool = await open_pool(self._settings.dsn, name="freshness", min_size=0, max_size=1)
+        try:
+            async with asyncio.timeout(_BEFORE_SERVING_S):
+                await self._learn(pool)
+        except (RecordError, TimeoutError) as error:
+            log.warning("what was changed cannot be read from the record yet: %s", error or "it says nothing")
+        finally:
+            await close_pool(pool)
+
+    def follow(self, pool: Pool) -> None:
+        """From now on the record may be asked. What could not be learnt before serving is learnt by `run`."""
+        self._pool = pool
+
+    async def run(self) -> None:
+        """Read tombstones, and look after the copies that others write."""
+        reading = asyncio.create_task(self.stream.run(self._told))
+        try:
+            while True:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                if self._pool is not None:
+                    try:
+                        await self._look(self._pool)
+                    except RecordError as error:
+                        log.debug("the copies cannot be looked after: %s", error)
+        finally:
+            await cancel(reading)
+
+    async def _look(self, pool: Pool) -> None:
+        if self._copies.are_shared and self._tombstones.in_force:
+            self._copies.reached(await kept_positions(pool))
+        # A copy that is not where it was has lost something, or was put back to what it was some time ago.
+        floor = self._copies.floor()
+        if floor < self._learnt_to:
+            await self._learn(pool)
+        self._learnt_to = floor
+
+    async def _learn(self, pool: Pool) -> None:
+        floor = self._copies.floor()
+        if floor != math.inf:
+            self._tombstones.add(await changed_since(pool, int(floor)))
+        self._learnt_to = floor

@@ -1,0 +1,165 @@
+"""Index and graph built anew, beside those that answer: by another model, or as they should be.
+
+The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
+touched. A run that was stopped goes on where it was. Complete, it takes the live one's place at once when no worker
+has the folder, else when the worker takes it over: asked to, or at its next start with that model. On a server it
+is a collection of its own, which workers are given together with the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from orion_recall.engines.lock import FolderLock
+from orion_recall.errors import EngineError
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.index.embedded.folders import begin, build_place, free_place, live_place, mark_complete, swap
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.embedded.metadata import CARD, misfit_of, read_card
+from orion_recall.index.metadata import IndexCard
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.record_identity import refuse_another
+from orion_recall.interfaces import Projection
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
+
+_AT_ONCE = 200
+_ADVICE = (
+    "set ORION_DATA_DIR (--data) to this record's folder, or delete the index's folder, and it will be rebuilt"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reembedded:
+    """What became of it: `already` the index's model, `swapped`, or `waiting` for a worker to take it.
+
+    Of a collection on a server: `already` full, or `built`.
+    `position` is how far it has come in the outbox; what was stored since, the worker adds.
+    """
+
+    state: Literal["already", "swapped", "waiting", "built"]
+    model: str
+    dimension: int
+    position: int
+
+
+async def reembed(
+    record: Record,
+    folder: Path,
+    embedder: Embedder,
+    sparse: SparseEncoder,
+    *,
+    again: bool = False,
+    advanced: Callable[[int, int], None] = lambda position, head: None,
+) -> Reembedded:
+    """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
+
+    With `again` also when the index is that model's already, with the vectors of tokens that it is to have.
+
+    Raises AnotherRecordsCopy (nothing is built), RecordError (Postgres is away) and ModelError (so is the model),
+    after which another run goes on, and EngineError when another run is at it.
+    """
+    mine = IndexCard.of(embedder)
+    mark = await record.mark()
+    live = live_place(folder)
+    if (live / CARD).exists():
+        card = read_card(live, folder)
+        refuse_another(f"the index in {folder}", card.record or None, mark, advice=_ADVICE)
+        if not again and misfit_of(folder, card, mine) is None and card.tokens == mine.tokens:
+            return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
+    place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
+    position = await _built(record, EdgeIndex(place, embedder, sparse), mark, advanced)
+    mark_complete(place)
+    state = "swapped" if _swapped(folder, place) else "waiting"
+    return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
+
+
+async def rebuild_graph(
+    record: Record,
+    folder: Path,
+    *,
+    advanced: Callable[[int, int], None] = lambda position, head: None,
+) -> tuple[Literal["swapped", "waiting"], int]:
+    """Builds the graph of `folder` anew: what became of it, and how far it has come. As `reembed`."""
+    place = free_place(folder, RdfGraph.kind)
+    position = await _built(record, RdfGraph(place), await record.mark(), advanced)
+    mark_complete(place)
+    return ("swapped" if _swapped(folder, place) else "waiting"), position
+
+
+async def _built(
+    record: Record, build: EdgeIndex | RdfGraph, mark: str, advanced: Callable[[int, int], None]
+) -> int:
+    """Fills what is being built up to the head of the outbox, and closes it; the position it has come to."""
+    build.expect(mark)
+    await asyncio.to_thread(begin, build.folder)
+    try:
+        await build.open()
+        if build.position == 0:
+            await build.adopt(None)
+        await _catch_up(record, build, advanced)
+        if isinstance(build, EdgeIndex):
+            await build.optimise()
+        return build.position
+    finally:
+        await build.close()
+
+
+async def reembed_on_server(
+    record: Record,
+    index: QdrantIndex,
+    dsn: str,
+    *,
+    advanced: Callable[[int, int], None] = lambda position, head: None,
+) -> Reembedded:
+    """Fills the collection of `index`, which is made when it is absent, from the record at `dsn`.
+
+    A collection of another model is a SourceError before anything is written: the new one needs a name of its own.
+    EngineError when a worker or another run fills it already; else as `reembed`, and another run goes on.
+    """
+    turn = Turn(dsn, kind=index.kind, copy=index.copy)
+    index.expect(await record.mark())
+    try:
+        await index.open()
+        mine = IndexCard.of(index.embedder)
+        if index.position and await record.head() == index.position:
+            state = "already"
+        else:
+            await _catch_up(record, index, advanced, turn)
+            state = "built"
+        return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=index.position)
+    finally:
+        await turn.end()
+
+
+async def _catch_up(
+    record: Record, build: Projection, advanced: Callable[[int, int], None], turn: Turn | None = None
+) -> None:
+    """Applies the outbox from where the build is to its head, and what came meanwhile."""
+    while (head := await record.head()) > build.position:
+        advanced(build.position, head)
+        changes = await record.changes(build.position, _AT_ONCE)
+        if turn is not None and not await turn.is_mine():
+            raise EngineError(f"a worker or another run fills {build.copy} already: wait for it, or end it first")
+        await build.apply(changes)
+    advanced(build.position, head)
+
+
+def _swapped(folder: Path, place: Path) -> bool:
+    """Whether the build is the index now: not while a worker has the folder, nor once it has taken the build."""
+    lock = FolderLock.try_acquire(folder)
+    if lock is None:
+        return False
+    with lock:
+        of_place = FolderLock.try_acquire(place)
+        if of_place is None:
+            return False
+        with of_place:
+            swap(folder, place)
+    return True

@@ -1,0 +1,112 @@
+"""What is asked of whoever keeps a copy, by way of the record: a command asks, the copy's worker answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, LiteralString, cast
+
+from orion_recall.errors import RecordError, SourceError
+from orion_recall.postgres.pool import Pool, borrow
+from orion_recall.values import JsonValue
+
+Task = Literal["check", "repair", "rewrite", "take"]
+
+# A worker looks every second, and gives a sign every five while it is at it.
+SIGN_EVERY_S = 5.0
+_SILENT_S = 20.0
+_LOOK_EVERY_S = 0.2
+
+_ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task) VALUES ($1, $2, $3) RETURNING id"
+# Those whose asker was killed are left behind.
+_TIDY: LiteralString = "DELETE FROM copy_requests WHERE asked_at < now() - interval '1 day'"
+_STATE: LiteralString = """
+SELECT done, total, ended_at IS NOT NULL AS ended, result, error,
+    extract(epoch FROM clock_timestamp() - coalesce(seen_at, asked_at))::float8 AS silent_s
+FROM copy_requests WHERE id = $1
+"""
+_WITHDRAW: LiteralString = "DELETE FROM copy_requests WHERE id = $1"
+# One that a worker has begun and left is taken up by the next.
+_CLAIM: LiteralString = """
+UPDATE copy_requests SET seen_at = now() WHERE id = (
+    SELECT id FROM copy_requests
+    WHERE copy = $1 AND kind = $2 AND ended_at IS NULL AND asked_at > now() - interval '10 minutes'
+      AND (seen_at IS NULL OR seen_at < now() - make_interval(secs => $3))
+    ORDER BY id LIMIT 1
+    FOR UPDATE SKIP LOCKED
+) RETURNING id, task
+"""
+_SIGN: LiteralString = "UPDATE copy_requests SET seen_at = now(), done = $2, total = $3 WHERE id = $1"
+_END: LiteralString = "UPDATE copy_requests SET ended_at = now(), result = $2, error = $3 WHERE id = $1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRequest:
+    """One request, taken by the worker that answers it."""
+
+    id: int
+    task: Task
+
+
+class CopyRequests:
+    """The table of requests. RecordError while Postgres is away."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def claim(self, copy: str, kind: str) -> CopyRequest | None:
+        """The next request to the keeper of a copy, from now on the caller's."""
+        async with borrow(self._pool, "looking for requests") as connection:
+            row = await connection.fetchrow(_CLAIM, copy, kind, _SILENT_S)
+        return None if row is None else CopyRequest(id=row["id"], task=cast("Task", row["task"]))
+
+    async def sign(self, request: CopyRequest, done: int, total: int) -> None:
+        """That it is being worked on, and how far."""
+        async with borrow(self._pool, "working on a request") as connection:
+            await connection.execute(_SIGN, request.id, done, total)
+
+    async def end(
+        self, request: CopyRequest, *, result: Mapping[str, JsonValue] | None = None, error: str | None = None
+    ) -> None:
+        """The answer."""
+        async with borrow(self._pool, "answering a request") as connection:
+            await connection.execute(_END, request.id, result, error)
+
+    async def answered(
+        self,
+        copy: str,
+        kind: str,
+        task: Task,
+        *,
+        told: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Mapping[str, JsonValue]:
+        """Asks, and waits for the answer; `told` gets how far it is.
+
+        SourceError with the reason when it could not be done, or when no worker is at it for twenty seconds.
+        """
+        async with borrow(self._pool, "asking a worker") as connection:
+            await connection.execute(_TIDY)
+            request = await connection.fetchval(_ASK, copy, kind, task)
+        try:
+            while True:
+                async with borrow(self._pool, "waiting for a worker") as connection:
+                    row = await connection.fetchrow(_STATE, request)
+                if row is None:
+                    raise SourceError(f"the request to the {kind} of {copy} was taken away: ask again")
+                if row["ended"]:
+                    if row["error"] is not None:
+                        raise SourceError(f"the {kind} of {copy}: {row['error']}")
+                    return row["result"]
+                if row["silent_s"] > _SILENT_S:
+                    raise SourceError(
+                        f"no worker answers for the {kind} of {copy}: it may have ended, cannot use it, or is of "
+                        "an earlier version (`orion-recall status` says more)"
+                    )
+                told(row["done"], row["total"])
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            with contextlib.suppress(RecordError):
+                async with borrow(self._pool, "taking a request away") as connection:
+                    await connection.execute(_WITHDRAW, request)

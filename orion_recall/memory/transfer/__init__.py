@@ -1,0 +1,1 @@
+"""Memories in files: import, export, backup and restore."""

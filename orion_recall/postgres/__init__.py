@@ -1,0 +1,1 @@
+"""Postgres: pools, migrations, rights, types, held connections."""

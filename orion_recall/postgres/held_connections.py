@@ -1,0 +1,75 @@
+"""A few connections to Postgres that are held for searches, rather than borrowed from a pool.
+
+A pool resets a connection on its way back, which is one more round trip a search, and waits for one whose search
+was cancelled; here that one is cut off at once, so that a server that hangs keeps no task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from orion_recall.errors import RecordError, SourceError, TransientSourceError
+from orion_recall.postgres.pool import (
+    Connection,
+    Record,
+    close_connection,
+    is_connection_lost,
+    open_connection,
+    translate,
+)
+
+
+class HeldConnections:
+    """At most `most` connections to one address, opened when they are needed.
+
+    With `for_tables_of_others` names without a schema are looked up where the login looks them up.
+    """
+
+    def __init__(
+        self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_tables_of_others: bool = False
+    ) -> None:
+        self._dsn, self._name, self._timeout_ms = dsn, name, timeout_ms
+        self._for_tables_of_others = for_tables_of_others
+        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(most)
+
+    async def fetch(self, doing: str, statement: str, values: Sequence[object]) -> Sequence[Record]:
+        """The statement's rows. TransientSourceError when Postgres is away, SourceError when it refuses."""
+        async with self._free:
+            try:
+                connection = await self._connection()
+            except RecordError as error:
+                raise TransientSourceError(str(error)) from error
+            whole = False
+            try:
+                with translate(doing):
+                    rows = await connection.fetch(statement, *values)
+                whole = True
+                return rows
+            except RecordError as error:
+                whole = not (is_connection_lost(error) or connection.is_closed())
+                raise (SourceError if whole else TransientSourceError)(str(error)) from error
+            finally:
+                # Cancelled in the middle it may still be waiting for rows that nobody will read.
+                if whole:
+                    self._idle.append(connection)
+                else:
+                    connection.terminate()
+
+    async def close(self) -> None:
+        """Close what is held, all at once: a server that says nothing costs one `CLOSE_TIMEOUT_S`."""
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(close_connection(connection) for connection in idle))
+
+    async def _connection(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return await open_connection(
+            self._dsn,
+            name=self._name,
+            statement_timeout_ms=self._timeout_ms,
+            for_tables_of_others=self._for_tables_of_others,
+        )

@@ -1,0 +1,1 @@
+"""Further layers of memory, searched while the answer is not sure enough."""

@@ -1,0 +1,1 @@
+"""What a recall says of itself: reply, decision, explanation."""

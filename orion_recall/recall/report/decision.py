@@ -1,0 +1,136 @@
+"""What the decision log is told about one query, whatever became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from orion_recall.contracts import ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.recall.cascade.summary import descended, how_sure, not_answered
+from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.report.query_text import KeptText
+from orion_recall.recall.report.reply import backend_counts, source_stats
+from orion_recall.recall.understand.summary import understood
+from orion_recall.values import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is known of a query before it is answered; `query` is None when it could not be read."""
+
+    decision_id: str
+    corr_id: str
+    entry_id: str | None = None
+    query: RecallQueryV1 | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tenant: str | None = None
+    profile: str = ""
+    profile_requested: str | None = None
+    profile_hash: str | None = None
+    profile_fallback: bool = False
+    unknown_fields: int = 0
+    deliveries: int = 1
+    reply_to: str | None = None
+    trace_id: str | None = None
+    worker: str | None = None
+    shadow_of: str | None = None
+
+
+_ALL_OF_IT = KeptText()
+
+
+def decision(
+    asked: Asked,
+    *,
+    outcome: Outcome,
+    latency_ms: float,
+    recalled: Recalled | None = None,
+    error: str | None = None,
+    kept_text: KeptText = _ALL_OF_IT,
+) -> RecallDecisionV1:
+    """One decision; `latency_ms` is rounded, and stands with its fraction in `stage_ms` under `total`.
+
+    What an unreadable query said is kept as far as it was text, and as `kept_text` has it.
+    """
+    query, text = asked.query, _fragment(asked)
+    fields: dict[str, Any] = {
+        "id": asked.decision_id,
+        "corr_id": asked.corr_id,
+        "session_id": query.session_id if query else _raw_text(asked, "session_id"),
+        "node_id": query.node_id if query else _raw_text(asked, "node_id"),
+        "verb": query.verb if query else _raw_text(asked, "verb"),
+        "intent": kept_text.intent(query.intent) if query else None,
+        "query": kept_text.query(text),
+        "query_chars": len(text),
+        "profile": asked.profile,
+        "profile_requested": asked.profile_requested,
+        "profile_hash": asked.profile_hash,
+        "profile_fallback": asked.profile_fallback,
+        "tenant": asked.tenant,
+        "user_id": query.options.user if query and query.options else None,
+        "latency_ms": latency_ms,
+        "created_at": datetime.now(UTC),
+        "outcome": outcome,
+        "error": error,
+        "unknown_fields": asked.unknown_fields,
+        "deliveries": asked.deliveries,
+        "entry_id": asked.entry_id,
+        "reply_to": asked.reply_to,
+        "trace_id": asked.trace_id,
+        "worker": asked.worker,
+        "shadow_of": asked.shadow_of,
+    }
+    stage_ms = {**(recalled.stage_ms if recalled else {}), "total": latency_ms}
+    found = _found(recalled, kept_text) if recalled else _NOTHING
+    return RecallDecisionV1(**fields, stage_ms=stage_ms, **found)
+
+
+_NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
+
+
+def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
+    scope = recalled.scope
+    items, descent = recalled.selection.items, recalled.descent
+    return {
+        "scope": "session" if scope.session_id else "user" if scope.user_id else "global",
+        "selected_ids": [item.scored.memory.id for item in items],
+        "selected": [
+            SelectedV1(
+                id=item.scored.memory.id,
+                source=item.scored.candidate.best_source,
+                score=item.scored.score,
+                parts={name: round(value, 6) for name, value in item.scored.parts.items()},
+                ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
+                confidence=_confidence(recalled, item.scored.candidate.key),
+                layer=descent.layers[item.scored.candidate.key] if descent else None,
+            )
+            for item in items
+        ],
+        "backend_counts": backend_counts(recalled.reports),
+        "sources": source_stats(recalled),
+        "dropped": dict(recalled.selection.dropped),
+        "tokens": recalled.selection.tokens,
+        "understood": (
+            understood(recalled.understood, with_words=kept_text.is_full) if recalled.understood else None
+        ),
+        "confidence": recalled.sure.overall,
+        "cascade": descended(descent, recalled.sure, recalled.selection) if descent else None,
+        "no_answer": not_answered(recalled.withheld) if recalled.withheld else None,
+        "strategy": recalled.strategy,
+    }
+
+
+def _confidence(recalled: Recalled, key: int) -> ConfidenceV1 | None:
+    sure = recalled.sure.items.get(key)
+    return None if sure is None else how_sure(sure)
+
+
+def _fragment(asked: Asked) -> str:
+    return asked.query.fragment if asked.query else _raw_text(asked, "fragment") or ""
+
+
+def _raw_text(asked: Asked, name: str) -> str | None:
+    value = asked.raw.get(name)
+    return value if isinstance(value, str) else None

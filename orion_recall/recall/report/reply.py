@@ -1,0 +1,154 @@
+"""A recall as the reply that its caller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from orion_recall.contracts import (
+    BundleStats,
+    ErrorInfo,
+    Include,
+    MemoryBundleV1,
+    MemoryItemV1,
+    RecallQueryV1,
+    RecallReplyV1,
+    SourceStats,
+    whole_ms,
+)
+from orion_recall.recall.cascade.summary import how_sure, not_answered
+from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.report.explain import explained
+from orion_recall.values import SelectedItem, SourceReport
+
+ErrorKind = Literal["invalid", "expired", "refused", "failed"]
+_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
+
+
+def reply(
+    query: RecallQueryV1, recalled: Recalled, *, latency_ms: float, profile: str, decision_id: str
+) -> RecallReplyV1:
+    """The bundle; with the further fields, an error among them, only when the query carried options."""
+    extended = query.options is not None
+    include = (query.options.include if query.options else None) or Include()
+    items = [_item(item, recalled, extended=extended, include=include) for item in recalled.selection.items]
+    stats: dict[str, Any] = {
+        "backend_counts": backend_counts(recalled.reports),
+        "latency_ms": latency_ms if extended else whole_ms(latency_ms),
+        "profile": profile,
+    }
+    if extended:
+        stats |= {
+            "outcome": recalled.outcome,
+            "decision_id": decision_id,
+            "tokens": recalled.selection.tokens,
+            "dropped": dict(recalled.selection.dropped),
+            "sources": source_stats(recalled),
+            "confidence": recalled.sure.overall,
+        }
+        if recalled.withheld is not None:
+            stats["no_answer"] = not_answered(recalled.withheld)
+        if include.trace:
+            stats["trace"] = explained(recalled)
+    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
+    if extended and recalled.outcome == "failed":
+        return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
+    return RecallReplyV1(bundle=bundle)
+
+
+def error_reply(
+    kind: ErrorKind,
+    message: str,
+    *,
+    latency_ms: float,
+    profile: str,
+    extended: bool,
+) -> RecallReplyV1:
+    """An empty bundle and the reason; only the bundle for callers that read no more than V1 fields."""
+    stats = BundleStats(
+        backend_counts={}, latency_ms=latency_ms if extended else whole_ms(latency_ms), profile=profile
+    )
+    bundle = MemoryBundleV1(rendered="", items=[], stats=stats)
+    return (
+        RecallReplyV1(bundle=bundle, error=ErrorInfo(type=kind, message=message))
+        if extended
+        else (RecallReplyV1(bundle=bundle))
+    )
+
+
+def reply_json(answer: RecallReplyV1) -> bytes:
+    """The reply as JSON, holding the fields that were set and no others."""
+    return answer.model_dump_json(exclude_unset=True).encode()
+
+
+def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
+    """Hits of every source that was asked."""
+    return {report.source: len(report.hits) for report in reports if report.status != "off"}
+
+
+def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
+    """Status, hits and milliseconds of every source, and of what was wanted besides, under `rerank` and `late`."""
+    stats = {str(report.source): _stats(report) for report in recalled.reports}
+    for name, asked in (("rerank", recalled.reranking), ("late", recalled.late)):
+        if asked is not None:
+            stats[name] = SourceStats(
+                status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error
+            )
+    return stats
+
+
+def _stats(report: SourceReport) -> SourceStats:
+    fields: dict[str, Any] = {
+        "status": report.status,
+        "count": len(report.hits),
+        "ms": round(report.ms, 3),
+        "error": report.error,
+    }
+    if report.stood_in is not None:
+        fields["stood_in"] = report.stood_in
+    return SourceStats(**fields)
+
+
+def why_failed(reports: tuple[SourceReport, ...]) -> str:
+    """What every source said when none of them answered."""
+    said = [f"{report.source}: {report.error or report.status}" for report in reports if report.status != "off"]
+    return "no source answered (" + ("; ".join(said) or "none of the profile's sources is configured") + ")"
+
+
+def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: Include) -> MemoryItemV1:
+    scored = item.scored
+    memory, candidate = scored.memory, scored.candidate
+    fields: dict[str, Any] = {
+        "id": memory.id,
+        "source": candidate.best_source,
+        "source_ref": candidate.source_ref or memory.source_ref or _SOURCE_REFS[candidate.best_source],
+        "uri": memory.uri,
+        "score": scored.score,
+        "ts": memory.ts,
+        "title": memory.title,
+        "snippet": item.snippet,
+        "tags": list(memory.tags),
+    }
+    if extended:
+        fields |= _further(item, recalled, include)
+    return MemoryItemV1(**fields)
+
+
+def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mapping[str, Any]:
+    memory, candidate = item.scored.memory, item.scored.candidate
+    fields: dict[str, Any] = {
+        "kind": memory.kind,
+        "speaker": memory.speaker,
+        "session_id": memory.session_id,
+        "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
+        "ranks": dict(candidate.ranks),
+    }
+    if (sure := recalled.sure.items.get(candidate.key)) is not None:
+        fields["confidence"] = how_sure(sure)
+    if recalled.descent is not None:
+        fields["layer"] = recalled.descent.layers[candidate.key]
+    if include.entities:
+        fields["entities"] = list(memory.entities)
+    if include.chunks:
+        fields["chunk"] = memory.text
+    return fields

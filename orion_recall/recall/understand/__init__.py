@@ -1,0 +1,1 @@
+"""What a question asks for: its class, names, chains and further words."""

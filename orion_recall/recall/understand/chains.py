@@ -1,0 +1,140 @@
+"""Possessive chains in a question: "Ana's sister's employer" begins at Ana and goes by her sister to an employer.
+
+Two ways to say it are read, and both at once: "Ana's sister's employer", "the employer of the sister of Ana", "the
+employer of Ana's sister". What follows the last of them may be a further step ("where does Ana's sister work?"), or
+the other half of a name ("home town"), or neither; so a question gives several readings, the longest first, and
+whoever goes along them takes the first that leads somewhere. Chains begin at a name with capitals. English only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from orion_recall.text.normal import STOP_WORDS, without_possessive
+from orion_recall.values import Chain
+
+MOST_STEPS = 4
+_READ_CHARS = 1000
+_TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*['’]?|[^\w\s]", re.UNICODE)
+_POSSESSIVE = re.compile(r"(?:['’]s|s['’])$", re.IGNORECASE)
+_ARTICLES = frozenset("the a an his her their its our my your".split())
+# Asked with, and so neither a relation nor the beginning of a name.
+_ASKING = frozenset("who whom whose what which where when why how tell name list show find give".split())
+
+
+class _Word(NamedTuple):
+    """A word as written, folded and without its possessive ending; `text` is "" for a sign."""
+
+    written: str
+    text: str
+    is_possessive: bool
+
+    @property
+    def is_name(self) -> bool:
+        return self.written[0].isupper() and self.text not in STOP_WORDS and self.text not in _ASKING
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it may be what a relation is called."""
+        return bool(self.text) and self.text not in STOP_WORDS and self.text not in _ASKING
+
+
+def chains(text: str) -> tuple[Chain, ...]:
+    """The readings of the first possessive chain of the text, longest first; none when there is no chain."""
+    tokens = [_word(token) for token in _TOKEN.findall(text[:_READ_CHARS])]
+    start = 0
+    while start < len(tokens):
+        end = start
+        while end < len(tokens) and tokens[end].is_name and not (end > start and tokens[end - 1].is_possessive):
+            end += 1
+        if end > start and (readings := _readings(tokens, start, end)):
+            return readings
+        start = max(end, start + 1)
+    return ()
+
+
+def _readings(tokens: Sequence[_Word], start: int, end: int) -> tuple[Chain, ...]:
+    """What is said of the name that stands from `start` up to `end`."""
+    possessive = tokens[end - 1].is_possessive
+    steps, rest, place = _forward(tokens, end) if possessive else ([], _phrase(tokens, end), end)
+    outer, first = _backward(tokens, start)
+    if not (possessive and (steps or rest)) and not outer:
+        return ()
+    seed = " ".join((*(word.written for word in tokens[start : end - 1]), _bare(tokens[end - 1])))
+    vias = _vias(steps, rest, outer, possessive=possessive)
+    last = place + len(rest)
+    said = " ".join(word.written for word in tokens[first:last])
+    kept = dict.fromkeys(tuple(via[:MOST_STEPS]) for via in vias if via)
+    return tuple(Chain(seed=seed, via=via, words=said) for via in kept)
+
+
+def _vias(
+    steps: Sequence[str], rest: Sequence[str], outer: Sequence[str], *, possessive: bool
+) -> list[tuple[str, ...]]:
+    """The ways to read it, longest first: after "Ana's sister" a "work" is a step, or half a name, or nothing.
+
+    A step is only left out at the end: what is said of Ana is nothing that was asked of her sister.
+    """
+    if not possessive:  # "the sister of Ana", and perhaps a verb after it
+        return [(*outer, *rest[:1]), tuple(outer)]
+    if not rest:
+        return [(*steps, *outer)]
+    noun, *further = rest
+    whole = (*steps, noun, *outer)
+    read: list[tuple[str, ...]] = [(*whole, word) for word in further[:1]]
+    if not outer:
+        read += [(*steps, f"{noun} {word}") for word in further[:1]]
+    read.append(whole)
+    return read if outer else [*read, tuple(steps)]
+
+
+def _forward(tokens: Sequence[_Word], place: int) -> tuple[list[str], list[str], int]:
+    """The steps with a possessive of their own, the words after the last of them, and where those begin."""
+    steps: list[str] = []
+    while True:
+        rest = _phrase(tokens, place)
+        owning = next((at for at in range(len(rest)) if tokens[place + at].is_possessive), None)
+        if owning is None:
+            return steps, rest, place
+        steps.append(rest[owning])
+        place += owning + 1
+
+
+def _backward(tokens: Sequence[_Word], place: int) -> tuple[list[str], int]:
+    """The steps of "the employer of the sister of", the nearest first, and where they begin."""
+    steps: list[str] = []
+    while True:
+        at = place - 1
+        while at >= 0 and tokens[at].text in _ARTICLES:
+            at -= 1
+        if at < 1 or tokens[at].text != "of" or not tokens[at - 1].is_plain or tokens[at - 1].is_name:
+            return steps, place
+        steps.append(tokens[at - 1].text)
+        place = at - 1
+
+
+def _phrase(tokens: Sequence[_Word], place: int) -> list[str]:
+    """Up to three words in a row that may be relations; the row ends after nothing but a sign or a small word."""
+    found: list[str] = []
+    for word in tokens[place : place + 3]:
+        if not word.is_plain:
+            break
+        found.append(word.text)
+    return found
+
+
+def _word(token: str) -> _Word:
+    if not token[0].isalnum():
+        return _Word(token, "", is_possessive=False)
+    possessive = _POSSESSIVE.search(token) is not None
+    text = token.casefold().rstrip("'’")
+    return _Word(token, without_possessive(text), is_possessive=possessive)
+
+
+def _bare(word: _Word) -> str:
+    """The last word of a name as written, without its possessive ending."""
+    if not word.is_possessive:
+        return word.written
+    return re.sub(r"['’]s$|['’]$", "", word.written, flags=re.IGNORECASE)

@@ -1,0 +1,41 @@
+"""What was understood of a query, as decision and trace tell it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from orion_recall.recall.understand.question import Understanding
+
+
+def understood(understanding: Understanding, *, with_words: bool = True) -> dict[str, Any]:
+    """JSON; `with_words` is False where no text of the query may be kept.
+
+    Times are ISO 8601 in UTC, null where an interval has no end on that side.
+    """
+    time = understanding.question.time
+    told: dict[str, Any] = {
+        "intervals": [
+            {
+                "from": _instant(interval.start),
+                "until": _instant(interval.end),
+                "kind": interval.kind,
+                **({"words": interval.words} if with_words else {}),
+            }
+            for interval in time.intervals
+        ],
+        "asks_when": time.asks_when,
+        "session": time.session,
+    }
+    classified = understanding.classified
+    rest: dict[str, Any] = {"class": classified.query_class, "language": understanding.language}
+    if with_words:
+        rest["class_words"] = list(classified.words)
+        rest["people"] = list(understanding.people)
+        rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
+    asks_for = [kind for kind in ("name", "number") if getattr(understanding.question.answer_type, kind)]
+    return {"time": told, "asks_for": asks_for, **rest}
+
+
+def _instant(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,202 @@
+"""The stores of one recall service, opened by the settings: where each of them is, nobody above asks.
+
+An address means a server, none the embedded engine in the data folder. What cannot be used is reported and stood in
+for, so that it costs a recall its own hits and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from orion_recall.errors import AnotherRecordsCopy, RecordError, SourceError, TransientSourceError
+from orion_recall.external.mappings import load_mappings
+from orion_recall.external.opening import open_mapped
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.graph.stores.reader import sparql_server
+from orion_recall.graph.stores.sparql import SparqlGraph
+from orion_recall.graph.stores.sparql_client import SparqlClient
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.interfaces import (
+    MarkedCopy,
+    MemoryGraph,
+    MemoryIndex,
+    Projection,
+    Source,
+    Unavailable,
+)
+from orion_recall.memory.record.record import mark_at
+from orion_recall.models.chosen import open_embedder, open_reranker
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.search import StandIn
+from orion_recall.settings import Settings
+from orion_recall.sources.entity_names import NamesByMeaning
+from orion_recall.sources.graph import RdfSource
+from orion_recall.sources.keyword_expansion import MoreWords
+from orion_recall.sources.record_search import RecordSearch
+from orion_recall.sources.several_stores import SeveralStores
+from orion_recall.sources.text_vectors import TextVectors
+from orion_recall.sources.timeline import TimelineSource
+from orion_recall.sources.timeline_table import TimelineTable
+from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, VectorSource
+from orion_recall.values import SourceName
+
+log = logging.getLogger("orion_recall.service")
+P = TypeVar("P", bound=Projection)
+
+_MARK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why.
+
+    One that is another record's is in `broken` too, and answers once that is put right, without a restart.
+    `tenants_of_others` names the tenant of each mapped store that belongs to one.
+    """
+
+    sources: Sources
+    embedder: Embedder
+    index: MemoryIndex | None
+    graph: MemoryGraph | None
+    broken: Mapping[str, str] = field(default_factory=dict[str, str])
+    tenants_of_others: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@contextlib.asynccontextmanager
+async def open_sources(
+    settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None
+) -> AsyncGenerator[Opened]:
+    """The model loaded and warm, index and graph open, the timeline where Postgres is configured.
+
+    A broken index or graph is reported and stood in for; one that another process holds is an EngineError. `around`
+    is given the embedder and gives the one to use, such as one that keeps what it has embedded.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        embedder = await stack.enter_async_context(open_embedder(settings))
+        embedder = around(embedder) if around is not None else embedder
+        reranker = await stack.enter_async_context(open_reranker(settings))
+        sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
+        broken: dict[str, str] = {}
+        mark = await mark_of(settings)
+        index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
+        graph = await _usable(graph_of(settings), mark, broken, stack)
+        likeness = NamesByMeaning(index, embedder) if index else None
+        arms: dict[SourceName, dict[str, Source]] = {
+            "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
+            "lexical": {
+                "": LexicalSource(index, sparse, MoreWords(index, sparse))
+                if index
+                else Unavailable("lexical", broken["index"])
+            },
+            "rdf": {"": RdfSource(graph, index, likeness) if graph else Unavailable("rdf", broken["graph"])},
+            "sql_timeline": {},
+        }
+        standing_by: StandIn | None = None
+        if settings.dsn is not None:
+            timeline = TimelineSource(settings.dsn, timeline_table(settings))
+            stack.push_async_callback(timeline.close)
+            arms["sql_timeline"][""] = timeline
+            record = RecordSearch(settings.dsn)
+            stack.push_async_callback(record.close)
+            standing_by = StandIn(source=record)
+        stores_of_others = load_mappings(settings.mappings)
+        for arm, name, source in await open_mapped(stores_of_others, settings, embedder, sparse, stack):
+            arms[arm][name] = source
+        readers = tuple(part for part in (index, graph) if part is not None)
+        yield Opened(
+            sources=Sources(
+                arms=_one_each(arms),
+                tokens=tokens,
+                readers=readers,
+                lexicon=index,
+                titles=index,
+                reranker=reranker,
+                late=LateInteraction(index, embedder) if index is not None else None,
+                texts=TextVectors(embedder),
+                standing_by=standing_by,
+            ),
+            embedder=embedder,
+            index=index,
+            graph=graph,
+            broken=broken,
+            tenants_of_others=stores_of_others.tenants,
+        )
+
+
+def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:
+    """The index of the settings, not opened."""
+    if settings.qdrant_url is not None:
+        server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
+        return QdrantIndex(
+            server, settings.qdrant_collection, embedder, sparse, has_record=settings.dsn is not None
+        )
+    return EdgeIndex(settings.data_dir / "index", embedder, sparse)
+
+
+def own_copy(settings: Settings) -> str:
+    """The name under which copies in this node's own data folder are registered."""
+    return f"{settings.node}:{settings.data_dir.resolve()}"
+
+
+async def mark_of(settings: Settings) -> str | None:
+    """The mark of the record; None while Postgres is away or empty: who keeps the copies tells them later."""
+    if settings.dsn is None:
+        return None
+    try:
+        async with asyncio.timeout(_MARK_S):
+            return await mark_at(settings.dsn)
+    except (RecordError, TimeoutError) as error:
+        log.info("whose record this is will be asked again: %s", error or "Postgres did not answer in time")
+        return None
+
+
+def graph_of(settings: Settings) -> MemoryGraph:
+    """The graph of the settings, not opened."""
+    server = sparql_server(settings)
+    if server is None:
+        return RdfGraph(settings.data_dir / "graph")
+    return SparqlGraph(SparqlClient(server), has_record=settings.dsn is not None)
+
+
+async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
+    """The part until the stack ends, open or to open by itself; None when it is broken, with why in `broken`."""
+    if mark is not None and isinstance(part, MarkedCopy):
+        part.expect(mark)
+    try:
+        await part.open()
+    except TransientSourceError as error:
+        log.warning("the %s is not there yet: %s", part.kind, error)
+    except AnotherRecordsCopy as error:
+        broken[part.kind] = str(error)
+        log.error("the %s is refused: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
+    except SourceError as error:
+        await part.close()
+        broken[part.kind] = str(error)
+        log.error("the %s cannot be used: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
+        return None
+    stack.push_async_callback(part.close)
+    return part
+
+
+def _one_each(arms: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[SourceName, Source]:
+    """One source an arm; several stores of one arm are asked together. The service's own has no name."""
+    return {
+        arm: stores[""] if list(stores) == [""] else SeveralStores(arm, stores)
+        for arm, stores in arms.items()
+        if stores
+    }
+
+
+def timeline_table(settings: Settings) -> TimelineTable:
+    """The timeline's table as the settings name it."""
+    return TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)

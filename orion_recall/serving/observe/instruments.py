@@ -1,0 +1,104 @@
+"""What is measured as it happens: one call for every entry served, after its answer has gone out.
+
+A measurement of the SDK costs some ten microseconds, so only durations are measured one by one; what is merely
+counted is kept here and read when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from orion_recall.recall.pipeline import Recalled
+from orion_recall.serving.worker import Served
+from orion_recall.telemetry import (
+    LABEL_OUTCOME,
+    LABEL_PROFILE,
+    LABEL_SOURCE,
+    LABEL_STAGE,
+    LABEL_STATUS,
+    METRIC_DURATION,
+    METRIC_ITEMS,
+    METRIC_RECALLS,
+    METRIC_SEARCHES,
+    METRIC_SOURCE_DURATION,
+    METRIC_STAGE_DURATION,
+    METRIC_TOKENS,
+)
+
+# From half a millisecond, which is a stage, to the longest that anybody waits.
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+# Given, because looking the current one up costs more than it is worth: no measurement here stands in a span.
+_NO_CONTEXT = Context()
+
+
+class Instruments:
+    """Counters and histograms of recalls. A profile is a label: it is one of those that are loaded."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._recalls = Tally(meter, METRIC_RECALLS, "Queries answered", LABEL_OUTCOME, LABEL_PROFILE)
+        self._searches = Tally(
+            meter, METRIC_SEARCHES, "Searches of a source, by how they ended", LABEL_SOURCE, LABEL_STATUS
+        )
+        self._items = Tally(meter, METRIC_ITEMS, "Memories in bundles", LABEL_PROFILE)
+        self._tokens = Tally(meter, METRIC_TOKENS, "Tokens of bundles", LABEL_PROFILE)
+        self._duration = Durations(meter, METRIC_DURATION, "From reading a query to its commit", LABEL_PROFILE)
+        self._stages = Durations(meter, METRIC_STAGE_DURATION, "Stages of a recall", LABEL_STAGE)
+        self._sources = Durations(meter, METRIC_SOURCE_DURATION, "Searches of a source", LABEL_SOURCE)
+
+    def record(self, served: Served) -> None:
+        """Count one entry that this worker has answered; one that the fence stopped is another worker's."""
+        if served.commit != "committed":
+            return
+        profile = served.asked.profile
+        self._recalls.add(1, served.outcome, profile)
+        self._duration.record(served.seconds, profile)
+        if served.recalled is not None:
+            self._record_recall(served.recalled, profile)
+
+    def _record_recall(self, recalled: Recalled, profile: str) -> None:
+        for stage, ms in recalled.stage_ms.items():
+            self._stages.record(ms / 1000, stage)
+        for report in recalled.reports:
+            if report.status != "off":
+                self._searches.add(1, report.source, report.status)
+                self._sources.record(report.ms / 1000, report.source)
+        self._items.add(len(recalled.selection.items), profile)
+        self._tokens.add(recalled.selection.tokens, profile)
+
+
+class Tally:
+    """Counts by the values of its labels, in their order; the meter reads them when it is asked."""
+
+    def __init__(self, meter: Meter, name: str, description: str, *labels: str) -> None:
+        self._labels = labels
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        meter.create_observable_counter(name, [self._observe], description=description)
+
+    def add(self, count: int, *values: str) -> None:
+        """Count that many more."""
+        self._counts[values] += count
+
+    def _observe(self, _: CallbackOptions) -> Iterable[Observation]:
+        # A copy in one step: this runs in the asking thread.
+        counts = dict(self._counts)
+        return [
+            Observation(count, dict(zip(self._labels, values, strict=True))) for values, count in counts.items()
+        ]
+
+
+class Durations:
+    """A histogram of seconds by one label."""
+
+    def __init__(self, meter: Meter, name: str, description: str, label: str) -> None:
+        self._label = label
+        self._histogram = meter.create_histogram(
+            name, "s", description, explicit_bucket_boundaries_advisory=_SECONDS
+        )
+
+    def record(self, seconds: float, value: str) -> None:
+        """One more."""
+        self._histogram.record(seconds, {self._label: value}, _NO_CONTEXT)

@@ -1,0 +1,183 @@
+"""What is read from a running worker when somebody asks for metrics, and costs nothing in between.
+
+The readings are taken in the asking thread: each is one number that the worker changes in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from orion_recall.bus.channels import QueryChannels
+from orion_recall.decisions.sink import DecisionSink
+from orion_recall.memory.extraction.background import BackgroundExtraction
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.models.embedder import CountsQueries
+from orion_recall.serving.backends import Opened
+from orion_recall.serving.worker import LoadedProfile, Worker
+from orion_recall.settings import Settings
+from orion_recall.sources.several_stores import SeveralStores
+from orion_recall.telemetry import (
+    LABEL_CACHE,
+    LABEL_COPY,
+    LABEL_EXTRACTOR,
+    LABEL_RESULT,
+    LABEL_SIZE,
+    LABEL_SOURCE,
+    LABEL_STREAM,
+    METRIC_BEHIND,
+    METRIC_BREAKER_OPEN,
+    METRIC_DECISIONS,
+    METRIC_DECISIONS_LAG,
+    METRIC_EMBEDDING_BATCHES,
+    METRIC_EMBEDDING_QUERIES,
+    METRIC_EXTRACTIONS,
+    METRIC_FENCED,
+    METRIC_IN_HAND,
+    METRIC_POISON,
+    METRIC_PUBLISHED,
+    METRIC_SUBSCRIPTIONS_LOST,
+    METRIC_UNKNOWN_FIELDS,
+    METRIC_UNPUBLISHED,
+)
+
+Readings = Iterable[tuple[int, dict[str, str]]]
+
+
+class Running(Protocol):
+    """What is read of a running service."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def opened(self) -> Opened: ...
+    @property
+    def profiles(self) -> Mapping[str, LoadedProfile]: ...
+    @property
+    def worker(self) -> Worker: ...
+    @property
+    def channels(self) -> QueryChannels: ...
+    @property
+    def unpublished(self) -> int: ...
+    @property
+    def sink(self) -> DecisionSink | None: ...
+    @property
+    def projectors(self) -> Sequence[Projector]: ...
+    @property
+    def extractions(self) -> Sequence[BackgroundExtraction]: ...
+
+    @property
+    def in_hand(self) -> Mapping[str, int]:
+        """Entries being worked on, by what they bring: queries, stores."""
+        ...
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether queries are being taken: not before the bus is there, and not when stopping."""
+        ...
+
+
+class Gauges:
+    """Reads a service for a meter."""
+
+    def __init__(self, meter: Meter, running: Running) -> None:
+        self._running = running
+        counted, shown = meter.create_observable_counter, meter.create_observable_gauge
+        counters = running.worker.counters
+        counted(METRIC_FENCED, [_callback(lambda: [(counters.fenced, {})])], "", "Answers that another worker gave")
+        counted(METRIC_POISON, [_callback(lambda: [(counters.poison, {})])], "", "Entries delivered too often")
+        counted(
+            METRIC_UNKNOWN_FIELDS,
+            [_callback(lambda: [(counters.unknown_fields, {})])],
+            "",
+            "Fields of queries that were ignored",
+        )
+        counted(
+            METRIC_PUBLISHED, [_callback(self._published)], "", "Queries heard on channels, by what became of them"
+        )
+        lost = _callback(lambda: [(running.channels.reconnects, {})])
+        counted(METRIC_SUBSCRIPTIONS_LOST, [lost], "", "Subscriptions to query channels that had to be made again")
+        unpublished = _callback(lambda: [(running.unpublished, {})])
+        counted(METRIC_UNPUBLISHED, [unpublished], "", "Decisions that a decision channel was closed to")
+        counted(METRIC_DECISIONS, [_callback(self._decisions)], "", "Decisions, by what became of them")
+        counted(
+            METRIC_EXTRACTIONS,
+            [_callback(self._extracted)],
+            "",
+            "Memories extracted from in the background, by what became of them",
+        )
+        counted(
+            METRIC_EMBEDDING_QUERIES,
+            [_callback(self._embedded)],
+            "",
+            "Query vectors, by whether the cache had them",
+        )
+        counted(METRIC_EMBEDDING_BATCHES, [_callback(self._batches)], "", "Batches of queries embedded, by size")
+        shown(METRIC_IN_HAND, [_callback(self._in_hand)], "", "Entries being worked on")
+        shown(METRIC_DECISIONS_LAG, [_callback(self._lag)], "", "Decisions on the bus that are not in Postgres yet")
+        shown(METRIC_BEHIND, [_callback(self._behind)], "", "Outbox positions that a copy does not hold yet")
+        shown(METRIC_BREAKER_OPEN, [_callback(self._breakers)], "", "1 while a source is left alone")
+
+    def _decisions(self) -> Readings:
+        if (sink := self._running.sink) is not None:
+            counts = sink.counts
+            yield counts.persisted, {LABEL_RESULT: "persisted"}
+            yield counts.repeated, {LABEL_RESULT: "repeated"}
+            yield counts.set_aside, {LABEL_RESULT: "set_aside"}
+            yield counts.held, {LABEL_RESULT: "held"}
+
+    def _published(self) -> Readings:
+        counts = self._running.channels.queries.counts
+        yield counts.received, {LABEL_RESULT: "received"}
+        yield counts.entered, {LABEL_RESULT: "entered"}
+        yield counts.duplicates, {LABEL_RESULT: "duplicate"}
+        yield counts.dropped, {LABEL_RESULT: "dropped"}
+
+    def _extracted(self) -> Readings:
+        for part in tuple(self._running.extractions):
+            counts = part.counts
+            yield counts.extracted, {LABEL_EXTRACTOR: part.name, LABEL_RESULT: "extracted"}
+            yield counts.fallen_back, {LABEL_EXTRACTOR: part.name, LABEL_RESULT: "fallen_back"}
+            yield counts.failed, {LABEL_EXTRACTOR: part.name, LABEL_RESULT: "failed"}
+
+    def _lag(self) -> Readings:
+        sink = self._running.sink
+        if sink is not None and sink.lag is not None:
+            yield sink.lag, {}
+
+    def _in_hand(self) -> Readings:
+        for stream, count in self._running.in_hand.items():
+            yield count, {LABEL_STREAM: stream}
+
+    def _behind(self) -> Readings:
+        for projector in tuple(self._running.projectors):
+            if (behind := projector.behind) is not None:
+                yield behind, {LABEL_COPY: projector.kind}
+
+    def _breakers(self) -> Readings:
+        sources = self._running.opened.sources
+        for name in sources.arms:
+            arm = sources.arms[name]
+            is_open = sources.breakers[name].is_open or (isinstance(arm, SeveralStores) and arm.are_left_alone)
+            yield int(is_open), {LABEL_SOURCE: name}
+
+    def _embedded(self) -> Readings:
+        embedder = self._running.opened.embedder
+        if isinstance(embedder, CountsQueries):
+            yield embedder.cache_hits, {LABEL_CACHE: "hit"}
+            yield embedder.cache_misses, {LABEL_CACHE: "miss"}
+
+    def _batches(self) -> Readings:
+        embedder = self._running.opened.embedder
+        if isinstance(embedder, CountsQueries):
+            for size, count in enumerate(embedder.batches, start=1):
+                yield count, {LABEL_SIZE: str(size)}
+
+
+def _callback(read: Callable[[], Readings]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def observed(_: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(value, labels) for value, labels in read()]
+
+    return observed

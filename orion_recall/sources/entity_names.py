@@ -1,0 +1,24 @@
+"""Entities whose names are near to a text in meaning, whatever words they share with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orion_recall.errors import ModelError, SourceError
+from orion_recall.interfaces import NameIndex
+from orion_recall.models.embedder import Embedder
+
+
+class NamesByMeaning:
+    """One embedding of the text, compared with the vectors of names that the index keeps."""
+
+    def __init__(self, index: NameIndex, embedder: Embedder) -> None:
+        self._index, self._embedder = index, embedder
+
+    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """(label, cosine), best first. SourceError when index or model cannot tell."""
+        try:
+            vector = await self._embedder.embed_query(text)
+        except ModelError as error:
+            raise SourceError(f"names cannot be compared by meaning: {error}") from error
+        return await self._index.names_near(vector.tolist(), tenant, limit)

@@ -1,0 +1,191 @@
+"""The `rdf` source: memories near the entities that a question names, out of the graph.
+
+The entities are found by the keyword index; when that is away, by looking the question's own word runs up in the
+graph. Their bounded neighbourhood gives memories, with the statements that led to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rdflib.namespace import SKOS
+
+from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
+from orion_recall.graph.walks.neighbourhood import neighbourhood_query
+from orion_recall.graph.walks.spreading import activation, pagerank, push
+from orion_recall.interfaces import EntityFinder, EntityLikeness, OwnGraph
+from orion_recall.sources.graph_links import links_around
+from orion_recall.sources.graph_paths import Evidence, along
+from orion_recall.text.normal import content_words, words
+from orion_recall.values import Hit, SearchRequest, SourceName
+
+log = logging.getLogger("orion_recall.sources")
+
+_LONGEST_NAME = 3
+_SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
+# What means something else is no nearer than this: of a handful of names some are always the nearest.
+_LEAST_COSINE = 0.4
+# Of the arm's time: an embedder that hangs must not cost what the graph finds without it.
+_TIME_FOR_MEANING = 0.4
+_SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
+
+
+@dataclass(slots=True)
+class _Found:
+    score: float = 0.0
+    statements: dict[str, None] = field(default_factory=dict[str, None])
+
+
+class RdfSource:
+    """The `rdf` arm. A hit's score is the sum over the ways that lead to the memory."""
+
+    name: SourceName = "rdf"
+
+    def __init__(
+        self, graph: OwnGraph, entities: EntityFinder | None, likeness: EntityLikeness | None = None
+    ) -> None:
+        self._graph, self._entities, self._likeness = graph, entities, likeness
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories near the entities that the question names, best first.
+
+        Before them those that a possessive chain of the question leads along, with the whole path as their reasons.
+        """
+        seeds = [*await self._seeds(request)]
+        seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
+        if not seeds and not request.question.chains:
+            await self._graph.check()  # nothing is asked of it, and a dead server is no empty one
+            return []
+        near, led = await asyncio.gather(self._near(request, seeds), self._led(request, seeds))
+        if led:
+            best = max((hit.score for hit in near), default=0.0)
+            ahead = [
+                Hit(key, round(best + one.share, 6), None, one.statements, one.share) for key, one in led.items()
+            ]
+            near = [*ahead, *(hit for hit in near if hit.key not in led)]
+        near.sort(key=lambda hit: (-hit.score, str(hit.key)))
+        return near[: request.limit]
+
+    async def _similar(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
+        """Entities near to the question in meaning, with their cosines for weights; none when nobody can tell."""
+        if self._likeness is None or request.similar_entities <= 0:
+            return []
+        question, tenant = request.question, request.scope.tenant
+        try:
+            async with asyncio.timeout(request.timeout_s * _TIME_FOR_MEANING):
+                found = await self._likeness.entities_like(question.dense_text, tenant, request.similar_entities)
+        except (SourceError, TimeoutError) as error:
+            log.debug("no names are compared by meaning: %s", error or "no answer in time")
+            return []
+        return [(label, cosine) for label, cosine in found if cosine >= _LEAST_COSINE]
+
+    async def _led(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> Mapping[int, Evidence]:
+        question = request.question
+        try:
+            return await along(
+                self._graph,
+                question.chains,
+                request.scope,
+                labels=[label for label, _ in seeds],
+                now=question.now,
+                timeout_s=request.timeout_s,
+            )
+        except TransientSourceError as error:
+            if not seeds:
+                raise
+            # Without a path there still is what is near.
+            log.debug("the graph gave no path: %s", error)
+            return {}
+
+    async def _near(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
+        if not seeds:
+            return []
+        scope = request.scope
+        if request.graph_arm != "neighbourhood":
+            return await self._spread(request, seeds)
+        query = neighbourhood_query(
+            tenant_graph(scope.tenant),
+            [entity_iri(label) for label, _ in seeds],
+            scope=scope,
+            hops=request.hops,
+            max_statements=request.max_statements,
+        )
+        rows = await self._graph.select(query)
+        try:
+            found = _gather(rows, [weight for _, weight in seeds], request.question.terms)
+            return [
+                Hit(key=key_of(memory), score=round(way.score, 6), statements=tuple(way.statements)[:3])
+                for memory, way in found.items()
+            ]
+        except (LookupError, ValueError) as error:
+            raise SourceError("the graph answers with rows that were not asked for") from error
+
+    async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
+        weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}
+        around = await links_around(
+            self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
+        )
+        scores = _SPREADING[request.graph_arm](around.links, weights)
+        memories = {link.target for link in around.links if link.kind in ("mentioned", "told")}
+        return [
+            Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(around.said.get(one, ()))[:3])
+            for one in memories
+            if scores.get(one, 0.0) > 0.0
+        ]
+
+    async def _seeds(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
+        """Entities named by the question with weights in (0, 1]."""
+        text, tenant = request.question.text, request.scope.tenant
+        if self._entities is not None:
+            try:
+                found = await self._entities.find_entities(text, tenant, request.max_entities)
+            except SourceError as error:
+                log.debug("the keyword index found no entities (%s): looking names up in the graph", error)
+            else:
+                best = found[0][1] if found else 1.0
+                return [(label, score / best) for label, score in found if score >= best * 0.4]
+        return await self._named_in_graph(text, tenant, request.max_entities)
+
+    async def _named_in_graph(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        folded = words(text)[:64]
+        runs = {
+            " ".join(folded[start : start + length])
+            for length in range(1, _LONGEST_NAME + 1)
+            for start in range(len(folded) - length + 1)
+        }
+        runs = {run for run in runs if content_words(run)}
+        if not runs:
+            return []
+        values = " ".join(entity_iri(run).n3() for run in sorted(runs))
+        rows = await self._graph.select(
+            f"SELECT DISTINCT ?label WHERE {{ GRAPH {tenant_graph(tenant).n3()} {{ VALUES ?entity {{ {values} }} "
+            f"?entity {SKOS.prefLabel.n3()} ?label }} }} LIMIT {4 * limit}"
+        )
+        labels = sorted({row["label"] for row in rows}, key=lambda label: (-len(label), label))
+        return [(label, 1.0) for label in labels[:limit]]
+
+
+def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Found]:
+    """Memories with the sum of what leads to them; a seed with many ways counts less for each."""
+    ways = [0] * len(weights)
+    for row in rows:
+        ways[int(row["seed"])] += 1
+    found: dict[str, _Found] = {}
+    for row in rows:
+        seed, text = int(row["seed"]), row.get("text")
+        weight = weights[seed] / (1.0 + math.log2(1 + ways[seed]) / 4)
+        if row["hop"] == "2":
+            weight *= _SECOND_HOP
+        way = found.setdefault(row["memory"], _Found())
+        if text is None:
+            way.score += weight * _MENTION
+        else:
+            way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(content_words(text))))
+            way.statements[text] = None
+    return found

@@ -1,0 +1,82 @@
+"""Possessive chains of a question gone along in the graph: the graph arm's hits that a path rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from orion_recall.graph.reading import Asked, TenantGraph
+from orion_recall.graph.vocabulary import entity_iri
+from orion_recall.graph.walks.path import Path, PathBounds, find_path
+from orion_recall.text.normal import memory_key, words
+from orion_recall.values import Chain, Scope
+
+# Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.
+_BOUNDS = PathBounds(max_hops=4, max_expansions=60, edges=16, scan=500, paths=2, memories=3)
+_MOST_STARTS = 2
+# The share of the arm's time that is spent on going along; the rest is for what it does besides.
+_TIME = 0.5
+
+
+class Evidence(NamedTuple):
+    """What a memory is worth to a path, in (0, 1]: its last step comes first. And the path in words."""
+
+    share: float
+    statements: tuple[str, ...]
+
+
+async def along(
+    graph: Asked,
+    chains: Sequence[Chain],
+    scope: Scope,
+    *,
+    labels: Sequence[str],
+    now: float,
+    timeout_s: float,
+) -> Mapping[int, Evidence]:
+    """The evidence, by memory, of the first reading that leads somewhere; none when none does.
+
+    `labels` are entities that the question may name: where nobody is called as the chain's beginning is, it is one
+    of them that has all of its words.
+    """
+    if not chains:
+        return {}
+    starts = await _starts(graph, chains[0].seed, scope, labels)
+    bounds = PathBounds(
+        max_hops=_BOUNDS.max_hops,
+        max_expansions=_BOUNDS.max_expansions,
+        edges=_BOUNDS.edges,
+        scan=_BOUNDS.scan,
+        paths=_BOUNDS.paths,
+        memories=_BOUNDS.memories,
+        deadline_s=timeout_s * _TIME / max(1, len(chains) * len(starts)),
+    )
+    for chain in chains:
+        for start in starts:
+            found = await find_path(graph, scope.tenant, start, via=chain.via, now=now, bounds=bounds, scope=scope)
+            if found.paths:
+                return _evidence(found.paths, scope.tenant)
+    return {}
+
+
+async def _starts(graph: Asked, seed: str, scope: Scope, labels: Sequence[str]) -> list[str]:
+    named = (await TenantGraph(graph, scope.tenant).named([seed]))[seed]
+    if not named:
+        wanted = frozenset(words(seed))
+        named = [str(entity_iri(label)) for label in labels if wanted.issubset(words(label))]
+    return named[:_MOST_STARTS]
+
+
+def _evidence(paths: Sequence[Path], tenant: str) -> dict[int, Evidence]:
+    """Every memory by its best path: a path's last step is what was asked for, the others lead there."""
+    found: dict[int, Evidence] = {}
+    cheapest = paths[0].cost
+    for path in paths:
+        said = tuple(step.text for step in path.steps)
+        for before_last, step in enumerate(reversed(path.steps)):
+            share = (1.0 + cheapest) / (1.0 + path.cost) / (1.0 + before_last / 10)
+            for told in step.memories:
+                key = memory_key(tenant, told.id)
+                if key not in found or share > found[key].share:
+                    found[key] = Evidence(share, said)
+    return found

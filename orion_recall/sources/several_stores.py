@@ -1,0 +1,110 @@
+"""One arm over several stores: all are asked at once, and what they bring is one list."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError
+from orion_recall.interfaces import Source, answers_for
+from orion_recall.sources.breaker import Breaker
+from orion_recall.values import Hit, SearchRequest, SourceName
+
+log = logging.getLogger("orion_recall.sources")
+
+_SHARE_OF_TIME = 0.8
+# What comes of an answer that is not as it should be. In a store of others it is the answer's fault.
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+_ENDING_S = 0.05
+
+
+class SeveralStores:
+    """An arm whose hits come from stores by name, merged by score.
+
+    Cosines are on one scale, and so are what graphs and timelines give. BM25 is not: how much a word counts depends
+    on how many texts its own collection holds. So in the lexical arm the best of every store counts as the best of
+    the first one that found any, and its others in proportion.
+
+    A store that is silent is waited for until shortly before the arm's own deadline, and after three such times it
+    is left alone for a while: it must not cost the others' hits. A store that is not the tenant's is neither asked
+    nor named.
+    """
+
+    def __init__(self, name: SourceName, stores: Mapping[str, Source]) -> None:
+        self.name: SourceName = name
+        self.stores = stores
+        self.breakers = {store: Breaker() for store in stores}
+
+    @property
+    def are_left_alone(self) -> bool:
+        """Whether not one of the stores is asked, but for a try now and then."""
+        return all(breaker.is_open for breaker in self.breakers.values())
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """The best of all stores, best first.
+
+        PartialSourceError, with the hits of the others, when one does not answer, or none: the arm as a whole is
+        not to be left alone for it, since another tenant has other stores.
+        """
+        found: list[Sequence[Hit]] = []
+        silent: dict[str, str] = {}
+        tasks: dict[str, asyncio.Task[Sequence[Hit]]] = {}
+        for name, store in self.stores.items():
+            if not answers_for(store, request.scope.tenant):
+                continue
+            if self.breakers[name].lets_through(time.monotonic()):
+                tasks[name] = asyncio.create_task(_asked(store, request))
+            else:
+                silent[name] = f"left alone after: {self.breakers[name].last_error}"
+        try:
+            if tasks:
+                await asyncio.wait(tasks.values(), timeout=request.timeout_s * _SHARE_OF_TIME)
+        finally:
+            unfinished = {task for task in tasks.values() if task.cancel()}
+            if unfinished:
+                await asyncio.wait(unfinished, timeout=_ENDING_S)
+        for name, task in tasks.items():
+            if error := _failure(name, task, request, late=task in unfinished):
+                silent[name] = error
+            else:
+                found.append(task.result())
+            if task in unfinished or not isinstance(task.exception(), ScopeNotKept):
+                self.breakers[name].record(error, time.monotonic())
+        hits = [hit for some in (_in_proportion(found) if self.name == "lexical" else found) for hit in some]
+        hits.sort(key=lambda hit: (-hit.score, hit.key))
+        if not silent:
+            return hits[: request.limit]
+        told = "; ".join(f"{name}: {why}" if name else why for name, why in silent.items())
+        raise PartialSourceError(told, hits[: request.limit])
+
+
+def _in_proportion(found: Sequence[Sequence[Hit]]) -> list[Sequence[Hit]]:
+    """Every store's hits, such that all have the first one's best score. The service's own store is the first."""
+    best = [(hits, max(hit.score for hit in hits)) for hits in found if hits]
+    return [
+        hits
+        if score == best[0][1] or score <= 0
+        else [hit._replace(score=hit.score * best[0][1] / score) for hit in hits]
+        for hits, score in best
+    ]
+
+
+async def _asked(store: Source, request: SearchRequest) -> Sequence[Hit]:
+    return await store.search(request)
+
+
+def _failure(store: str, task: asyncio.Task[Sequence[Hit]], request: SearchRequest, *, late: bool) -> str | None:
+    """Why a store has no hits, None when it answered. A mistake in reading the service's own store is raised."""
+    if late:
+        return f"no answer within {request.timeout_s * _SHARE_OF_TIME * 1000:.0f} ms"
+    error = task.exception()
+    if error is None:
+        return None
+    if store and isinstance(error, _UNREADABLE):
+        log.warning("the store %r gave an answer that cannot be read (%s)", store, type(error).__name__)
+        return f"its answer cannot be read ({type(error).__name__})"
+    if not isinstance(error, SourceError | ModelError):
+        raise error
+    return str(error)

@@ -1,0 +1,90 @@
+"""The `vector` and `lexical` arms: two searches of one index. And a closer look at some of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orion_recall.errors import SourceError
+from orion_recall.index.metadata import NO_TOKENS
+from orion_recall.interfaces import TokenIndex, VectorIndex
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import TokenVectors
+from orion_recall.sources.keyword_expansion import MoreWords
+from orion_recall.values import Hit, Question, SearchRequest, SourceName
+
+_CONTEXT_WEIGHT = 0.5
+
+
+async def vector_of(question: Question, embedder: Embedder) -> list[float]:
+    """What the question is embedded to; it is embedded once, however often one recall searches with it."""
+    if (vector := question.vectors.get(id(embedder))) is None:
+        vector = question.vectors[id(embedder)] = (await embedder.embed_query(question.dense_text)).tolist()
+    return vector
+
+
+class VectorSource:
+    """Nearest by meaning: cosine of one embedding per query."""
+
+    name: SourceName = "vector"
+
+    def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
+        self._index, self._embedder = index, embedder
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories at or above the threshold, best first."""
+        vector = await vector_of(request.question, self._embedder)
+        found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
+        return [Hit(key, score) for key, score in found]
+
+
+class LexicalSource:
+    """Nearest by words: BM25 of the memory's own words, and of its words with those of its neighbours."""
+
+    name: SourceName = "lexical"
+
+    def __init__(self, index: VectorIndex, sparse: SparseEncoder, more: MoreWords | None = None) -> None:
+        self._index, self._sparse, self._more = index, sparse, more
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories that share words with the question, best first."""
+        terms = self._sparse.encode_query(request.question.keyword_text)
+        wanted, more = request.more_words, self._more
+        if wanted is None or more is None:
+            return await self._found(terms, request)
+        if wanted.aliases:
+            terms = await more.with_other_names(terms, request.question, request.scope)
+        found = await self._found(terms, request)
+        if wanted.feedback_documents and found:
+            best = [(hit.key, hit.score) for hit in found]
+            found = await self._found(await more.with_feedback(terms, best, wanted), request)
+        return found
+
+    async def _found(self, terms: SparseTerms, request: SearchRequest) -> Sequence[Hit]:
+        own, beside = await self._index.search_sparse(terms, request.scope, request.limit)
+        scores = dict(own)
+        for key, score in beside:
+            scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
+        best = sorted([(-score, key) for key, score in scores.items()])[: request.limit]
+        return [Hit(key, -negative) for negative, key in best]
+
+
+class LateInteraction:
+    """Each word of a question against each of a memory's: how near the nearest is, summed over the question."""
+
+    def __init__(self, index: TokenIndex, embedder: Embedder) -> None:
+        self._index, self._embedder = index, embedder
+
+    async def why_off(self) -> str | None:
+        """Why there is none here; None when there is. SourceError, ModelError as a search."""
+        return await self._index.without_tokens()
+
+    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+        """For the memories of these keys that the index holds, a number in [-1, 1]; of a text without words none.
+
+        The text is embedded once, here and in a search by meaning. SourceError, ModelError when it cannot be had.
+        """
+        if not isinstance(self._embedder, TokenVectors):
+            raise SourceError(NO_TOKENS)
+        tokens = await self._embedder.query_tokens(text)
+        return await self._index.max_sim(tokens, keys) if len(tokens) else {}

@@ -1,0 +1,1 @@
+"""Text: normal forms, titles, time zones."""

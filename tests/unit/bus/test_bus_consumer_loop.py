@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.group_reader import Entry
+
+QUICK = Pace(concurrency=2, refresh_ms=1, claim_idle_ms=5)
+
+
+class FakeIntake:
+    """Hands out what it is given; `fails` names the call that raises."""
+
+    def __init__(self) -> None:
+        self.new: asyncio.Queue[Entry] = asyncio.Queue()
+        self.orphans: list[Entry] = []
+        self.fails = ""
+        self.asked: list[int] = []
+        self.refreshed: list[frozenset[str]] = []
+        self.left = 0
+
+    async def create_group(self) -> None: ...
+
+    async def read(self, count: int) -> list[Entry]:
+        self._fail("read")
+        self.asked.append(count)
+        try:
+            async with asyncio.timeout(0.02):
+                return [await self.new.get()]
+        except TimeoutError:
+            return []
+
+    async def claim(self, count: int, min_idle_ms: int) -> list[Entry]:
+        self._fail("claim")
+        claimed, self.orphans = self.orphans[:count], self.orphans[count:]
+        return claimed
+
+    async def refresh(self, ids: frozenset[str]) -> None:
+        self._fail("refresh")
+        self.refreshed.append(ids)
+
+    async def leave(self) -> None:
+        self.left += 1
+
+    def _fail(self, call: str) -> None:
+        if call == self.fails:
+            raise ZeroDivisionError(call)
+
+
+class Handler:
+    """Handles entries while its gate is open."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+
+    async def __call__(self, entry: Entry) -> None:
+        self.begun.append(entry.id)
+        await self.gate.wait()
+        if entry.id == "bad":
+            raise ZeroDivisionError("a bad entry")
+        self.ended.append(entry.id)
+
+
+def entry(name: str) -> Entry:
+    return Entry(id=name, fields={})
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+    assert condition(), what
+
+
+@asynccontextmanager
+async def running(
+    intake: FakeIntake, handle: Callable[[Entry], Awaitable[None]], pace: Pace = QUICK
+) -> AsyncGenerator[tuple[Server, asyncio.Task[None]]]:
+    async def handled(taken: Entry) -> None:
+        await handle(taken)
+
+    server = Server(intake, handled, pace)
+    task = asyncio.create_task(server.run())
+    yield server, task
+    server.stop()
+    await task
+
+
+@pytest.fixture
+def intake() -> FakeIntake:
+    return FakeIntake()
+
+
+@pytest.fixture
+def handler() -> Handler:
+    return Handler()
+
+
+def give(intake: FakeIntake, *names: str) -> None:
+    for name in names:
+        intake.new.put_nowait(entry(name))
+
+
+async def test_only_as_many_entries_are_asked_for_as_there_are_free_slots(
+    intake: FakeIntake, handler: Handler
+) -> None:
+    give(intake, "a", "b", "c")
+    async with running(intake, handler) as (server, _):
+        await until(lambda: server.in_hand == 2, "both slots are taken")
+        assert set(intake.asked) == {2, 1}
+        assert handler.begun == ["a", "b"]
+        handler.gate.set()
+        await until(lambda: handler.ended == ["a", "b", "c"], "the third has its turn")
+
+
+async def test_stopping_finishes_what_is_held_and_takes_nothing_more(intake: FakeIntake, handler: Handler) -> None:
+    give(intake, "a", "b")
+    async with running(intake, handler) as (server, task):
+        await until(lambda: server.in_hand == 2, "both slots are taken")
+        server.stop()
+        give(intake, "late")
+        refreshed = len(intake.refreshed)
+        await until(lambda: len(intake.refreshed) > refreshed + 3, "what is held is still refreshed")
+        assert intake.refreshed[-1] == {"a", "b"}
+        assert not task.done()
+        handler.gate.set()
+        await task
+        assert handler.ended == ["a", "b"]
+        assert intake.new.qsize() == 1
+        assert intake.left == 1
+
+
+async def test_an_orphan_is_taken_over_even_when_all_slots_are_taken(intake: FakeIntake, handler: Handler) -> None:
+    give(intake, "a", "b")
+    async with running(intake, handler) as (server, _):
+        await until(lambda: server.in_hand == 2, "both slots are taken")
+        intake.orphans = [entry("orphan")]
+        await until(lambda: "orphan" in handler.begun, "the orphan is in hand")
+        assert server.claimed == 1
+        handler.gate.set()
+
+
+async def test_entries_in_hand_are_never_more_than_one_beyond_the_limit_however_many_others_have_left(
+    intake: FakeIntake,
+) -> None:
+    gate, at_once, ended = asyncio.Event(), [0], list[str]()
+
+    async def handle(taken: Entry) -> None:
+        at_once.append(at_once[-1] + 1)
+        await gate.wait()
+        await asyncio.sleep(0)
+        at_once.append(at_once[-1] - 1)
+        ended.append(taken.id)
+
+    intake.orphans = [entry(f"left-{number}") for number in range(20)]
+    give(intake, *(f"new-{number}" for number in range(20)))
+    async with running(intake, handle) as (server, _):
+        await until(lambda: server.in_hand > QUICK.concurrency, "one more than the limit is in hand")
+        refreshed = len(intake.refreshed)
+        await until(lambda: len(intake.refreshed) > refreshed + 50, "others' entries could have been claimed often")
+        assert server.in_hand == QUICK.concurrency + 1
+        gate.set()
+        await until(lambda: len(ended) == 40, "every entry is handled")
+    assert max(at_once) == QUICK.concurrency + 1
+    assert server.claimed == 20
+
+
+async def test_an_entry_in_hand_that_is_claimed_again_is_not_handled_twice(
+    intake: FakeIntake, handler: Handler
+) -> None:
+    give(intake, "a")
+    async with running(intake, handler) as (server, _):
+        await until(lambda: server.in_hand == 1, "a is in hand")
+        intake.orphans = [entry("a")]
+        await until(lambda: not intake.orphans, "it is claimed")
+        handler.gate.set()
+        await until(lambda: server.in_hand == 0, "all is done")
+        assert handler.begun == ["a"]
+        assert server.claimed == 0
+
+
+async def test_an_entry_that_a_new_group_hands_out_again_is_held_until_both_have_ended(
+    intake: FakeIntake,
+) -> None:
+    gates = {1: asyncio.Event(), 2: asyncio.Event()}
+    begun: list[int] = []
+
+    async def handle(taken: Entry) -> None:
+        turn = len(begun) + 1
+        begun.append(turn)
+        await gates[turn].wait()
+
+    give(intake, "a", "a")
+    async with running(intake, handle) as (server, task):
+        await until(lambda: begun == [1, 2], "handed out twice")
+        gates[1].set()
+        await until(lambda: server.in_hand == 1, "the first has ended")
+        seen = len(intake.refreshed)
+        await until(lambda: len(intake.refreshed) > seen + 1, "another refresh")
+        assert intake.refreshed[-1] == {"a"}, "the second is still refreshed"
+        server.stop()
+        await asyncio.sleep(0)
+        assert not task.done()
+        gates[2].set()
+
+
+async def test_a_handler_that_raises_frees_its_slot_and_is_heard_of(
+    intake: FakeIntake, handler: Handler, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler.gate.set()
+    give(intake, "bad", "good")
+    async with running(intake, handler) as (server, _):
+        await until(lambda: handler.ended == ["good"] and server.in_hand == 0, "the next is handled")
+    assert "entry bad stays pending" in caplog.text
+
+
+@pytest.mark.parametrize("call", ["read", "claim", "refresh"])
+async def test_a_loop_that_breaks_ends_the_server_with_its_error_after_what_is_held(
+    call: str, intake: FakeIntake, handler: Handler
+) -> None:
+    give(intake, "a")
+    server = Server(intake, lambda taken: handler(taken), QUICK)
+    task = asyncio.create_task(server.run())
+    await until(lambda: server.in_hand == 1, "a is in hand")
+    intake.fails = call
+    await until(lambda: server._stopping.is_set(), "it stops")  # pyright: ignore[reportPrivateUsage]
+    assert not task.done()
+    handler.gate.set()
+    with pytest.raises(ZeroDivisionError, match=call):
+        await task
+    assert (handler.ended, intake.left) == (["a"], 1)
+
+
+async def test_a_cancelled_server_gives_what_it_holds_a_moment(intake: FakeIntake, handler: Handler) -> None:
+    give(intake, "a")
+    server = Server(intake, lambda taken: handler(taken), QUICK)
+    task = asyncio.create_task(server.run())
+    await until(lambda: server.in_hand == 1, "a is in hand")
+    task.cancel()
+    await asyncio.sleep(0)
+    handler.gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (handler.ended, intake.left) == (["a"], 1)
+
+
+async def test_a_cancelled_server_lets_go_of_what_takes_too_long(
+    intake: FakeIntake, handler: Handler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orion_recall.bus.consumer_loop._GRACE_S", 0.01)
+    give(intake, "a")
+    server = Server(intake, lambda taken: handler(taken), QUICK)
+    task = asyncio.create_task(server.run())
+    await until(lambda: server.in_hand == 1, "a is in hand")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (handler.ended, intake.left, server.in_hand) == ([], 1, 0)

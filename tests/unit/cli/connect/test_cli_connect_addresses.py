@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from orion_recall.cli.connect import addresses
+from orion_recall.cli.connect.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, open_bus
+from orion_recall.engines.addresses import Addresses, process_birth, write_addresses
+from orion_recall.engines.lock import FolderLock
+from orion_recall.errors import BusUnavailable, SettingsError
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("ORION_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def running(
+    folder: Path, *, redis_url: str | None = "unix:///up.sock", dsn: str | None = "postgresql:///up"
+) -> Path:
+    """A folder on which this process says it runs engines."""
+    folder.mkdir(exist_ok=True)
+    note = Addresses(
+        owner_pid=os.getpid(),
+        owner_birth=process_birth(os.getpid()) or "",
+        redis_url=redis_url,
+        postgres_dsn=dsn,
+        pids={},
+    )
+    write_addresses(folder, note)
+    return folder
+
+
+def test_without_anything_the_error_says_both_ways(tmp_path: Path) -> None:
+    settings = find(tmp_path / "none")
+    with pytest.raises(SettingsError, match=r"no bus: start `orion-recall up` .*none.*or set ORION_REDIS_URL"):
+        bus_of(settings)
+    with pytest.raises(SettingsError, match="ORION_POSTGRES_DSN"):
+        dsn_of(settings)
+
+
+def test_a_running_up_is_found_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = running(tmp_path / "data")
+    assert (find(folder).bus_url, find(folder).dsn) == ("unix:///up.sock", "postgresql:///up")
+    assert find(None).bus_url is None
+    monkeypatch.setenv("ORION_DATA_DIR", str(folder))
+    assert find(None).bus_url == "unix:///up.sock"
+    monkeypatch.delenv("ORION_DATA_DIR")
+    folder.rename(tmp_path / ".orion")
+    assert find(None).bus_url == "unix:///up.sock"
+
+
+def test_the_environment_wins_and_takes_no_postgres_of_another_bus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = running(tmp_path / "data")
+    monkeypatch.setenv("ORION_REDIS_URL", "redis://bus")
+    assert (find(folder).bus_url, find(folder).dsn) == ("redis://bus", None)
+    monkeypatch.setenv("ORION_POSTGRES_DSN", "postgresql://db/x")
+    assert (find(folder).bus_url, find(folder).dsn) == ("redis://bus", "postgresql://db/x")
+    monkeypatch.delenv("ORION_REDIS_URL")
+    assert (find(folder).bus_url, find(folder).dsn) == ("unix:///up.sock", "postgresql://db/x")
+
+
+def test_an_up_on_the_bus_of_the_environment_gives_its_postgres(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORION_REDIS_URL", "redis://bus")
+    folder = running(tmp_path / "data", redis_url=None)
+    assert (find(folder).bus_url, find(folder).dsn) == ("redis://bus", "postgresql:///up")
+
+
+def test_an_address_of_another_kind_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORION_REDIS_URL", "localhost:6379")
+    with pytest.raises(SettingsError, match=r"ORION_REDIS_URL: .*write redis://"):
+        bus_of(find(None))
+
+
+async def test_a_bus_address_that_cannot_be_read_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORION_REDIS_URL", "redis://bus:port/0")
+    with pytest.raises(SettingsError, match="ORION_REDIS_URL"):
+        async with open_bus(find(None)):
+            pass
+
+
+async def test_a_bus_that_is_away_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORION_REDIS_URL", "redis://me:hunter2@127.0.0.1:1")
+    with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:1") as caught:
+        async with open_bus(find(None)):
+            pass
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        ("postgresql://me:hunter2@db:5432/orion", "postgresql://db:5432/orion"),
+        ("postgresql://db/orion?password=hunter2&sslmode=require", "postgresql://db/orion?sslmode=require"),
+        ("postgresql://o@/orion?host=/tmp/s&port=5432", "postgresql:///orion?host=/tmp/s&port=5432"),
+    ],
+)
+def test_a_dsn_is_shown_without_its_secrets(dsn: str, shown: str) -> None:
+    assert dsn_without_secrets(dsn) == shown
+
+
+def test_an_up_that_is_starting_is_waited_for_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FolderLock.acquire(tmp_path, "the data folder", ""):
+        with pytest.raises(SettingsError, match=f"no bus yet: process {os.getpid()} is starting its engines"):
+            bus_of(find(tmp_path))
+        ready = threading.Timer(0.3, running, [tmp_path])
+        ready.start()
+        assert find_started(tmp_path).bus_url == "unix:///up.sock"
+        ready.join()
+    assert capsys.readouterr().err.count("waiting for `orion-recall up`") == 1
+
+
+def test_an_up_that_never_gets_ready_or_is_not_there_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "_LONGEST_START_S", 0.2)
+    monkeypatch.setattr(addresses, "_CALLED_JUST_NOW_S", 0.2)
+    with FolderLock.acquire(tmp_path / "busy", "the data folder", ""):
+        assert find_started(tmp_path / "busy").bus_url is None
+    assert find_started(tmp_path / "none").bus_url is None
+    assert not (tmp_path / "none").exists(), "who only looks makes nothing"

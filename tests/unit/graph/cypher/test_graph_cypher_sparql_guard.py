@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from orion_recall.errors import GraphQueryError
+from orion_recall.graph.cypher.sparql_guard import reading_form
+
+
+@pytest.mark.parametrize(
+    ("query", "form"),
+    [
+        ("SELECT * { ?s ?p ?o }", "SELECT"),
+        ("PREFIX x: <urn:x:> SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?s x:p+ ?o } }", "SELECT"),
+        ("ask { ?s ?p ?o }", "ASK"),
+        ("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", "CONSTRUCT"),
+        ("DESCRIBE <urn:x>", "DESCRIBE"),
+        ('SELECT * { ?s ?p "service at 5; insert data" }', "SELECT"),
+        ("SELECT ?service { ?service ?p ?o }", "SELECT"),
+    ],
+)
+def test_what_reads_is_let_through(query: str, form: str):
+    assert reading_form(query, confined=True) == form
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["INSERT DATA { <urn:a> <urn:b> 1 }", "DELETE WHERE { ?s ?p ?o }", "LOAD <http://127.0.0.1/x>", "DROP ALL",
+     "CLEAR ALL", "PREFIX x: <urn:x>\n# why\nINSERT { ?s x:p 1 } WHERE { ?s ?p ?o }",
+     "WITH <urn:g> DELETE { ?s ?p ?o } WHERE {}"],
+)  # fmt: skip
+def test_updates_are_refused_by_name(query: str):
+    with pytest.raises(GraphQueryError, match="an update"):
+        reading_form(query, confined=False)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT * { SERVICE <http://127.0.0.1/> { ?s ?p ?o } }",
+     "ASK { { SELECT * { FILTER EXISTS { service silent ?x { ?a ?b ?c } } } } }",
+     "SELECT * { S\\u0045RVICE <http://127.0.0.1/> { ?s ?p ?o } }", "SELECT * { ?a ?b ?c } # service # x\n<urn:y>"],
+)  # fmt: skip
+def test_no_other_server_is_asked(query: str):
+    with pytest.raises(GraphQueryError, match=r"SERVICE is not allowed|no SPARQL query"):
+        reading_form(query, confined=False)
+
+
+@pytest.mark.parametrize("clause", ["FROM <urn:other>", "FROM NAMED <urn:other>"])
+def test_a_confined_query_may_not_choose_its_graphs(clause: str):
+    query = f"SELECT * {clause} {{ ?s ?p ?o }}"
+    with pytest.raises(GraphQueryError, match=r"FROM is not allowed.*--all-tenants"):
+        reading_form(query, confined=True)
+    assert reading_form(query, confined=False) == "SELECT"
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "column"),
+    [("SELECT * {\n ?s ?p", 2, 2), ("SELECT * { ?s ?p ?o }; DROP ALL", 1, 22), ("", 1, 1), ("hello", 1, 1)],
+)
+def test_what_does_not_parse_is_shown(query: str, line: int, column: int):
+    with pytest.raises(GraphQueryError, match="no SPARQL query from here on") as caught:
+        reading_form(query, confined=True)
+    assert caught.value.line == line
+    assert abs((caught.value.column or 0) - column) <= 1  # the parser's own idea of where it gave up
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT * {" + "{" * 400 + "}" * 400 + "}", "SELECT * { } #" + "x" * 50_000, "SELECT * { ?s ?p '\ud800' }"],
+)
+def test_what_no_parser_should_be_given_is_refused(query: str):
+    with pytest.raises(GraphQueryError, match=r"nested too deeply|50000 are the most|half a character"):
+        reading_form(query, confined=True)

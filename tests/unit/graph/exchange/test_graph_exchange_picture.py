@@ -1,0 +1,171 @@
+"""The page: what is in it, and that nothing gets out of its place. In a Chromium, where one is installed, too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from orion_recall.graph.exchange.picture import Part, page, part_around
+from orion_recall.graph.vocabulary import entity_iri
+from tests.stand_ins.chromium import chromium, installed
+from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, sample_graph
+
+HOSTILE = "</script><script>document.title='broken'</script><!-- \"'\\ \u2028 <b onclick=x> {x} $data &lt;"
+
+
+def iri(name: str) -> str:
+    return str(entity_iri(name))
+
+
+async def around(*names: str, memories: Any = PEOPLE, max_nodes: int = 50, hops: int = 2) -> Part:
+    return await part_around(
+        sample_graph(memories), TENANT, [iri(name) for name in names], max_nodes=max_nodes, hops=hops
+    )
+
+
+class Elements(HTMLParser):
+    """The elements with their attributes, and the text of script and style."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, str] = {}
+        self._inside: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.elements.append((tag, found))
+        named = f"{tag}#{found['id']}" if found.get("id") else tag
+        self._inside = named if tag in ("script", "style", "title", "h1") else None
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is not None:
+            self.texts[self._inside] = self.texts.get(self._inside, "") + data
+
+
+def read(text: str) -> Elements:
+    parser = Elements()
+    parser.feed(text)
+    parser.close()
+    return parser
+
+
+def data_of(text: str) -> dict[str, Any]:
+    return json.loads(read(text).texts["script#graph"])
+
+
+async def test_nodes_edges_and_evidence_are_in_the_page():
+    data = data_of(page(await around("Ana"), title="Around Ana"))
+    names = [node["name"] for node in data["nodes"]]
+    assert sorted(names) == ["Ada", "Ana", "Bo", "Carl", "Fjord Labs", "Ida"]
+    assert {node["name"]: node["kind"] for node in data["nodes"]}["Fjord Labs"] == "Organisation"
+    (works,) = [edge for edge in data["edges"] if edge["name"] == "works at"]
+    assert (names[works["from"]], names[works["to"]], works["weight"]) == ("Ida", "Fjord Labs", 2)
+    assert works["memories"][0] == {"id": "m5", "text": "Ida still works at Fjord Labs.", "ts": NOW}
+    assert data["cut"] is True
+
+
+async def test_kinds_are_what_relations_tell():
+    part = await around()
+    kinds = {node.name: node.kind for node in part.nodes}
+    assert (kinds["Ana"], kinds["Bergen"], kinds["Harbour Engineers"]) == ("Person", "Place", "Organisation")
+    (thing,) = (await around("Software Engineering")).nodes
+    assert thing.kind == "Thing"
+
+
+async def test_a_picture_is_bounded():
+    many = [Said(id=f"m{n}", text="x" * 900, statements=((f"P{n}", "knows", "Hub"),)) for n in range(100)]
+    part = await around("Hub", memories=many, max_nodes=10)
+    assert (len(part.nodes), len(part.edges), part.cut) == (10, 9, True)
+    assert {
+        len(memory["text"]) for edge in data_of(page(part, title=""))["edges"] for memory in edge["memories"]
+    } == {600}
+    strongest = await around(memories=many, max_nodes=7)
+    assert (len(strongest.nodes), strongest.cut) == (7, True)
+    assert (await around("Ana", hops=1)).cut is True
+
+
+async def test_the_page_loads_nothing_and_lets_nothing_in():
+    text = page(await around(), title="All")
+    found = read(text)
+    (policy,) = [attributes["content"] for _, attributes in found.elements if "http-equiv" in attributes]
+    for directive, element in (("script-src", "script"), ("style-src", "style")):
+        wanted = b64encode(sha256(found.texts[element].encode()).digest()).decode()
+        assert f"{directive} 'sha256-{wanted}'" in str(policy)
+    assert str(policy).startswith("default-src 'none'; ") and "unsafe" not in str(policy)
+    assert not [tag for tag, _ in found.elements if tag in ("link", "img", "iframe", "object", "embed", "base")]
+    loading = ("src", "href", "style", "action", "srcset")
+    assert not [
+        name for _, attributes in found.elements for name in attributes if name in loading or name.startswith("on")
+    ]
+    assert not re.search(r"https?:|//cdn|@import|url\(|fetch\(|XMLHttp|WebSocket|import\(|eval\(|innerHTML", text)
+
+
+async def test_names_and_texts_stay_data():
+    memories = [Said(id=HOSTILE, text=HOSTILE, statements=((HOSTILE, HOSTILE, "Ana"),))]
+    plain = page(await around("Ana"), title="plain")
+    hostile = page(await around("Ana", memories=memories), title=HOSTILE)
+    found = read(hostile)
+    assert [tag for tag, _ in found.elements] == [tag for tag, _ in read(plain).elements]
+    assert found.texts["title"] == found.texts["h1"] == HOSTILE
+    data = data_of(hostile)
+    assert HOSTILE in [node["name"] for node in data["nodes"]]
+    assert data["edges"][0]["memories"][0]["id"] == HOSTILE
+
+
+@hypothesis_settings(max_examples=40)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30))
+async def test_whatever_the_name_the_data_is_read_back(name: str):
+    part = await around(name, memories=[Said(id=name, text=name, statements=((name, "knows", "Ana"),))])
+    text = page(part, title="x")
+    assert name in [node["name"] for node in data_of(text)["nodes"]]
+    assert len(re.findall(r"</script>", text, re.IGNORECASE)) == 2
+
+
+# -- in a browser
+
+BROWSER = installed()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed; ORION_TEST_CHROMIUM names one")
+async def test_a_browser_draws_it_says_nothing_and_asks_nobody(tmp_path: Path):
+    memories = [*PEOPLE, Said(id=HOSTILE, text=HOSTILE, statements=((HOSTILE, "knows", "Ana"),))]
+    part = await around("Ana", memories=memories)
+    (tmp_path / "page.html").write_text(page(part, title="Around Ana"), "utf-8")
+    async with asyncio.timeout(60), chromium(str(BROWSER), tmp_path / "profile") as browser:
+        await browser.open((tmp_path / "page.html").as_uri())
+        while await browser.value("document.documentElement.dataset.drawn") is None:
+            await asyncio.sleep(0.05)
+        assert await browser.value("document.documentElement.dataset.drawn") == str(len(part.nodes))
+        inked = (
+            "(() => { const c = document.getElementById('picture'); const d = c.getContext('2d')"
+            ".getImageData(0, 0, c.width, c.height).data; let n = 0; "
+            "for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; })()"
+        )
+        search = (
+            "(() => { const s = document.getElementById('search'); s.value = 'fjord'; "
+            "s.dispatchEvent(new Event('input')); "
+            "s.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'})); "
+            "return document.getElementById('told').textContent; })()"
+        )
+        told = await browser.value(search)
+        assert "Ida still works at Fjord Labs." in told and "m5 · 2026-03-01" in told
+        assert await browser.value("document.title") == "Around Ana"
+        assert browser.said == []
+        assert {url.partition(":")[0] for url in browser.asked} == {"file"} and len(browser.asked) == 1
+        while await browser.value(inked) < 500:  # last: Chromium itself remarks on reading a canvas twice
+            await asyncio.sleep(0.05)

@@ -1,0 +1,101 @@
+"""Updates as an engine of this process carries them out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyoxigraph
+import pytest
+
+from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.projection.updates import (
+    CARD_QUERY,
+    FORGET,
+    OTHERS_QUERY,
+    clear,
+    count_query,
+    position_in,
+    updates,
+)
+from orion_recall.graph.vocabulary import ORION, memory_iri, memory_triples, tenant_graph
+from tests.samples.graph_samples import apply, changes, memory, positions, select
+
+GRAPH = tenant_graph("acme")
+GRAPH_NAME = str(GRAPH)
+
+
+def test_changes_and_position_are_written_once_the_graph_is_where_it_should_be():
+    store = pyoxigraph.Store()
+    apply(store, changes(memory("a"), memory("b", tenant="other")), 0)
+    assert positions(store) == ["2"]
+    assert {graph.value for graph in store.named_graphs()} == {"urn:orion:tenant:acme", "urn:orion:tenant:other"}
+    whole = set(store)
+    apply(store, changes(memory("a"), memory("b", tenant="other")), 2)
+    assert set(store) == whole
+
+
+@pytest.mark.parametrize("held", [0, 1, 3])
+def test_a_graph_that_is_elsewhere_is_left_as_it_is(held: int):
+    store = pyoxigraph.Store()
+    apply(store, changes(memory("a"), memory("b")), 0)
+    whole = set(store)
+    apply(store, changes(memory("c"), start=held + 1), held)
+    assert set(store) == whole
+
+
+def test_a_graph_that_lost_its_position_takes_nothing_but_the_beginning():
+    store = pyoxigraph.Store()
+    apply(store, changes(memory("c"), start=8), 7)
+    assert set(store) == set()
+    apply(store, changes(memory("a")), 0)
+    assert positions(store) == ["1"]
+
+
+def test_long_batches_are_cut_between_operations_and_claimed_last():
+    long = [replace(memory(f"m{number}"), text=f"{number} " + "word " * 19_000) for number in range(12)]
+    operations = [Operation(graph=GRAPH, added=list(memory_triples(one))) for one in long]
+    requests = list(updates(operations, 0, 12))
+    assert len(requests) > 2
+    assert max(map(len, requests)) < 700_000
+    store = pyoxigraph.Store()
+    for request in requests[:-1]:
+        store.update(request)
+        assert positions(store) == ["0"]
+    store.update(requests[-1])
+    assert positions(store) == ["12"]
+
+
+def test_without_a_new_position_nothing_is_claimed():
+    assert list(updates([], 5, 5)) == []
+    (request,) = updates([Operation(graph=GRAPH, cleared=(memory_iri(1),))], 5, 5)
+    assert str(ORION.position) in request
+    assert "INSERT" not in request
+
+
+def test_a_graph_of_another_format_has_no_position_and_is_emptied_of_tenants_alone():
+    store = pyoxigraph.Store()
+    store.update(
+        "INSERT DATA { <urn:orion:projection> <urn:orion:vocabulary:position> 4 . <urn:theirs> <urn:p> 1 . "
+        "GRAPH <urn:orion:tenant:acme> { <urn:a> <urn:p> 1 } GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
+    )
+    assert position_in(select(store, CARD_QUERY)) is None
+    assert select(store, OTHERS_QUERY) == [{"graph": GRAPH_NAME}]
+    assert select(store, count_query(GRAPH_NAME)) == [{"count": "1"}]
+    store.update(clear(GRAPH_NAME))
+    assert select(store, count_query(GRAPH_NAME)) == [{"count": "0"}]
+    store.update(FORGET)
+    assert {quad.subject.value for quad in store if isinstance(quad.subject, pyoxigraph.NamedNode)} == {
+        "urn:theirs", "urn:a",
+    }  # fmt: skip
+    apply(store, changes(memory("a")), 0)
+    assert position_in(select(store, CARD_QUERY)) == 1
+
+
+def test_clearing_does_nothing_to_a_graph_of_this_format():
+    store = pyoxigraph.Store()
+    apply(store, changes(memory("a")), 0)
+    whole = set(store)
+    assert select(store, OTHERS_QUERY) == []
+    store.update(clear(GRAPH_NAME))
+    store.update(FORGET)
+    assert set(store) == whole

@@ -1,0 +1,134 @@
+"""Reading beside a worker, and from a server: the same answers, and one tenant's only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from rdflib import URIRef
+
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.graph.stores.reader import GraphReader, open_graph_reader, sparql_server
+from orion_recall.graph.stores.sparql import SparqlGraph
+from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
+from orion_recall.graph.vocabulary import tenant_graph
+from orion_recall.settings import Settings
+from tests.samples.source_samples import changes, memory
+from tests.stand_ins.oxigraph import oxigraph
+
+OURS = (memory("m1", 'Ana said "hi".', speaker="Ana"), memory("m2", "Bo rests.", speaker="Bo"))
+THEIRS = memory("secret", "Eve knows.", speaker="Eve", tenant="other")
+IDS = "SELECT ?id WHERE { ?memory <urn:orion:vocabulary:id> ?id } ORDER BY ?id"
+NAMED = "SELECT ?id WHERE { GRAPH ?g { ?memory <urn:orion:vocabulary:id> ?id } } ORDER BY ?id"
+US = tenant_graph("acme")
+HEAVY = "SELECT (COUNT(*) AS ?n) WHERE { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . ?m ?n2 ?o FILTER(?a = ?o) }"
+
+
+@pytest.fixture(params=["folder", "server"])
+async def reader(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[GraphReader]:
+    async with AsyncExitStack() as stack:
+        settings = Settings.read(data_dir=folder)
+        if request.param == "server":
+            server = await stack.enter_async_context(oxigraph())
+            settings = settings.changed(sparql_url=server.url)
+            graph = SparqlGraph(SparqlClient(SparqlServer(url=server.url)))
+        else:
+            graph = RdfGraph(folder / "graph")
+        await graph.open()  # and it stays open: a worker runs
+        stack.push_async_callback(graph.close)
+        await graph.apply(changes(*OURS, THEIRS))
+        yield await stack.enter_async_context(open_graph_reader(settings, timeout_s=20))
+
+
+async def test_rows_are_read_while_the_writer_is_there(reader: GraphReader):
+    rows = await reader.select(
+        f"SELECT ?id WHERE {{ GRAPH {US.n3()} {{ ?m <urn:orion:vocabulary:id> ?id }} }} ORDER BY ?id"
+    )
+    assert rows == [{"id": "m1"}, {"id": "m2"}]
+
+
+@pytest.mark.parametrize("query", [IDS, NAMED])
+async def test_a_confined_query_sees_one_tenant(reader: GraphReader, query: str):
+    found = await reader.answer(query, "SELECT", graph=US, limit=10)
+    assert (found.columns, found.rows, found.truncated) == (("id",), (("m1",), ("m2",)), False)
+    assert (await reader.answer(query, "SELECT", graph=tenant_graph("nobody"), limit=10)).rows == ()
+
+
+async def test_one_that_is_not_confined_sees_every_graph_by_its_name(reader: GraphReader):
+    found = await reader.answer(NAMED, "SELECT", graph=None, limit=10)
+    assert [row[0] for row in found.rows] == ["m1", "m2", "secret"]
+
+
+async def test_rows_are_capped_and_that_is_said(reader: GraphReader):
+    found = await reader.answer(IDS, "SELECT", graph=US, limit=1)
+    assert (found.rows, found.truncated) == ((("m1",),), True)
+
+
+async def test_truth_and_statements_are_answers_too(reader: GraphReader):
+    ask = "ASK { ?m <urn:orion:vocabulary:id> 'm1' }"
+    assert (await reader.answer(ask, "ASK", graph=US, limit=1)).truth is True
+    assert (await reader.answer(ask, "ASK", graph=tenant_graph("other"), limit=1)).truth is False
+    build = "CONSTRUCT { <urn:x> <urn:says> ?t } WHERE { ?m <urn:orion:vocabulary:content> ?t }"
+    found = await reader.answer(build, "CONSTRUCT", graph=US, limit=10)
+    assert found.columns == ("subject", "predicate", "object")
+    assert sorted(row[2] or "" for row in found.rows) == ['"Ana said \\"hi\\"."', '"Bo rests."']
+    cut = await reader.answer(build, "CONSTRUCT", graph=US, limit=1)
+    assert (len(cut.rows), cut.truncated) == (1, True)
+    described = await reader.answer("DESCRIBE <urn:orion:entity:bo>", "DESCRIBE", graph=US, limit=10)
+    assert any(row[2] == '"Bo"' for row in described.rows)
+
+
+async def test_unbound_values_stay_empty(reader: GraphReader):
+    query = "SELECT ?id ?t { ?m <urn:orion:vocabulary:id> ?id OPTIONAL { ?m <urn:orion:vocabulary:title> ?t } }"
+    found = await reader.answer(query, "SELECT", graph=US, limit=10)
+    assert sorted(found.rows, key=str) == [("m1", None), ("m2", None)]
+
+
+async def test_what_the_writer_adds_is_seen_by_who_opens_after_it(folder: Path):
+    graph = RdfGraph(folder / "graph")
+    await graph.open()
+    try:
+        await graph.apply(changes(OURS[0]))
+        settings = Settings.read(data_dir=folder)
+        for seen in (1, 2):
+            async with open_graph_reader(settings, timeout_s=20) as reader:
+                assert len((await reader.answer(IDS, "SELECT", graph=US, limit=10)).rows) == seen
+            await graph.apply(changes(OURS[1], start=2))
+    finally:
+        await graph.close()
+
+
+async def test_a_query_that_takes_too_long_is_given_up(folder: Path):
+    graph = RdfGraph(folder / "graph")
+    await graph.open()
+    await graph.apply(changes(*(memory(f"m{n}", f"Ana met P{n}.", speaker="Ana") for n in range(20))))
+    await graph.close()
+    async with open_graph_reader(Settings.read(data_dir=folder), timeout_s=0.2) as reader:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(TransientSourceError, match=r"no answer within 0.2 s"):
+            await reader.answer(HEAVY, "SELECT", graph=URIRef(US), limit=10)
+        assert asyncio.get_running_loop().time() - began < 5
+
+
+async def test_a_folder_without_a_graph_says_what_to_do(folder: Path):
+    with pytest.raises(SourceError, match=r"there is no graph in .*orion-recall up.*--data.*ORION_SPARQL_URL"):
+        async with open_graph_reader(Settings.read(data_dir=folder), timeout_s=5):
+            pass
+    assert not (folder / "graph").exists()
+
+
+async def test_a_server_that_is_away_is_a_source_error(folder: Path):
+    settings = Settings.read(data_dir=folder, sparql_url="http://127.0.0.1:9/query")
+    async with open_graph_reader(settings, timeout_s=5) as reader:
+        with pytest.raises(TransientSourceError, match="cannot be reached"):
+            await reader.answer(IDS, "SELECT", graph=US, limit=1)
+
+
+def test_half_an_address_is_refused():
+    assert sparql_server(Settings.read()) is None
+    with pytest.raises(SettingsError, match="ORION_SPARQL_USER is set and ORION_SPARQL_URL is not"):
+        sparql_server(Settings.read(sparql_user="ana"))

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.graph.stores.row_cache import KeptRows
+from orion_recall.sources.graph import RdfSource
+from tests.samples.source_samples import changes, memory, names, request
+
+ROWS = [{"a": "1"}]
+
+
+def test_rows_are_kept_until_something_is_written():
+    kept = KeptRows()
+    assert kept.get("q") is None
+    kept.keep("q", ROWS, kept.writes)
+    assert kept.get("q") == ROWS
+    kept.forget()
+    assert kept.get("q") is None
+
+
+def test_rows_that_were_read_before_a_write_are_not_kept_after_it():
+    kept = KeptRows()
+    before = kept.writes
+    kept.forget()
+    kept.keep("q", ROWS, before)
+    assert kept.get("q") is None
+
+
+def test_only_short_answers_to_the_last_queries_are_kept():
+    kept = KeptRows()
+    kept.keep("long", ROWS * 500, kept.writes)
+    kept.keep("wide", [{"a": "x" * 200_000}], kept.writes)
+    for number in range(300):
+        kept.keep(str(number), ROWS, kept.writes)
+    assert (kept.get("long"), kept.get("wide")) == (None, None)
+    assert kept.get("0") is None
+    assert kept.get("299") == ROWS
+
+
+def test_what_is_given_out_can_be_changed_without_harm():
+    kept = KeptRows()
+    kept.keep("q", ROWS, kept.writes)
+    (kept.get("q") or []).clear()
+    assert kept.get("q") == ROWS
+
+
+async def test_a_write_is_seen_by_the_next_search(folder: Path):
+    graph = RdfGraph(folder / "graph")
+    await graph.open()
+    one, other = (memory(name, "Bo repairs the Aurora.", entities=["Aurora"]) for name in ("one", "other"))
+    arm = RdfSource(graph, None)
+    await graph.apply(changes(one))
+    for _ in range(2):
+        assert names(await arm.search(request("Aurora")), [one, other]) == ["one"]
+    await graph.apply(changes(other, start=2))
+    assert set(names(await arm.search(request("Aurora")), [one, other])) == {"one", "other"}
+    await graph.close()

@@ -1,0 +1,292 @@
+"""The graph on a SPARQL server that comes and goes, and that others write to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.projection.memories import projected
+from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.projection.statements import Projecting, answered
+from orion_recall.graph.projection.updates import CARD_QUERY, updates
+from orion_recall.graph.stores.sparql import SparqlGraph
+from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
+from orion_recall.graph.vocabulary import ORION
+from orion_recall.sources.graph import RdfSource
+from orion_recall.values import Change
+from tests.samples.source_samples import changes, key, memory, request
+from tests.stand_ins.oxigraph import Oxigraph, oxigraph
+from tests.stand_ins.servers import Answer, Asked, answering, hanging
+
+ALL = tuple(memory(f"m{number}", f"Ana sees the Aurora, {number}.", speaker="Ana") for number in range(6))
+POSITION = "<urn:orion:projection> <urn:orion:vocabulary:position>"
+
+
+def graph_at(url: str, *, query_timeout_s: float = 10.0) -> SparqlGraph:
+    return SparqlGraph(SparqlClient(SparqlServer(url=url), query_timeout_s=query_timeout_s))
+
+
+def written(steps: Sequence[Change], held: int) -> Iterator[str]:
+    """The requests for a graph that has nothing of what the steps tell."""
+    return updates(answered(projected(steps), lambda _: []), held, steps[-1].position)
+
+
+@pytest.fixture
+async def graph(empty_oxigraph: Oxigraph) -> AsyncIterator[SparqlGraph]:
+    opened = graph_at(empty_oxigraph.url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def everything(graph: SparqlGraph) -> set[tuple[str, ...]]:
+    rows = await graph.select("SELECT ?g ?s ?p ?o WHERE { GRAPH ?g { ?s ?p ?o } }")
+    return {tuple(row[name] for name in "gspo") for row in rows}
+
+
+async def positions(graph: SparqlGraph) -> list[str]:
+    return [row["position"] for row in await graph.select(CARD_QUERY) if "position" in row]
+
+
+async def test_it_is_one_copy_for_all_named_after_its_address(graph: SparqlGraph, empty_oxigraph: Oxigraph):
+    assert (graph.shared, graph.copy, graph.kind) == (True, empty_oxigraph.url, "graph")
+
+
+async def test_the_position_is_kept_in_the_default_graph_as_the_embedded_one_keeps_it(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    await graph.apply(changes(*ALL))
+    assert await positions(graph) == ["6"]
+    other = graph_at(empty_oxigraph.url)
+    await other.open()
+    assert other.position == 6
+    assert await everything(other) == await everything(graph)
+    await other.close()
+
+
+async def test_one_that_believes_to_be_elsewhere_writes_nothing_and_learns_where_the_graph_is(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    other = graph_at(empty_oxigraph.url)
+    await other.open()
+    await graph.apply(changes(*ALL))
+    before = await everything(graph)
+    await other.apply(changes(memory("late", "Bo is late."), start=1))
+    assert other.position == 6
+    assert await everything(graph) == before
+    await other.apply(changes(memory("next", "Bo is next."), start=7))
+    assert (other.position, set(await graph.fetch([key("next"), key("late")]))) == (7, {key("next")})
+    await other.close()
+
+
+async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph, empty_oxigraph: Oxigraph):
+    a, b, c = (memory(name, f"turn {name}", session_id="talk") for name in "abc")
+    late = list(written(changes(a, c), 0))
+    await graph.apply(changes(a, c))
+    await graph.apply(changes(a, b, c, start=3))
+    before = await everything(graph)
+    for operation in late:
+        await empty_oxigraph.update(operation)
+    assert await everything(graph) == before
+    assert await positions(graph) == ["5"]
+
+
+async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    (request,) = written(changes(*ALL), 0)
+    *parts, _ = request.split(";\n")
+    await empty_oxigraph.update(";\n".join(parts))
+    assert await graph.fetch([key("m0")]) != {}
+    await graph.open()
+    assert graph.position == 0
+    await graph.apply(changes(*ALL))
+    assert graph.position == 6
+
+
+async def test_two_positions_count_as_the_lower_and_become_one(graph: SparqlGraph, empty_oxigraph: Oxigraph):
+    await graph.apply(changes(*ALL))
+    await empty_oxigraph.update(f"INSERT DATA {{ {POSITION} 4 }}")
+    await graph.open()
+    assert graph.position == 4
+    await graph.apply(changes(*ALL[4:], start=5))
+    assert await positions(graph) == ["6"]
+
+
+async def test_a_graph_of_another_format_is_emptied_and_written_anew(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph, caplog: pytest.LogCaptureFixture
+):
+    await empty_oxigraph.update(
+        f"INSERT DATA {{ {POSITION} 9 . GRAPH <urn:orion:tenant:old> {{ <urn:a> <urn:p> 1 }} "
+        "GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
+    )
+    await graph.open()
+    assert graph.position == 0
+    assert "is of another format: it is built anew" in caplog.text
+    await graph.apply(changes(*ALL))
+    assert graph.position == 6
+    assert {name for name, *_ in await everything(graph)} == {"urn:orion:tenant:acme", "urn:theirs"}
+
+
+async def test_a_graph_that_cannot_be_emptied_is_an_error_and_not_an_endless_loop():
+    def told(asked: Asked) -> Answer:
+        rows = [{"count": "5"}] if "COUNT" in asked.body.decode() else [{"graph": "urn:orion:tenant:a"}]
+        bindings = [] if POSITION in asked.body.decode() else rows
+        shaped = [{name: {"type": "literal", "value": value} for name, value in row.items()} for row in bindings]
+        body = json.dumps({"head": {"vars": ["count", "graph"]}, "results": {"bindings": shaped}}).encode()
+        return Answer(media_type="application/sparql-results+json", body=body)
+
+    async with answering(told) as stand_in:
+        graph = graph_at(f"{stand_in.url}/query")
+        await graph.open()
+        with pytest.raises(SourceError, match="does not let go of a graph of another format"):
+            await graph.apply(changes(*ALL))
+        await graph.close()
+
+
+async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_graph_back(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph, monkeypatch: pytest.MonkeyPatch
+):
+    other = graph_at(empty_oxigraph.url)
+    await other.open()
+    answered_by = SparqlGraph._answered  # pyright: ignore[reportPrivateUsage]
+
+    async def overtaken(self: SparqlGraph, asking: Projecting) -> list[Operation]:
+        operations = await answered_by(self, asking)
+        if self is graph:
+            await other.apply(changes(*ALL))
+            await graph.open()  # as a search does that looks where the graph is
+        return operations
+
+    monkeypatch.setattr(SparqlGraph, "_answered", overtaken)
+    await graph.apply(changes(*ALL[:2]))
+    assert await positions(graph) == ["6"]
+    assert (graph.position, len(await graph.held())) == (6, 6)
+    await other.close()
+
+
+async def test_what_is_held_is_read_in_pages(graph: SparqlGraph, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("orion_recall.graph.stores.sparql._PAGE", 4)
+    await graph.apply(changes(*ALL))
+    assert await graph.held() == {key(one.id): 1 for one in ALL}
+
+
+async def test_a_position_that_is_no_number_is_an_error(graph: SparqlGraph, empty_oxigraph: Oxigraph):
+    await empty_oxigraph.update(f'INSERT DATA {{ {POSITION} "six" }}')
+    with pytest.raises(SourceError, match="a position that is no number"):
+        await graph.open()
+    await empty_oxigraph.update("DROP ALL")
+    await graph.open()
+
+
+async def test_a_server_that_is_away_at_the_start_is_found_when_it_comes():
+    async with oxigraph() as server:
+        first = graph_at(server.url)
+        await first.open()
+        await first.apply(changes(*ALL))
+        await first.close()
+        await server.stop()
+        graph = graph_at(server.url)
+        with pytest.raises(TransientSourceError, match="cannot be reached"):
+            await graph.open()
+        assert graph.position == 0
+        with pytest.raises(TransientSourceError, match="cannot be reached"):
+            await graph.select("SELECT * WHERE { ?s ?p ?o }")
+        with pytest.raises(TransientSourceError, match="cannot be reached"):
+            await graph.apply(changes(*ALL))
+        await server.start()
+        assert set(await graph.fetch([key("m1")])) == {key("m1")}
+        assert graph.position == 6
+        await graph.close()
+
+
+async def test_a_server_that_comes_back_empty_is_noticed_and_filled_from_the_beginning(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
+):
+    await graph.apply(changes(*ALL))
+    before = await everything(graph)
+    await empty_oxigraph.update("DROP ALL")
+    await graph.apply(changes(memory("new", "Bo is new."), start=7))
+    assert (graph.position, await everything(graph)) == (0, set())
+    await graph.apply(changes(*ALL))
+    assert (graph.position, await everything(graph)) == (6, before)
+
+
+async def test_a_search_after_a_failure_looks_where_the_graph_is_now():
+    async with oxigraph() as server:
+        graph = graph_at(server.url)
+        await graph.open()
+        await graph.apply(changes(*ALL))
+        await server.stop()
+        with pytest.raises(TransientSourceError):
+            await graph.select("SELECT * WHERE { ?s ?p ?o }")
+        await server.start()
+        await server.update("DROP ALL")
+        assert await graph.select("SELECT * WHERE { ?s ?p ?o }") == []
+        assert graph.position == 0
+        await graph.close()
+
+
+async def test_a_server_that_keeps_nothing_is_an_error_and_not_an_endless_loop():
+    empty = b'{"head": {"vars": []}, "results": {"bindings": []}}'
+    async with answering(lambda _: Answer(media_type="application/sparql-results+json", body=empty)) as stand_in:
+        graph = graph_at(f"{stand_in.url}/query")
+        await graph.open()
+        with pytest.raises(SourceError, match="does not give back what was written"):
+            await graph.apply(changes(*ALL))
+        await graph.close()
+
+
+STRANGE = [
+    {"x": "1"},
+    {"seed": "9", "hop": "1", "memory": "urn:orion:memory:1", "property": "p"},
+    {"seed": "0", "hop": "1", "memory": "urn:theirs", "property": f"{ORION}id", "value": "1"},
+]
+
+
+@pytest.mark.parametrize("row", STRANGE, ids=str)
+async def test_rows_that_were_not_asked_for_are_a_source_error(row: dict[str, str]):
+    rows = [{name: {"type": "literal", "value": value} for name, value in row.items()}]
+    body = json.dumps({"head": {"vars": list(row)}, "results": {"bindings": rows}}).encode()
+    answer = Answer(media_type="application/sparql-results+json", body=body)
+
+    def told(asked: Asked) -> Answer:
+        nothing = b'{"head": {"vars": []}, "results": {"bindings": []}}'
+        return replace(answer, body=nothing) if POSITION in asked.body.decode() else answer
+
+    async with answering(told) as stand_in:
+        graph = graph_at(f"{stand_in.url}/query")
+        await graph.open()
+        with pytest.raises(SourceError, match="rows that were not asked for"):
+            await graph.fetch([1])
+        with pytest.raises(SourceError, match="rows that were not asked for"):
+            await graph.held()
+        with pytest.raises(SourceError, match="rows that were not asked for"):
+            await RdfSource(graph, OneName()).search(request("Aurora"))
+        await graph.close()
+
+
+class OneName:
+    """Finds one entity in every text."""
+
+    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        return [("Aurora", 1.0)]
+
+
+async def test_a_server_that_hangs_or_refuses_does_not_hold_up_the_start():
+    async with hanging() as stand_in:
+        graph = graph_at(f"{stand_in.url}/query")
+        with pytest.raises(TransientSourceError, match="gave no answer within 2 s"):
+            await graph.open()
+        stand_in.answer = refused
+        with pytest.raises(TransientSourceError, match="answers 401"):
+            await graph.open()
+        await graph.close()
+
+
+def refused(_: Asked) -> Answer:
+    return Answer(status=401)

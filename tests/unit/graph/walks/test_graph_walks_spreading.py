@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
+
+Spread = Callable[[Sequence[Link], Mapping[str, float]], dict[str, float]]
+WAYS: tuple[Spread, ...] = (activation, push, pagerank)
+ANA = {"ana": 1.0}
+LINKS = [
+    Link("ana", "m1", "told"),
+    Link("ana", "m2", "mentioned"),
+    Link("ana", "ida", "edge"),
+    Link("ida", "m3", "told"),
+    Link("m2", "bo", "mentions"),
+    Link("bo", "m4", "mentioned"),
+    Link("eve", "m5", "told"),
+]
+NODES = st.sampled_from(["a", "b", "c", "m1", "m2"])
+ANY_LINKS = st.lists(
+    st.builds(Link, NODES, NODES, st.sampled_from(["mentioned", "told", "edge", "mentions"]), st.floats(1, 1e6)),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_stated_of_a_seed_is_nearer_than_what_mentions_it_and_than_what_is_a_step_away(way: Spread):
+    scores = way(LINKS, ANA)
+    assert scores["m1"] > scores["m2"] > scores["m4"] > 0.0
+    assert scores["m1"] > scores["m3"] > 0.0
+    assert scores.get("m5", 0.0) == 0.0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_seed_with_many_links_gives_less_to_each(way: Spread):
+    few = [Link("ana", f"m{place}", "mentioned") for place in range(2)]
+    many = [Link("ana", f"m{place}", "mentioned") for place in range(200)]
+    assert way(few, ANA)["m0"] > 2 * way(many, ANA)["m0"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_without_links_nothing_but_seeds_is_near(way: Spread):
+    assert set(way([], ANA)) <= {"ana"}
+
+
+def test_activation_decays_fires_once_and_from_a_bounded_frontier():
+    there_and_back = [Link("ana", "ida", "edge"), Link("ida", "ana", "edge")]
+    one, two = (activation(there_and_back, ANA, rounds=rounds, decay=0.5)["ida"] for rounds in (1, 9))
+    assert one == two == pytest.approx(0.5 * 0.6)
+    wide = [Link("a", "m1", "told"), Link("b", "m2", "told")]
+    assert set(activation(wide, {"a": 1.0, "b": 0.5}, rounds=1, frontier=1)) == {"a", "b", "m1"}
+
+
+def test_push_goes_along_its_paths_alone_and_shares_by_weight():
+    assert push(LINKS, ANA, [(("edge", "told"), 2.0)]) == {"m3": 2.0}
+    heavy = [Link("ana", "m1", "told", 16.0), Link("ana", "m2", "told")]
+    assert push(heavy, ANA, [(("told",), 1.0)]) == {"m1": pytest.approx(2 / 3), "m2": pytest.approx(1 / 3)}
+
+
+@given(ANY_LINKS, st.dictionaries(NODES, st.floats(0.01, 1), min_size=1))
+def test_scores_are_finite_and_what_a_walk_spends_is_one(links: list[Link], seeds: dict[str, float]):
+    for way in WAYS:
+        assert all(math.isfinite(value) and value >= 0.0 for value in way(links, seeds).values())
+    if links:
+        assert sum(pagerank(links, seeds).values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_fifty_thousand_links_are_no_matter(way: Spread):
+    hub = [Link("ana", f"m{place}", "told") for place in range(50_000)]
+    began = time.process_time()
+    assert len(way(hub, ANA)) >= 50_000
+    assert time.process_time() - began < 3

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from orion_recall.errors import SettingsError
+from orion_recall.memory.extraction.chosen import open_extractors
+from orion_recall.memory.extraction.extractor import LightExtractor, Passage
+from orion_recall.settings import Settings
+
+SECRET = "k-" + "7" * 8
+
+
+async def opened(**changes: Any) -> list[str]:
+    async with open_extractors(Settings.read(**changes)) as extractors:
+        return [one.name for one in extractors]
+
+
+async def test_light_extraction_is_always_there() -> None:
+    assert await opened() == ["light"]
+    assert await opened(extractor="llm", llm_url="http://127.0.0.1:1/v1", llm_model="m") == ["light", "llm"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"extractor": "llm", "llm_model": "m"}, "ORION_LLM_URL is not set, and ORION_EXTRACTOR=llm needs it"),
+        ({"extractor": "llm", "llm_url": "http://x/v1"}, "ORION_LLM_MODEL is not set"),
+        ({"extractor": "other"}, "ORION_EXTRACTOR: .*light"),
+        ({"llm_url": "ftp://x"}, "ORION_LLM_URL: .*http://host:port/v1"),
+        ({"llm_url": f"http://me:{SECRET}@x/v1"}, "ORION_LLM_URL: .*ORION_LLM_API_KEY"),
+        ({"llm_url": f"http://x/v1?key={SECRET}"}, "ORION_LLM_URL: .*ORION_LLM_API_KEY"),
+        ({"llm_url": f"http://x:{SECRET}/v1"}, "ORION_LLM_URL: "),
+        ({"llm_timeout_s": 0}, "ORION_LLM_TIMEOUT_S"),
+        ({"llm_concurrency": 0}, "ORION_LLM_CONCURRENCY"),
+    ],
+)
+async def test_what_is_missing_or_wrong_is_said_without_secrets(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
+        await opened(**changes)
+    assert SECRET not in str(caught.value)
+
+
+async def test_spacy_that_is_not_installed_is_an_error_that_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr("orion_recall.memory.extraction.spacy.importlib.import_module", missing)
+    with pytest.raises(SettingsError, match=r'pip install "orion-recall\[spacy\]"'):
+        await opened(extractor="spacy")
+
+
+async def test_a_server_that_nothing_asks_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    await opened(llm_url="http://x/v1", llm_model="m")
+    assert "ORION_LLM_URL is set and not used: only ORION_EXTRACTOR=llm reads it" in caplog.text
+
+
+def test_a_full_address_is_taken_for_what_stands_before_it() -> None:
+    assert Settings.read(llm_url="http://x/v1/chat/completions").llm_url == "http://x/v1"
+    assert Settings.read(llm_url="http://x/v1/").llm_url == "http://x/v1"
+
+
+async def test_light_extraction_reads_every_passage_alone() -> None:
+    found = await LightExtractor().extract([Passage(text="Ana is here", speaker="Bo"), Passage(text="crane")])
+    assert [one.entities for one in found] == [("Ana", "Bo"), ()]

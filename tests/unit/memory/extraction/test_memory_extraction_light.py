@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from orion_recall.memory.extraction.light import MAX_ENTITIES, MAX_STATEMENTS, extract
+from orion_recall.memory.extraction.units import MAX_NAME_CHARS
+from orion_recall.values import Statement
+
+# Pieces that the rules know, so that random texts go deep into them.
+PIECES = st.sampled_from(
+    """Ana Mira Oslo Fjord-Labs I I'm my My sister sister's is was the a of and , . ? ! " “ ” who works at met
+    named moved to University van de & Dr. J. Ana's if not me author Friday \n ( : — from""".split(" ")
+)
+TEXTS = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map(" ".join))
+
+
+def test_entities_are_quoted_then_capitalised_then_given_and_the_speaker() -> None:
+    found = extract('We saw Bergen and read "Moby Dick" there', "Ana", ("sailing",))
+    assert found.entities == ("Moby Dick", "Bergen", "sailing", "Ana")
+
+
+def test_one_name_in_two_spellings_is_one_entity() -> None:
+    found = extract("we love OSLO and Oslo", None, ("oslo",))
+    assert found.entities == ("OSLO",)
+
+
+def test_statements_use_the_spelling_of_the_entities() -> None:
+    found = extract("Bo works at fjord labs", None, ("Fjord Labs",))
+    assert found.statements == (Statement(subject="Bo", relation="works at", object="fjord labs"),)
+    assert "fjord labs" in found.entities
+
+
+def test_a_given_name_that_begins_a_relation_phrase_does_not_hide_it() -> None:
+    found = extract("I visited Oslo", "Ana", ("visited",))
+    assert found.statements == (Statement(subject="Ana", relation="visited", object="Oslo"),)
+
+
+def test_the_speaker_keeps_a_place_among_many_names() -> None:
+    crowd = ", ".join(f"Name{chr(97 + index)}x Smith" for index in range(26))
+    found = extract(f"there were {crowd}", "Ana")
+    assert len(found.entities) == MAX_ENTITIES
+    assert found.entities[-1] == "Ana"
+
+
+def test_statements_are_bounded_and_never_repeated() -> None:
+    text = " ".join(f"Bo met Name{chr(97 + index)}x." for index in range(20)) + " Bo met Nameax."
+    assert len(extract(text).statements) == MAX_STATEMENTS
+    assert len(set(extract(text).statements)) == MAX_STATEMENTS
+
+
+def test_a_speaker_that_is_too_long_for_a_name_is_left_out() -> None:
+    assert extract("I met Bo", "x" * 81).entities == ("Bo",)
+
+
+@given(text=TEXTS, speaker=st.one_of(st.none(), st.text(max_size=100)), names=st.lists(st.text(), max_size=30))
+@example(text="", speaker="", names=[""])
+@settings(max_examples=150, deadline=None)
+def test_any_text_gives_a_bounded_and_repeatable_result(text: str, speaker: str | None, names: list[str]) -> None:
+    found = extract(text, speaker, names)
+    assert found == extract(text, speaker, names)
+    assert len(found.entities) <= MAX_ENTITIES
+    assert len(found.statements) <= MAX_STATEMENTS
+    assert all(0 < len(name) <= MAX_NAME_CHARS and name == name.strip() for name in found.entities)
+    assert len({name.casefold() for name in found.entities}) == len(found.entities)
+    ends = {end for edge in found.statements for end in (edge.subject, edge.object)}
+    assert ends <= set(found.entities)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a", "A ", "Ab ", '"', '"' + "x" * 78, "a.", "A. ", "a'", "a-", "a\u0315\u0300", ",", " ", "my best old ",
+        "Bank of the ", "Xa van von ", "Bo met Ana, ", "Bo is the a ", "Bo and ", "a a a ", "“", "Bo's ", "who ",
+    ],
+)  # fmt: skip
+def test_a_hostile_text_of_a_hundred_thousand_characters_takes_linear_time(piece: str) -> None:
+    names = tuple(f"a a a {index}" for index in range(200))
+
+    def seconds(size: int) -> float:
+        text = piece * (size // len(piece))
+        began = time.thread_time()  # of this thread: engines of other tests may have theirs in this process
+        extract(text, "Ana", names)
+        return time.thread_time() - began
+
+    # A quadratic rule would make the long text a hundred times as dear as the short one.
+    short = min(seconds(10_000) for _ in range(3))
+    assert min(seconds(100_000) for _ in range(2)) < 60 * max(short, 0.01)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from orion_recall.memory.extraction.persons import UNKNOWN, Persons
+from orion_recall.memory.extraction.relations import find_statements
+from orion_recall.memory.extraction.units import read_sentences
+
+Edge = tuple[str, str, str]
+
+
+def stated(text: str, speaker: str | None = "Ana") -> list[Edge]:
+    persons = Persons(speaker)
+    return [
+        (found.subject, found.relation, found.object)
+        for sentence in read_sentences(text)
+        for found in find_statements(sentence, speaker, persons)
+        if UNKNOWN not in (found.subject, found.object)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I work at Fjord Labs.", ("Ana", "works at", "Fjord Labs")),
+        ("I'm working for Fjord Labs now.", ("Ana", "works at", "Fjord Labs")),
+        ("Mira's working at Fjord Labs.", ("Mira", "works at", "Fjord Labs")),
+        ("We moved to Oslo!", ("Ana", "moved to", "Oslo")),
+        ("Mira has just moved to Oslo", ("Mira", "moved to", "Oslo")),
+        ("Mira used to live in Oslo", ("Mira", "lived in", "Oslo")),
+        ("My sister Mira called.", ("Mira", "sister of", "Ana")),
+        ("My older sister is Mira.", ("Mira", "sister of", "Ana")),
+        ("My mom's name is Eva.", ("Eva", "mom of", "Ana")),
+        ("Bo's manager Mira is here", ("Mira", "manager of", "Bo")),
+        ("Mira is Bo's manager", ("Mira", "manager of", "Bo")),
+        ("Mira, my brother, agreed", ("Mira", "brother of", "Ana")),
+        ("Oslo is the capital of Norway", ("Oslo", "capital of", "Norway")),
+        ("I'm a nurse at Fjord Labs", ("Ana", "nurse at", "Fjord Labs")),
+        ("Mira married Bo", ("Mira", "married to", "Bo")),
+        ("Mira is married to Bo", ("Mira", "married to", "Bo")),
+        ("I have a small dog named Rex", ("Ana", "has", "Rex")),
+        ("Mira was born in Oslo", ("Mira", "born in", "Oslo")),
+        ("Fjord Labs was founded by Mira", ("Fjord Labs", "founded by", "Mira")),
+        ("Mira reports to Bo", ("Mira", "reports to", "Bo")),
+        ("Mira works with me", ("Mira", "works with", "Ana")),
+        ('I read "Moby Dick"', ("Ana", "read", "Moby Dick")),
+        ("It seems Dune was written by American author Frank Herbert", ("Dune", "written by", "Frank Herbert")),
+        ("Mira is from Oslo", ("Mira", "is from", "Oslo")),
+    ],
+)
+def test_a_plain_sentence_states_one_thing(text: str, expected: Edge) -> None:
+    assert stated(text) == [expected]
+
+
+def test_a_subject_stays_for_a_second_verb() -> None:
+    assert stated("Mira works at Fjord Labs and lives in Oslo") == [
+        ("Mira", "works at", "Fjord Labs"),
+        ("Mira", "lives in", "Oslo"),
+    ]
+
+
+def test_who_takes_the_name_before_it() -> None:
+    assert stated("Mira met Bo, who lives in Oslo") == [("Mira", "met", "Bo"), ("Bo", "lives in", "Oslo")]
+
+
+def test_a_list_of_objects_is_one_statement_each() -> None:
+    assert [edge[2] for edge in stated("I visited Oslo, Bergen and Rome")] == ["Oslo", "Bergen", "Rome"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't like Oslo",
+        "Mira never lived in Oslo",
+        "Do you work at Fjord Labs? Did Mira marry Bo?",
+        "If Mira moved to Oslo, we cheered",
+        "Mira wants to move to Oslo",
+        "She lives in Oslo",
+        "people like Mira",
+        "the train from Oslo, with Mira from Bergen",
+        "Mira met Mira",
+        "my sister's dog Rex",
+    ],
+)
+def test_what_is_denied_asked_or_unclear_states_nothing(text: str) -> None:
+    assert stated(text) == []
+
+
+def test_the_first_person_states_nothing_when_nobody_is_known_to_speak() -> None:
+    assert stated("I work at Fjord Labs and my sister Mira lives", None) == []

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orion_recall.memory.extraction.times import MAX_TIMES, find_times
+
+# A Wednesday.
+AT = datetime(2024, 2, 28, 23, 30, tzinfo=UTC).timestamp()
+
+
+def named(text: str, at: float | None = AT) -> list[tuple[str, str]]:
+    return [
+        tuple(f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}" for seconds in (one.since, one.until))
+        for one in find_times(text, at)
+    ]  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        ("on 2023-05-12.", "2023-05-12", "2023-05-13"),
+        ("(2023-12)", "2023-12-01", "2024-01-01"),
+        ("on 12 May 2023", "2023-05-12", "2023-05-13"),
+        ("the 1st of Jan. 2023", "2023-01-01", "2023-01-02"),
+        ("December 31st, 2023", "2023-12-31", "2024-01-01"),
+        ("Sept 2023", "2023-09-01", "2023-10-01"),
+        ("may 2023", "2023-05-01", "2023-06-01"),
+        ("in 1999,", "1999-01-01", "2000-01-01"),
+        ("Yesterday", "2024-02-27", "2024-02-28"),
+        ("today", "2024-02-28", "2024-02-29"),
+        ("tonight", "2024-02-28", "2024-02-29"),
+        ("tomorrow", "2024-02-29", "2024-03-01"),
+        ("last week", "2024-02-19", "2024-02-26"),
+        ("this week", "2024-02-26", "2024-03-04"),
+        ("next month", "2024-03-01", "2024-04-01"),
+        ("last year", "2023-01-01", "2024-01-01"),
+        ("last Wednesday", "2024-02-21", "2024-02-22"),
+        ("last tuesday", "2024-02-27", "2024-02-28"),
+        ("last Thursday", "2024-02-22", "2024-02-23"),
+        ("next Wednesday", "2024-03-06", "2024-03-07"),
+        ("next Thursday", "2024-02-29", "2024-03-01"),
+        ("this Friday", "2024-03-01", "2024-03-02"),
+        ("a week ago", "2024-02-19", "2024-02-26"),
+        ("3 days ago", "2024-02-25", "2024-02-26"),
+        ("two months ago", "2023-12-01", "2024-01-01"),
+        ("14 months ago", "2022-12-01", "2023-01-01"),
+        ("ten years ago", "2014-01-01", "2015-01-01"),
+    ],
+)
+def test_a_time_is_a_half_open_interval(text: str, since: str, until: str) -> None:
+    assert named(f"We met {text}") == [(since, until)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "31 February 2023", "2023-13-01", "2023-05-12-99", "room 2023", "2023 people came", "in 20235",
+        "call 555-2023-05", "happy birthday", "every day", "days ago", "zero days ago", "the last weekend",
+        "ISBN 2023-05-1234", "everyday", "0 weeks ago", "a mayday 2023",
+    ],
+)  # fmt: skip
+def test_what_is_no_time_or_not_clear_is_left_out(text: str) -> None:
+    assert named(text) == []
+
+
+def test_without_its_own_time_a_memory_names_absolute_times_only() -> None:
+    assert named("yesterday, on 12 May 2023, and last week", None) == [("2023-05-12", "2023-05-13")]
+
+
+def test_times_come_in_order_once_and_not_without_end() -> None:
+    assert [one.text for one in find_times("in 2001, today, in  2001, May 2002", AT)] == [
+        "in 2001",
+        "today",
+        "May 2002",
+    ]
+    assert len(find_times(" ".join(f"in {year}" for year in range(1900, 2000)), AT)) == MAX_TIMES
+
+
+@pytest.mark.parametrize("at", [-62135596800.0, 253402300799.0])
+def test_the_ends_of_the_calendar_are_no_error(at: float) -> None:
+    for text in ("yesterday", "tomorrow", "99 years ago", "next year", "last month", "next week", "this year"):
+        assert all(one.since < one.until for one in find_times(text, at))
+
+
+@given(st.lists(st.sampled_from("in 2023 -05 -12 May 12 last next this week monday a two ago years , .".split())))
+@settings(max_examples=100, deadline=None)
+def test_any_words_give_whole_intervals(words: list[str]) -> None:
+    found = find_times(" ".join(words), AT)
+    assert all(one.since < one.until and one.since % 86400 == one.until % 86400 == 0 for one in found)
+
+
+@pytest.mark.parametrize("piece", ["2", "2023-", "12 ", "last ", "may ", "12 of ", "a ", "in 2023 "])
+def test_a_long_text_takes_linear_time(piece: str) -> None:
+    taken: list[float] = []
+    for size in (20_000, 200_000):
+        text = piece * (size // len(piece)) + " today"
+        began = time.process_time()
+        find_times(text, AT)
+        taken.append(time.process_time() - began)
+    assert all(after < 40 * max(before, 0.005) for before, after in pairwise(taken))

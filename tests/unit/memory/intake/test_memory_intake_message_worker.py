@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, NoOpTracer, Tracer
+
+from orion_recall.bus.commit import Commit, Committed
+from orion_recall.bus.envelope import Received
+from orion_recall.bus.group_reader import Entry
+from orion_recall.contracts import ErrorInfo, RecallReceiptV1
+from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
+from orion_recall.memory.intake import message_worker
+from orion_recall.memory.intake.message_worker import MessageWorker
+from orion_recall.postgres.pool import translate
+from orion_recall.settings import Settings
+from tests.stand_ins.mesh import decoded
+
+
+class Ending:
+    """Takes every commit."""
+
+    def __init__(self) -> None:
+        self.commits: list[Commit] = []
+
+    async def commit(self, commit: Commit) -> Committed:
+        self.commits.append(commit)
+        return "committed"
+
+
+class Told:
+    """Raises what it was given, one error a call; then it has done it."""
+
+    kind, receipt_kind = "memory.delete.v1", "recall.receipt.v1"
+
+    def __init__(self, *errors: OrionError) -> None:
+        self.errors, self.left_s = list(errors), list[float]()
+
+    async def receipt(self, received: Received, time_left_s: float) -> RecallReceiptV1:
+        self.left_s.append(time_left_s)
+        if self.errors:
+            raise self.errors.pop(0)
+        return RecallReceiptV1(recorded=True)
+
+    def nothing(self, error: ErrorInfo) -> RecallReceiptV1:
+        return RecallReceiptV1(recorded=False, error=error)
+
+
+async def served(
+    handler: Told, *, deliveries: int = 1, tracer: Tracer | None = None, **envelope: Any
+) -> tuple[Commit, dict[str, Any], list[str]]:
+    """The commit, its payload, and the entries that were forgiven."""
+    ending, forgiven = Ending(), list[str]()
+
+    async def forgive(entry_id: str) -> None:
+        forgiven.append(entry_id)
+
+    worker = MessageWorker(
+        Settings.read(), ending, handler, forgive=forgive, server_time=lambda: 1003.0, tracer=tracer
+    )
+    message: dict[str, Any] = {"kind": handler.kind, "correlation_id": "c", "payload": dict[str, Any]()}
+    message |= envelope
+    fields = {b"envelope": json.dumps(message).encode()}
+    await worker.serve(Entry(id="1000000-0", fields=fields, deliveries=deliveries))
+    (commit,) = ending.commits
+    return commit, json.loads(commit.reply)["payload"], forgiven
+
+
+async def test_a_message_is_handled_once_and_its_receipt_committed() -> None:
+    commit, payload, forgiven = await served(Told(), ttl_ms=5000)
+    assert (payload, commit.entry_id, commit.dead_reason, forgiven) == ({"recorded": True}, "1000000-0", "", [])
+    assert json.loads(commit.reply)["kind"] == "recall.receipt.v1"
+
+
+@pytest.mark.parametrize(("ttl_ms", "left_s"), [(5000, 2.0), (1000, -2.0), (None, float("inf"))])
+async def test_the_handler_knows_how_long_the_sender_waits(ttl_ms: int | None, left_s: float) -> None:
+    told = Told()
+    await served(told, ttl_ms=ttl_ms)
+    assert told.left_s == [left_s]
+
+
+def of_the_record(cause: Exception) -> RecordError:
+    """What comes of it on its way to the worker."""
+    with pytest.raises(RecordError) as caught, translate("keeping feedback"):
+        raise cause
+    return caught.value
+
+
+@pytest.fixture
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_worker, "_FIRST_PAUSE_S", 0.0)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        TimeoutError(),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.CannotConnectNowError("the database system is starting up"),
+        asyncpg.TooManyConnectionsError("sorry, too many clients already"),
+        asyncpg.DiskFullError("could not extend file"),
+        asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT in a read-only transaction"),
+    ],
+    ids=lambda cause: type(cause).__name__,
+)
+@pytest.mark.usefixtures("without_pauses")
+async def test_while_the_record_is_away_it_waits_and_the_entry_is_forgiven(cause: Exception) -> None:
+    commit, payload, forgiven = await served(Told(*[of_the_record(cause)] * 20))
+    assert (payload, commit.dead_reason) == ({"recorded": True}, "")
+    assert forgiven == ["1000000-0"] * 20
+
+
+REFUSALS: list[tuple[Exception, str]] = [
+    (asyncpg.InsufficientPrivilegeError("permission denied for table memories"), "role its rights"),
+    (asyncpg.UndefinedTableError('relation "outbox" does not exist'), "orion-recall migrate"),
+    # What Postgres says where the role may not look into the schema.
+    (asyncpg.UndefinedTableError('relation "memories" does not exist'), "GRANT USAGE ON SCHEMA"),
+    (asyncpg.UndefinedColumnError('column "times" does not exist'), "orion-recall migrate"),
+    (asyncpg.InvalidPasswordError('password authentication failed for user "w"'), "ORION_POSTGRES_DSN"),
+    (asyncpg.UniqueViolationError("Key (id)=(my secret) already exists"), "change what the message holds"),
+    (asyncpg.InvalidTextRepresentationError('invalid input: "my secret"'), "change what the message holds"),
+    (asyncpg.ProgramLimitExceededError("index row size 3000 exceeds 2704"), "change what the message holds"),
+    (asyncpg.DataError("invalid input for query argument $1: 'my secret'"), "change what the message holds"),
+    (asyncpg.RaiseError("a trigger does not like 'my secret'"), "the log of Postgres"),
+    (asyncpg.InternalServerError("cache lookup failed"), "the log of Postgres"),
+]
+
+
+@pytest.mark.parametrize(("cause", "advice"), REFUSALS, ids=[type(cause).__name__ for cause, _ in REFUSALS])
+async def test_what_the_record_refuses_is_tried_once_answered_with_what_to_do_and_set_aside(
+    cause: Exception, advice: str
+) -> None:
+    told = Told(of_the_record(cause), of_the_record(cause))
+    commit, payload, forgiven = await served(told)
+    assert (len(told.left_s), forgiven) == (1, [])
+    error = payload["error"]
+    assert error["type"] == "failed"
+    assert error["message"].startswith("keeping feedback: Postgres")
+    assert advice in error["message"]
+    assert commit.dead_reason == f"failed: {error['message']}"
+    assert "secret" not in commit.reply.decode() + commit.dead_reason
+
+
+PASSING = [
+    asyncpg.SerializationError("could not serialize access"),
+    asyncpg.DeadlockDetectedError("deadlock detected"),
+    asyncpg.LockNotAvailableError("canceling statement due to lock timeout"),
+    asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
+    asyncpg.InvalidCachedStatementError("cached statement plan is invalid"),
+]
+
+
+@pytest.mark.parametrize("cause", PASSING, ids=lambda cause: type(cause).__name__)
+@pytest.mark.usefixtures("without_pauses")
+async def test_what_another_transaction_was_in_the_way_of_is_tried_again_and_not_for_ever(cause: Exception) -> None:
+    commit, payload, forgiven = await served(Told(*[of_the_record(cause)] * 4))
+    assert (payload, commit.dead_reason, forgiven) == ({"recorded": True}, "", [])
+    told = Told(*[of_the_record(cause)] * 50)
+    commit, payload, forgiven = await served(told)
+    assert (len(told.left_s), forgiven) == (5, [])
+    assert payload["error"]["type"] == "failed"
+    assert "send it again later" in payload["error"]["message"]
+    assert commit.dead_reason.startswith("failed: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "dead"),
+    [(InvalidMessage("odd"), "invalid", "invalid: odd"), (RefusedMessage("no"), "refused", "")],
+)
+async def test_what_is_not_served_is_answered_and_only_the_invalid_is_set_aside(
+    error: MessageError, kind: str, dead: str
+) -> None:
+    commit, payload, _ = await served(Told(error))
+    assert payload["error"] == {"type": kind, "message": str(error)}
+    assert commit.dead_reason == dead
+
+
+class _BreakingSpan(NonRecordingSpan):
+    def end(self, end_time: int | None = None) -> None:
+        raise ZeroDivisionError
+
+
+class _Tracer(NoOpTracer):
+    def start_span(self, *_args: Any, **_named: Any) -> NonRecordingSpan:
+        return _BreakingSpan(INVALID_SPAN_CONTEXT)
+
+
+async def test_what_fails_after_the_commit_is_said_to_have_failed_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, payload, _ = await served(Told(), tracer=_Tracer())  # an error that came out: an entry that stays pending
+    assert payload == {"recorded": True}
+    (record,) = caplog.records
+    assert record.getMessage().startswith("entry 1000000-0 is answered and acknowledged; what follows that failed")
+
+
+async def test_a_receipt_is_what_a_strict_reader_of_envelopes_takes() -> None:
+    trace, correlation_id = {"work": {"steps": [1]}}, "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
+    commit, _, _ = await served(Told(), correlation_id=correlation_id, source={"name": "exec"}, trace=trace)
+    read = decoded(commit.reply)
+    assert (str(read.correlation_id), read.trace) == (correlation_id, trace)
+    assert [(str(link.correlation_id), link.kind) for link in read.causality_chain] == [
+        (correlation_id, "memory.delete.v1")
+    ]
+
+
+async def test_poison_is_answered_without_being_touched() -> None:
+    told = Told()
+    commit, payload, _ = await served(told, deliveries=6)
+    assert payload["error"]["type"] == "failed"
+    assert commit.dead_reason.startswith("poison: delivered 5 times")
+    assert told.left_s == []

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orion_recall.memory.names.aliases import NameKind
+from orion_recall.memory.names.guards import core
+from orion_recall.memory.names.pairs import string_similarity
+from orion_recall.memory.names.propose import Proposals, propose
+from orion_recall.memory.names.used import NamesUsed
+
+
+class Letters:
+    """Vectors of pairs of letters: near when the spelling is. Names of `far` are near nothing."""
+
+    name, dimension, weights_sha256 = "letters", 256, "b" * 64
+
+    def __init__(self, far: Sequence[str] = ()) -> None:
+        self.far = far
+        self.asked: list[str] = []
+
+    async def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        return (await self.embed_documents([text]))[0]
+
+    async def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        self.asked += texts
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            if text in self.far:
+                vectors[row, 255 - self.far.index(text)] = 1
+                continue
+            for one, other in zip(text.casefold(), text.casefold()[1:], strict=False):
+                vectors[row, (ord(one) * 7 + ord(other)) % 200] += 1
+            vectors[row, 200] += 0.1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def used(*memories: Sequence[str]) -> NamesUsed:
+    names = NamesUsed()
+    for number, said in enumerate(memories):
+        names.add(f"m{number}", said)
+    return names
+
+
+async def proposed(names: NamesUsed, kind: NameKind = "entity", embedder: Letters | None = None) -> Proposals:
+    return await propose(names, embedder or Letters(), tenant="t", kind=kind, min_cosine=0.6)
+
+
+def pairs(found: Proposals) -> list[tuple[str, str]]:
+    return [(one.alias, one.into) for one in found.proposals]
+
+
+async def test_the_name_that_more_memories_give_stays_then_the_longer_then_the_first() -> None:
+    assert pairs(await proposed(used(["Jon Smith"], ["Jon Smith"], ["John Smith"]))) == [
+        ("John Smith", "Jon Smith")
+    ]
+    assert pairs(await proposed(used(["Jon Smith"], ["John Smith"]))) == [("Jon Smith", "John Smith")]
+    assert pairs(await proposed(used(["Jon Smitt"], ["Jon Smith"]))) == [("Jon Smitt", "Jon Smith")]
+
+
+async def test_a_proposal_says_why_and_where() -> None:
+    (one,) = (await proposed(used(["John Smith"], ["John Smith"], ["Ana"], ["jon smith"], ["Jon Smith"]))).proposals
+    assert (one.kind, one.alias, one.into) == ("entity", "Jon Smith", "John Smith")
+    assert (one.alias_memories, one.into_memories, one.examples) == (2, 2, ("m3", "m4", "m0"))
+    assert one.string == round(string_similarity("John Smith", "Jon Smith"), 4)
+    assert 0.6 <= one.cosine <= 1
+
+
+async def test_a_name_that_is_to_be_merged_is_merged_into_one_that_stays() -> None:
+    found = await proposed(used(*[["Johann Smith"]] * 3, *[["Johan Smith"]] * 2, ["Johan Smit"]))
+    assert {into for _, into in pairs(found)} == {"Johann Smith"}
+    assert len(found.proposals) == 2
+
+
+async def test_names_of_one_memory_are_two_unless_punctuation_is_all_that_differs() -> None:
+    assert (await proposed(used(["Jon Smith", "John Smith"]))).left_out == {"together": 1}
+    assert pairs(await proposed(used(["Fjord Labs", "Fjord-Labs"]))) == [("Fjord-Labs", "Fjord Labs")]
+
+
+async def test_what_speaks_against_it_is_counted() -> None:
+    found = await proposed(used(["Pier Seven A7"], ["Pier Seven A8"], ["Mr. Miles"], ["Mrs. Miles"]))
+    assert (found.proposals, found.left_out) == ((), {"number": 1, "title": 1})
+
+
+async def test_both_thresholds_count_and_only_what_is_spelt_alike_is_embedded() -> None:
+    far = Letters(["Jon Smith"])
+    names = used(["Jon Smith"], ["John Smith"], ["Oslo"])
+    assert pairs(await proposed(names, embedder=far)) == []
+    assert far.asked == ["John Smith", "Jon Smith"]
+
+
+async def test_relations_are_judged_by_their_own_rules() -> None:
+    names = used(["is friends with"], ["friends with"], ["worked at"], ["works at"])
+    found = await proposed(names, "relation")
+    assert pairs(found) == [("friends with", "is friends with")]
+
+
+async def test_no_names_no_proposals() -> None:
+    found = await proposed(NamesUsed())
+    assert (found.proposals, found.left_out) == ((), {})
+
+
+NAMES = st.builds(
+    " ".join,
+    st.tuples(
+        st.sampled_from(["Jon", "John", "Johan", "J.", "Mr. Jon", "Mrs. Jon", "Ana", "Anna"]),
+        st.sampled_from(["Smith", "Smyth", "Smit", "Miles", "Mills", "7"]),
+    ),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(memories=st.lists(st.lists(NAMES, max_size=3), max_size=10))
+async def test_proposals_do_not_depend_on_the_order_of_memories(memories: list[list[str]]) -> None:
+    found = await proposed(used(*memories))
+    shuffled = [said[::-1] for said in memories[::-1]]
+    again = await proposed(used(*shuffled))
+    assert [(one.id, one.alias, one.into, one.string, one.cosine) for one in found.proposals] == [
+        (one.id, one.alias, one.into, one.string, one.cosine) for one in again.proposals
+    ]
+    assert found.left_out == again.left_out
+    aliases = [one.alias.casefold() for one in found.proposals]
+    assert len(set(aliases)) == len(aliases)
+    assert set(aliases).isdisjoint(one.into.casefold() for one in found.proposals)
+    for one in found.proposals:
+        assert one.string >= 0.85 and one.cosine >= 0.6
+        assert one.alias_memories <= one.into_memories
+        together = [said for said in memories if one.alias in said and one.into in said]
+        assert not together or core(one.alias, "entity") == core(one.into, "entity")
+
+
+async def test_two_tenants_have_other_ids_for_the_same_names() -> None:
+    names = used(["Jon Smith"], ["John Smith"])
+    ids = {
+        (await propose(names, Letters(), tenant=tenant, kind="entity", min_cosine=0.6)).proposals[0].id
+        for tenant in ("one", "other", "one")
+    }
+    assert len(ids) == 2

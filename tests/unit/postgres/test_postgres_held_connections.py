@@ -1,0 +1,57 @@
+"""Connections that are held for searches: opened when they are needed, closed together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from orion_recall.postgres import held_connections
+from orion_recall.postgres.held_connections import HeldConnections
+
+
+class Server:
+    """Answers when as many searches wait as it has connections, and lets go when all of these say goodbye."""
+
+    def __init__(self, connections: int) -> None:
+        self.searches, self.goodbyes = asyncio.Barrier(connections), connections
+        self.closed = 0
+
+    async def open(
+        self, dsn: str, *, name: str, statement_timeout_ms: int, for_tables_of_others: bool
+    ) -> Connection:
+        return Connection(self)
+
+
+class Connection:
+    """One connection to it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def fetch(self, statement: str, *values: object) -> list[object]:
+        await self._server.searches.wait()
+        return []
+
+    def is_closed(self) -> bool:
+        return False
+
+    def terminate(self) -> None:
+        raise AssertionError("it is whole")
+
+    async def close(self) -> None:
+        self._server.goodbyes -= 1
+        for _ in range(1000):
+            if self._server.goodbyes == 0:
+                self._server.closed += 1
+                return
+            await asyncio.sleep(0)
+
+
+async def test_what_is_held_is_closed_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(4)
+    monkeypatch.setattr(held_connections, "open_connection", server.open)
+    held = HeldConnections("postgresql://nowhere/x", name="test", most=4)
+    await asyncio.gather(*(held.fetch("searching", "SELECT 1", []) for _ in range(4)))
+    await held.close()
+    assert server.closed == 4

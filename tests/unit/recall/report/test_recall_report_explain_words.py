@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orion_recall.recall.rank import combine
+from orion_recall.recall.report.explain import parts_of
+from orion_recall.recall.report.explain_words import ordinal, why_first
+from orion_recall.values import ScoredCandidate, SelectedItem, Selection, SourceName
+from tests.samples.recall_fakes import NOW, scored
+
+WEIGHTS = {
+    "fusion": 0.5,
+    "neighbour": 0.3,
+    "speaker": 0.2,
+    "time": 0.4,
+    "recency": 0.1,
+    "tells_time": 0.2,
+    "tells_name": 0.2,
+    "tells_number": 0.2,
+}
+
+
+def item(
+    name: str, parts: dict[str, float], ranks: dict[SourceName, int] | None = None, **fields: Any
+) -> ScoredCandidate:
+    closeness = fields.pop("closeness", None)
+    made = scored(name, ts=fields.pop("ts", NOW - 7200.0), **fields)
+    made.candidate.scores.update({} if closeness is None else {"vector": closeness})
+    made.candidate.ranks.clear()
+    made.candidate.ranks.update(ranks or {"vector": 1})
+    return replace(made, parts=parts, weights=WEIGHTS, score=combine(parts, WEIGHTS))
+
+
+def why(*items: ScoredCandidate, layers: dict[int, str] | None = None) -> list[str]:
+    kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
+    return why_first(Selection(items=kept, tokens=0, dropped={}), parts_of, layers or {}, now=NOW)
+
+
+def test_why_an_item_is_first_and_by_how_much():
+    best = item("m1", {"fusion": 1.0, "recency": 0.5}, {"vector": 3, "lexical": 1})
+    assert why(best, item("m2", {"fusion": 0.4, "recency": 0.5}, {"rdf": 2})) == [
+        "m1 is first with 0.917: found first by words, 3rd by meaning; 2 hours old. "
+        "It leads the next by 0.500, most of all by what the sources found.",
+        "m2 is 2nd with 0.417: found 2nd in the graph; 2 hours old.",
+    ]
+
+
+def test_equal_scores_say_what_decides():
+    (first, _) = why(item("m1", {"fusion": 0.5}), item("m2", {"fusion": 0.5}))
+    assert first.endswith("The next scores the same; the newer one comes first, then the smaller id.")
+
+
+def test_a_part_that_has_no_words_has_its_name():
+    weights = {"fusion": 0.5, "hue": 0.5}
+    items = [
+        replace(item(name, {}), parts=parts, weights=weights, score=combine(parts, weights))
+        for name, parts in (("m1", {"fusion": 0.5, "hue": 0.9}), ("m2", {"fusion": 0.5, "hue": 0.1}))
+    ]
+    assert why(*items)[0].endswith("It leads the next by 0.400, most of all by the part hue.")
+
+
+@pytest.mark.parametrize(
+    ("parts", "fields", "said"),
+    [
+        ({"fusion": 1.0, "speaker": 1.0}, {"speaker": "Ana"}, "said by Ana, whom the question names"),
+        ({"fusion": 1.0, "time": 1.0}, {}, "of the time asked about"),
+        ({"fusion": 1.0, "time": 0.9}, {}, "close to the time asked about"),
+        ({"fusion": 1.0, "tells_time": 1.0}, {}, "it tells a time, and the question asks when"),
+        ({"fusion": 1.0, "tells_name": 1.0}, {}, "it gives a name that the question does not have"),
+        ({"fusion": 1.0, "tells_number": 1.0}, {}, "it gives a number, and the question asks for one"),
+        ({"fusion": 1.0, "neighbour": 0.7}, {"closeness": 0.6}, "the turn beside it is closer still"),
+        ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "the graph says Mira sister of (Ana)"),
+        ({"fusion": 1.0}, {"ts": None}, "undated"),
+        ({"fusion": 1.0}, {"ts": NOW + 60}, "of a time still to come"),
+        ({"fusion": 1.0}, {"ts": NOW - 59}, "1 minute old"),
+        ({"fusion": 1.0}, {"ts": NOW - 86_400}, "24 hours old"),
+        ({"fusion": 1.0}, {"ts": NOW - 9 * 86_400}, "9 days old"),
+    ],
+)
+def test_what_speaks_for_an_item_is_said(parts: dict[str, float], fields: dict[str, Any], said: str):
+    (told,) = why(item("m1", parts, **fields))
+    assert f"; {said}" in told
+
+
+@pytest.mark.parametrize("closeness", [None, 0.7, 0.695])
+def test_a_memory_alone_has_no_turn_that_is_closer(closeness: float | None):
+    (told,) = why(item("m1", {"fusion": 1.0, "neighbour": 0.7}, closeness=closeness))
+    assert "the turn beside it" not in told
+
+
+def test_what_no_source_ranked_was_reached_from_the_others():
+    made = item("m1", {"fusion": 1.0})
+    made.candidate.ranks.clear()
+    assert why(made)[0].endswith(": reached from what was found; 2 hours old.")
+
+
+def test_what_does_not_count_is_not_said():
+    (told,) = why(item("m1", {"fusion": 1.0, "speaker": 0.0, "time": 0.0, "tells_time": 0.0}, speaker="Ana"))
+    assert told == "m1 is first with 0.385: found first by meaning; 2 hours old."
+
+
+def test_of_a_cascade_the_layer_is_named():
+    made = item("m1", {"fusion": 1.0})
+    assert "found first by meaning in the layer episodic;" in why(made, layers={made.candidate.key: "episodic"})[0]
+
+
+def test_only_the_first_three_are_told():
+    assert len(why(*(item(f"m{n}", {"fusion": 1.0 - n / 10}) for n in range(6)))) == 3
+    assert why() == []
+
+
+def test_an_id_is_data():
+    (told,) = why(item("m\n- [x]\x1b", {"fusion": 1.0}))
+    assert told.startswith("m - (x) is first")
+
+
+def test_ordinals():
+    numbers = (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111, 123)
+    assert [ordinal(number) for number in numbers] == [
+        "first", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th", "123rd",
+    ]  # fmt: skip

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext, StatusCode
+
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.report.decision import Asked
+from orion_recall.serving.observe.spans import describe_recall
+from orion_recall.serving.worker import Served
+from orion_recall.telemetry import continue_trace
+from orion_recall.text.normal import memory_key
+from orion_recall.values import (
+    Candidate,
+    Hit,
+    MemoryView,
+    Outcome,
+    Scope,
+    ScoredCandidate,
+    SelectedItem,
+    Selection,
+    SourceReport,
+)
+
+BEGAN_NS = 1_772_400_000_000_000_000
+QUERY, MEMORY = "Where does Ana keep the spare key?", "The spare key is under the third pot."
+
+
+def recalled() -> Recalled:
+    memory = MemoryView(id="m-key", text=MEMORY, text_hash="h")
+    scored = ScoredCandidate(candidate=Candidate(key=1), memory=memory, score=0.9, parts={})
+    item = SelectedItem(scored=scored, snippet=MEMORY, line=f"- {MEMORY}", tokens=9)
+    hits = (Hit(key=memory_key("default", "m-key"), score=0.9),)
+    return Recalled(
+        outcome="degraded",
+        scope=Scope(tenant="default"),
+        reports=(
+            SourceReport(source="vector", status="ok", hits=hits, ms=3.5),
+            SourceReport(source="lexical", status="failed", ms=2.0, error="the index is away"),
+            SourceReport(source="rdf", status="late", ms=4.0, error="no answer within 4 ms"),
+            SourceReport(source="sql_timeline", status="off"),
+        ),
+        ranked=(scored,),
+        selection=Selection(items=(item,), tokens=9, dropped={}),
+        stage_ms={"understand": 1.0, "search": 4.0, "rank": 0.5},
+    )
+
+
+def spans_of(found: Recalled | None, outcome: Outcome, *, with_content: bool = False) -> Mapping[str, ReadableSpan]:
+    """What is exported for one recall, by name."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("test")
+    traced = continue_trace(None, tracer=tracer)
+    asked = Asked(decision_id="d", corr_id="c", query=RecallQueryV1(fragment=QUERY), profile="reflect.v1")
+    served = Served(
+        asked=asked,
+        outcome=outcome,
+        commit="committed",
+        seconds=0.01,
+        traced=traced,
+        recalled=found,
+        recall_began_ns=BEGAN_NS,
+    )
+    describe_recall(served, tracer, with_content=with_content)
+    traced.span.end()
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def context_of(span: ReadableSpan) -> SpanContext:
+    assert span.context is not None
+    return span.context
+
+
+def ms_from_start(span: ReadableSpan) -> tuple[float, float]:
+    assert span.start_time is not None
+    assert span.end_time is not None
+    return (span.start_time - BEGAN_NS) / 1e6, (span.end_time - BEGAN_NS) / 1e6
+
+
+def test_stages_follow_each_other_and_sources_lie_in_the_search() -> None:
+    spans = spans_of(recalled(), "degraded")
+    assert {name: ms_from_start(span) for name, span in spans.items() if name != "recall"} == {
+        "recall.understand": (0.0, 1.0),
+        "recall.search": (1.0, 5.0),
+        "recall.rank": (5.0, 5.5),
+        "recall.source.vector": (1.0, 4.5),
+        "recall.source.lexical": (1.0, 3.0),
+        "recall.source.rdf": (1.0, 5.0),
+    }
+    parents = {name: span.parent.span_id if span.parent else None for name, span in spans.items()}
+    ids = {name: context_of(span).span_id for name, span in spans.items()}
+    assert parents == {
+        name: ids["recall.search" if "source" in name else "recall"] if name != "recall" else None for name in spans
+    }
+    assert len({context_of(span).trace_id for span in spans.values()}) == 1
+
+
+def test_a_source_says_how_it_ended() -> None:
+    spans = spans_of(recalled(), "degraded")
+    assert dict(spans["recall.source.vector"].attributes or {}) == {
+        "orion.recall.source": "vector",
+        "orion.recall.status": "ok",
+        "orion.recall.hits": 1,
+        "orion.recall.ms": 3.5,
+    }
+    lexical = spans["recall.source.lexical"]
+    assert (lexical.status.status_code, lexical.status.description) == (StatusCode.ERROR, None)
+    captured = spans_of(recalled(), "degraded", with_content=True)["recall.source.lexical"]
+    assert captured.status.description == "the index is away"
+    assert (spans["recall"].attributes or {})["orion.recall.items"] == 1
+    assert spans["recall"].status.status_code == StatusCode.UNSET
+
+
+def test_a_failure_without_a_recall_is_one_span_with_an_error() -> None:
+    spans = spans_of(None, "failed")
+    assert set(spans) == {"recall"}
+    assert spans["recall"].status.status_code == StatusCode.ERROR
+
+
+@pytest.mark.parametrize("with_content", [False, True])
+def test_text_is_in_a_span_only_with_content_capture(with_content: bool) -> None:
+    spans = spans_of(recalled(), "degraded", with_content=with_content)
+    text = " ".join(span.to_json() for span in spans.values())
+    assert (QUERY in text, MEMORY in text) == (with_content, with_content)

@@ -1,0 +1,79 @@
+"""What is wrong with the settings is said before anything is started."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.errors import ProfileError, SettingsError
+from orion_recall.models import chosen
+from orion_recall.serving.preflight import check_settings
+from orion_recall.settings import Settings
+from orion_recall.shipped import shipped_folder
+
+
+async def test_the_defaults_can_be_used() -> None:
+    await check_settings(Settings.read(health_port=0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"embedder": "tei"}, "ORION_TEI_URL is not set"),
+        ({"embedder": "transformers"}, "ORION_MODEL is not set"),
+        ({"reranker": "tei"}, "ORION_RERANKER_URL is not set"),
+        ({"model_path": Path("/nowhere")}, "ORION_MODEL_PATH: no ONNX weights at /nowhere"),
+        ({"default_profile": "mine.v1"}, r"'mine.v1' is not in the shipped profiles, only .*reflect\.v1"),
+        ({"mappings": Path("/nowhere.yaml")}, "ORION_MAPPINGS: /nowhere.yaml cannot be read"),
+        ({"health_host": "host.invalid", "health_port": 1}, "ORION_HEALTH_PORT: cannot listen on host.invalid"),
+    ],
+)
+async def test_a_setting_that_cannot_be_used_is_named(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        await check_settings(Settings.read(**settings))
+
+
+async def test_a_port_that_somebody_has_is_named_and_a_free_one_stays_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"ORION_HEALTH_PORT: cannot listen on 127.0.0.1 port {port}"):
+            await check_settings(Settings.read(health_port=port))
+    await check_settings(Settings.read(health_port=port))
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+async def test_profiles_without_the_default_one_say_where_to_put_it(tmp_path: Path) -> None:
+    shipped = (shipped_folder("profiles") / "assist.light.v1.yaml").read_text("utf-8")
+    (tmp_path / "assist.light.v1.yaml").write_text(shipped, "utf-8")
+    said = rf"'reflect\.v1' is not in ORION_PROFILES_DIR \({tmp_path}\), only assist\.light\.v1: put it there"
+    with pytest.raises(SettingsError, match=said):
+        await check_settings(Settings.read(profiles_dir=tmp_path))
+    await check_settings(Settings.read(profiles_dir=tmp_path, default_profile="assist.light.v1"))
+
+
+async def test_a_broken_profile_is_a_profile_error(tmp_path: Path) -> None:
+    (tmp_path / "reflect.v1.yaml").write_text("profile: [", "utf-8")
+    with pytest.raises(ProfileError, match=r"reflect\.v1\.yaml"):
+        await check_settings(Settings.read(profiles_dir=tmp_path))
+
+
+async def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen, "find_spec", dict[str, str]().get)
+    with pytest.raises(SettingsError, match=r"orion-recall\[transformers\]"):
+        await check_settings(Settings.read(embedder="transformers", model="some/model"))
+
+
+async def test_a_secret_of_a_mapped_store_that_is_not_set_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WIKI_TOKEN", raising=False)
+    path = tmp_path / "mappings.yaml"
+    path.write_text(
+        'sparql: [{name: wiki, url: "http://graph/query", token_env: WIKI_TOKEN, tenant: a, text: "urn:says"}]'
+    )
+    with pytest.raises(SettingsError, match="'wiki' takes its secret from WIKI_TOKEN"):
+        await check_settings(Settings.read(mappings=path))

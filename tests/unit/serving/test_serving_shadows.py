@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.errors import SourceError
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile import Profile
+from orion_recall.profile.watch import LoadedProfile
+from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.report.decision import Asked
+from orion_recall.serving.shadows import Shadowed, Shadows, shadow_for
+from orion_recall.settings import Settings
+from orion_recall.text.normal import memory_key, text_hash
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+
+TOKENS = TokenCounter()
+QUERY = RecallQueryV1(fragment="Who feeds the gulls?")
+
+
+def loaded(name: str, **values: Any) -> LoadedProfile:
+    required: dict[str, Any] = {
+        "profile": name, "vector_top_k": 5, "rdf_top_k": 0, "max_per_source": 5, "max_total_items": 5,
+        "render_budget_tokens": 100, "source_retries": 0,
+    }  # fmt: skip
+    return LoadedProfile(profile=Profile.model_validate(required | values), content_hash=f"hash of {name}")
+
+
+OTHER = loaded("other.v1", max_total_items=1)
+
+
+def asked(corr_id: str = "c-1") -> Asked:
+    return Asked(
+        decision_id="875a5172-46c0-4014-94f6-ee2cdfb0d3b0",
+        corr_id=corr_id,
+        entry_id="17-0",
+        query=QUERY,
+        tenant="default",
+        profile="test.v1",
+        profile_hash="h-1",
+        profile_requested="unknown.v1",
+        profile_fallback=True,
+        reply_to="recall.reply.v1:me",
+        worker="w-1",
+    )
+
+
+class Gulls:
+    """Finds two memories once it is let; counts who asks at once."""
+
+    name: SourceName = "vector"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.go = asyncio.Event()
+        self.go.set()
+        self.error, self.at_once, self.most_at_once = error, 0, 0
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await self.go.wait()
+        finally:
+            self.at_once -= 1
+        if self.error is not None:
+            raise self.error
+        texts = ("The keeper feeds the gulls.", "The gulls are fed by a boy.")
+        found = [MemoryView(id=f"m-{n}", text=text, text_hash=text_hash(text)) for n, text in enumerate(texts)]
+        return [
+            Hit(key=memory_key("default", memory.id), score=0.9 - n / 10, read=lambda memory=memory: memory)
+            for n, memory in enumerate(found)
+        ]
+
+
+class Stage:
+    """Shadows with all around them in reach."""
+
+    def __init__(self, source: Gulls, **settings: Any) -> None:
+        self.source = source
+        self.sent: list[dict[str, Any]] = []
+        self.shadows = Shadows(Settings(**settings), Sources(arms={"vector": source}, tokens=TOKENS), self._send)
+
+    async def _send(self, message: bytes) -> None:
+        self.sent.append(json.loads(message))
+
+    def note(self, count: int = 1, profile: LoadedProfile = OTHER, query: RecallQueryV1 = QUERY) -> None:
+        for _ in range(count):
+            self.shadows.note(
+                Shadowed(first=asked(), query=query, tenant="default", profile=profile, now=1.0, sealed=bytes)
+            )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        before = asyncio.all_tasks()
+        running = asyncio.create_task(self.shadows.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            # Services of other tests live in the same loop.
+            left = [repr(task) for task in asyncio.all_tasks() - before]
+            assert not [one for one in left if "Shadows." in one or "orion_recall/recall/" in one]
+
+    async def until_ended(self, count: int) -> None:
+        async with asyncio.timeout(30):
+            while self.shadows.done + self.shadows.failed < count:
+                await asyncio.sleep(0.002)
+
+
+async def test_a_shadow_is_a_decision_of_its_own_that_names_the_first() -> None:
+    stage = Stage(Gulls())
+    stage.note()
+    async with stage.running():
+        await stage.until_ended(1)
+    (told,) = stage.sent
+    first = asked()
+    assert told["id"] != first.decision_id
+    assert (told["shadow_of"], told["corr_id"], told["entry_id"]) == (first.decision_id, "c-1", "17-0")
+    assert (told["profile"], told["profile_hash"]) == ("other.v1", "hash of other.v1")
+    assert (told["profile_requested"], told["profile_fallback"], told["reply_to"]) == ("unknown.v1", False, None)
+    assert (told["outcome"], told["selected_ids"], told["tenant"]) == ("ok", ["m-0"], "default")
+    assert told["latency_ms"] > 0
+    assert (stage.shadows.done, stage.shadows.failed, stage.shadows.left_out) == (1, 0, 0)
+
+
+async def test_no_more_run_at_once_than_the_settings_say_and_what_does_not_fit_is_left_out() -> None:
+    stage = Stage(Gulls(), shadows_at_once=2)
+    stage.source.go.clear()
+    async with stage.running():
+        stage.note(40)
+        await asyncio.sleep(0.05)
+        assert stage.source.at_once == 2
+        assert stage.shadows.left_out == 8
+        stage.source.go.set()
+        await stage.until_ended(32)
+    assert stage.source.most_at_once == 2
+    assert len(stage.sent) == 32
+
+
+async def test_none_runs_where_the_settings_say_none() -> None:
+    stage = Stage(Gulls(), shadows_at_once=0)
+    async with stage.running():
+        stage.note(3)
+        await asyncio.sleep(0.02)
+    assert (stage.sent, stage.shadows.left_out) == ([], 3)
+
+
+async def test_what_is_wrong_with_one_costs_the_next_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(Gulls(), query_text="none")
+    with caplog.at_level(logging.WARNING):
+        async with stage.running():
+            stage.note(profile=loaded("session.v1", scope="session"))
+            await stage.until_ended(1)
+            stage.note()
+            await stage.until_ended(2)
+    assert (stage.shadows.failed, stage.shadows.done) == (1, 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a shadow recall failed: payload.options.scope: session needs payload.session_id"
+    ]
+
+
+async def test_a_source_that_fails_is_what_the_shadow_says_and_its_text_is_kept_as_the_settings_say() -> None:
+    stage = Stage(Gulls(SourceError("away")), query_text="none")
+    stage.note()
+    async with stage.running():
+        await stage.until_ended(1)
+    (told,) = stage.sent
+    assert told["outcome"] == "failed"
+    assert "gulls" not in json.dumps(told)
+
+
+async def test_one_in_hand_is_dropped_when_the_worker_stops() -> None:
+    stage = Stage(Gulls())
+    stage.source.go.clear()
+    stage.note(3)
+    async with stage.running():
+        await asyncio.sleep(0.02)
+    assert stage.sent == []
+
+
+def test_the_share_is_chosen_by_the_correlation_id() -> None:
+    profiles = {"test.v1": loaded("test.v1", shadow={"profile": "other.v1", "share": 0.25}), "other.v1": OTHER}
+    chosen = [shadow_for(asked(f"c-{n}"), profiles) for n in range(2000)]
+    assert chosen == [shadow_for(asked(f"c-{n}"), profiles) for n in range(2000)]
+    assert {one for one in chosen if one is not None} == {OTHER}
+    assert 0.2 < sum(one is not None for one in chosen) / 2000 < 0.3
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (1.0, 200)])
+def test_none_and_all(share: float, expected: int) -> None:
+    profiles = {"test.v1": loaded("test.v1", shadow={"profile": "other.v1", "share": share}), "other.v1": OTHER}
+    assert sum(shadow_for(asked(f"c-{n}"), profiles) is not None for n in range(200)) == expected
+
+
+def test_without_a_shadow_or_with_one_that_is_not_there_nothing_is_recalled_twice() -> None:
+    assert shadow_for(asked(), {"test.v1": loaded("test.v1")}) is None
+    gone = loaded("test.v1", shadow={"profile": "gone.v1", "share": 1})
+    assert shadow_for(asked(), {"test.v1": gone}) is None

@@ -1,0 +1,601 @@
+"""The path of one message without a bus: whatever is in an entry, there is one commit that says it all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Tracer
+from redis.exceptions import ResponseError
+
+from orion_recall.bus.commit import Commit, Committed
+from orion_recall.bus.group_reader import Entry
+from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
+from orion_recall.errors import SourceError
+from orion_recall.foreground import RECALLS
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile import Profile
+from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
+from orion_recall.recall.pipeline import Sources
+from orion_recall.serving.shadows import Shadowed
+from orion_recall.serving.worker import Served, Watch, Worker
+from orion_recall.settings import Settings
+from orion_recall.text.normal import memory_key, text_hash
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+from tests.stand_ins.mesh import MeshDecision, MeshReply, decoded
+
+ENTRY_ID = "1700000000000-5"
+ARRIVED = 1_700_000_000.0
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "tenant": TEXT | VALUE,
+        "scope": st.sampled_from(["session", "user", "global"]) | VALUE,
+        "user": TEXT,
+        "k": st.integers(-1, 2000),
+        "budget": st.sampled_from(["low", "mid", "high"]) | VALUE,
+        "max_tokens": st.integers(0, 100) | VALUE,
+        "min_score": st.floats(0, 1) | VALUE,
+        "tags": st.lists(TEXT) | VALUE,
+        "since": st.sampled_from(["2026-03-01T09:30:00Z", 0, 1e300, -(10**300), "yesterday"]) | VALUE,
+        "as_of": st.sampled_from(["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", 0, -1e11]) | VALUE,
+        "exclude": st.lists(TEXT) | VALUE,
+        "include": st.dictionaries(st.sampled_from(["trace", "entities", "chunks", "x"]), st.booleans()) | VALUE,
+    },
+)
+PAYLOAD = st.fixed_dictionaries(
+    {},
+    optional={
+        "fragment": st.just("Who feeds the gulls?") | TEXT | VALUE,
+        "verb": TEXT | VALUE,
+        "intent": TEXT | VALUE,
+        "session_id": TEXT | VALUE,
+        "profile": st.sampled_from(["test.v1", "other.v1"]) | VALUE,
+        "reply_to": TEXT | VALUE,
+        "options": OPTIONS | VALUE,
+    },
+)
+
+
+class Ending:
+    """Keeps what is committed; says `says` in turn, then that it is committed."""
+
+    def __init__(self, *says: Committed | Exception) -> None:
+        self.commits: list[Commit] = []
+        self._says = list(says)
+
+    async def commit(self, commit: Commit) -> Committed:
+        self.commits.append(commit)
+        said = self._says.pop(0) if self._says else "committed"
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+class Gulls:
+    """Finds one memory, or raises."""
+
+    name: SourceName = "vector"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked: list[SearchRequest] = []
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        self.asked.append(request)
+        if self.error is not None:
+            raise self.error
+        text = "The lighthouse keeper feeds the gulls."
+        memory = MemoryView(id="m-gulls", text=text, text_hash=text_hash(text))
+        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, read=lambda: memory)]
+
+
+class Desk:
+    """A worker with everything around it in reach."""
+
+    def __init__(
+        self,
+        *says: Committed | Exception,
+        error: Exception | None = None,
+        source: Gulls | None = None,
+        watch: Watch | None = None,
+        shadow: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.ending, self.source = Ending(*says), source or Gulls(error)
+        self.now = ARRIVED + 0.01
+        self.used: list[tuple[str, list[str]]] = []
+        profile = Profile(
+            profile="test.v1",
+            vector_top_k=5,
+            rdf_top_k=0,
+            max_per_source=5,
+            max_total_items=5,
+            render_budget_tokens=100,
+            source_retries=0,
+        )
+        other = profile.model_copy(update={"profile": "other.v1"})
+        profile = Profile.model_validate(profile.model_dump() | dict(shadow or {}))
+        self.shadows = Shadowing()
+        self.worker = Worker(
+            Settings(default_profile="test.v1", **settings),
+            self.ending,
+            Sources(arms={"vector": self.source}, tokens=TOKENS),
+            ProfilesInUse(
+                {
+                    "test.v1": LoadedProfile(profile=profile, content_hash="h-1"),
+                    "other.v1": LoadedProfile(profile=other, content_hash="h-2"),
+                }
+            ),
+            server_time=lambda: self.now,
+            used=lambda tenant, ids: self.used.append((tenant, list(ids))),
+            watch=watch,
+            shadows=self.shadows,
+        )
+
+    async def serve(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Commit:
+        """The last commit of one message."""
+        await self.serve_alone(payload, deliveries=deliveries, **envelope)
+        return self.ending.commits[-1]
+
+    async def serve_alone(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> None:
+        """One message."""
+        whole = {"correlation_id": "c-1", "reply_to": "recall.reply.v1:me", "payload": payload} | envelope
+        fields = {b"envelope": json.dumps(whole).encode()}
+        await self.worker.serve(Entry(id=ENTRY_ID, fields=fields, deliveries=deliveries))
+
+
+TOKENS = TokenCounter()
+QUESTION = {"fragment": "Who feeds the gulls?"}
+WITH_OPTIONS: dict[str, Any] = {**QUESTION, "options": {}}
+
+
+def reply_of(commit: Commit) -> RecallReplyV1:
+    return RecallReplyV1.model_validate(json.loads(commit.reply)["payload"])
+
+
+def decision_of(commit: Commit) -> RecallDecisionV1:
+    return RecallDecisionV1.model_validate(json.loads(commit.decision)["payload"])
+
+
+@given(PAYLOAD)
+async def test_whatever_a_payload_holds_there_is_one_commit_with_a_reply_and_a_decision(payload: Any) -> None:
+    desk = Desk(tenants=("*",))
+    await desk.serve(payload)
+    (commit,) = desk.ending.commits
+    reply, decision = reply_of(commit), decision_of(commit)
+    assert decision.outcome in ("invalid", "refused", "empty", "ok"), decision.error
+    told = decision.outcome in ("invalid", "refused") and payload.get("options") not in (None, "")
+    assert (reply.error.type if reply.error else None) == (decision.outcome if told else None)
+    if payload.get("options") in (None, ""):
+        MeshReply.model_validate(json.loads(commit.reply)["payload"])
+    MeshDecision.model_validate(v1_decision(decision))
+    assert bool(commit.dead_reason) == (decision.outcome == "invalid")
+    assert commit.decision.decode("utf-8")
+
+
+@given(st.dictionaries(st.sampled_from([b"envelope", b"data", b"x"]), st.binary(max_size=100)), st.integers(1, 9))
+async def test_whatever_the_fields_hold_there_is_one_commit(fields: dict[bytes, bytes], deliveries: int) -> None:
+    desk = Desk()
+    await desk.worker.serve(Entry(id=ENTRY_ID, fields=fields, deliveries=deliveries))
+    (commit,) = desk.ending.commits
+    assert decision_of(commit).outcome == ("failed" if deliveries > 5 else "invalid")
+    assert commit.dead_reason.startswith("poison" if deliveries > 5 else "invalid")
+    assert commit.address.mode == "shared"
+
+
+async def test_an_answer_names_what_was_found_and_is_counted_and_noted_as_used() -> None:
+    desk = Desk()
+    commit = await desk.serve(QUESTION)
+    assert [item.id for item in reply_of(commit).bundle.items] == ["m-gulls"]
+    assert decision_of(commit).selected_ids == ["m-gulls"]
+    assert (commit.entry_id, commit.correlation_id, commit.dead_reason) == (ENTRY_ID, "c-1", "")
+    assert (commit.address.mode, commit.address.name) == ("own", "recall.reply.v1:me")
+    assert desk.used == [("default", ["m-gulls"])]
+    assert desk.worker.counters.outcomes["ok"] == 1
+
+
+@pytest.mark.parametrize(
+    ("include", "used"),
+    [({"trace": True}, []), ({"trace": False}, ["m-gulls"]), ({"entities": True}, ["m-gulls"])],
+)
+async def test_who_asks_why_memories_are_found_only_looks_at_them(
+    include: dict[str, bool], used: list[str]
+) -> None:
+    desk = Desk()
+    commit = await desk.serve(QUESTION | {"options": {"include": include}})
+    assert [item.id for item in reply_of(commit).bundle.items] == ["m-gulls"]
+    assert desk.used == ([("default", used)] if used else [])
+
+
+async def test_a_fenced_commit_is_counted_as_such_and_as_no_outcome() -> None:
+    desk = Desk("fenced")
+    await desk.serve(QUESTION)
+    assert desk.worker.counters.fenced == 1
+    assert set(desk.worker.counters.outcomes.values()) == {0}
+    assert desk.used == []
+
+
+async def test_a_source_that_fails_alone_makes_a_failure_with_its_words() -> None:
+    commit = await Desk(error=SourceError("the shelf is empty")).serve(WITH_OPTIONS)
+    reply = reply_of(commit)
+    assert decision_of(commit).outcome == "failed"
+    assert reply.error is not None
+    assert "the shelf is empty" in reply.error.message
+    assert commit.dead_reason == ""
+
+
+async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    commit = await Desk(error=ZeroDivisionError("secret text")).serve(WITH_OPTIONS)
+    reply, decision = reply_of(commit), decision_of(commit)
+    assert decision.outcome == "failed"
+    assert reply.error is not None
+    assert "secret" not in f"{reply.error.message} {decision.error}"
+    assert any(record.exc_info for record in caplog.records)
+
+
+STRICT: dict[str, Any] = {
+    "id": "7d0c2f2e-5a43-4a55-9a60-0f6f3a0b7a01",
+    "correlation_id": "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10",
+    "source": {"name": "cortex-exec"},
+    "created_at": "2026-03-02T08:15:30Z",
+    "trace": {"work": {"steps": [1]}, "baggage": "a=b"},
+}
+
+
+@pytest.mark.parametrize(
+    ("payload", "envelope", "outcome"),
+    [
+        (QUESTION, {}, "ok"),
+        (QUESTION | {"fragment": "  "}, {}, "empty"),
+        ({"fragment": 7}, {}, "invalid"),
+        ({}, {}, "invalid"),
+        (QUESTION, {"ttl_ms": 0}, "expired"),
+        (QUESTION, {"reply_to": "nowhere"}, "refused"),
+        (QUESTION, {"deliveries": 9}, "failed"),
+    ],
+    ids=str,
+)
+async def test_whatever_becomes_of_a_query_without_options_a_strict_reader_takes_the_reply(
+    payload: dict[str, Any], envelope: dict[str, Any], outcome: str
+) -> None:
+    desk = Desk()
+    commit = await desk.serve(payload, **(STRICT | envelope))
+    read = decoded(commit.reply)
+    assert (str(read.correlation_id), read.trace) == (STRICT["correlation_id"], STRICT["trace"])
+    assert [str(link.correlation_id) for link in read.causality_chain] == [STRICT["correlation_id"]]
+    bundle = MeshReply.model_validate(read.payload).bundle
+    assert bool(bundle.items) == bool(bundle.rendered) == (outcome == "ok")
+    decided = decoded(commit.decision)
+    assert decided.correlation_id == read.correlation_id
+    assert decision_of(commit).outcome == outcome
+    assert bool(decision_of(commit).error) == (outcome not in ("ok", "empty"))
+    assert bool(desk.source.asked) == (outcome == "ok")
+
+
+@pytest.mark.parametrize(
+    ("envelope", "outcome"),
+    [({"ttl_ms": 0}, "expired"), ({"reply_to": "nowhere"}, "refused"), ({"ttl_ms": "x"}, "invalid")],
+)
+async def test_whoever_gives_options_is_told_the_error(envelope: dict[str, Any], outcome: str) -> None:
+    told = reply_of(await Desk().serve(WITH_OPTIONS, **envelope)).error
+    assert told is not None
+    assert told.type == outcome
+    assert reply_of(await Desk().serve(QUESTION, **envelope)).error is None
+
+
+@pytest.mark.parametrize(("use", "tags", "unknown"), [("ignore", (), 1), ("tag", ("chat",), 0), ("scope", (), 1)])
+async def test_a_lane_means_what_the_settings_say(use: str, tags: tuple[str, ...], unknown: int) -> None:
+    desk = Desk(query_lane=use, shadow={"shadow": {"profile": "other.v1", "share": 1.0}})
+    commit = await desk.serve(QUESTION | {"lane": "chat"})
+    (request,) = desk.source.asked
+    assert request.scope.tags == tags
+    assert decision_of(commit).unknown_fields == desk.worker.counters.unknown_fields == unknown
+    assert set(json.loads(commit.reply)["payload"]["bundle"]["stats"]) == {
+        "backend_counts",
+        "latency_ms",
+        "profile",
+    }, "the lane is no option"
+    (shadowed,) = desk.shadows.noted
+    assert (shadowed.query.options.tags if shadowed.query.options else ()) == tags
+
+
+async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -> None:
+    """The bus takes no commit until work that waits for queries has been done."""
+
+    class Away(Ending):
+        def __init__(self) -> None:
+            super().__init__()
+            self.is_back = asyncio.Event()
+
+        async def commit(self, commit: Commit) -> Committed:
+            await self.is_back.wait()
+            return await super().commit(commit)
+
+    desk, away = Desk(), Away()
+    desk.worker._committer = away  # pyright: ignore[reportPrivateUsage]
+    serving = asyncio.create_task(desk.serve_alone(QUESTION))
+    async with asyncio.timeout(30):
+        while not desk.source.asked:
+            await asyncio.sleep(0.001)
+        await RECALLS.pause(40)
+    assert away.commits == []
+    away.is_back.set()
+    await serving
+    assert len(away.commits) == 1
+
+
+class Breaking:
+    """Fails when it is told of anything."""
+
+    def __init__(self) -> None:
+        self.tracer = None
+
+    def served(self, served: Served) -> None:
+        raise ZeroDivisionError(QUESTION["fragment"])
+
+
+async def test_what_fails_after_the_commit_is_said_to_have_failed_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.serving.worker")
+    desk = Desk(watch=Breaking())
+    await desk.serve(QUESTION)  # an error that came out would be logged as an entry that stays pending
+    wrong, said = caplog.records
+    assert f"entry {ENTRY_ID} is answered and acknowledged" in wrong.getMessage()
+    assert "ZeroDivisionError" in wrong.getMessage()
+    assert "gulls" not in wrong.getMessage()
+    assert said.getMessage() == "recall", "what comes after it is done all the same"
+    assert desk.worker.counters.outcomes["ok"] == 1
+    assert desk.used == [("default", ["m-gulls"])]
+
+
+@pytest.mark.parametrize(
+    ("payload", "envelope", "outcome"),
+    [
+        ({"verb": "x"}, {"reply_to": "nowhere", "ttl_ms": 0}, "invalid"),
+        (QUESTION | {"options": {"scope": "session"}}, {"reply_to": "nowhere", "ttl_ms": 0}, "invalid"),
+        (QUESTION | {"options": {"tenant": "elsewhere"}}, {"reply_to": "nowhere", "ttl_ms": 0}, "expired"),
+        (QUESTION, {"reply_to": "nowhere"}, "refused"),
+        (QUESTION | {"options": {"tenant": "elsewhere"}}, {}, "refused"),
+    ],
+)
+async def test_of_several_outcomes_the_first_one_counts(
+    payload: dict[str, Any], envelope: dict[str, Any], outcome: str
+) -> None:
+    desk = Desk(error=SourceError("away"))
+    assert decision_of(await desk.serve(payload, **envelope)).outcome == outcome
+    assert desk.source.asked == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "deliveries", "outcome", "dead_reason"),
+    [
+        (QUESTION, 1, "refused", ""),
+        ({"verb": 7}, 1, "invalid", "invalid: payload.fragment"),
+        (QUESTION, 6, "refused", "poison: delivered 5 times"),
+    ],
+)
+async def test_what_its_own_address_does_not_take_is_said_on_the_shared_stream(
+    payload: dict[str, Any], deliveries: int, outcome: str, dead_reason: str
+) -> None:
+    desk = Desk("reply_not_writable")
+    last = await desk.serve(payload, deliveries=deliveries)
+    first, _ = desk.ending.commits
+    assert (first.address.mode, last.address.mode) == ("own", "shared")
+    assert decision_of(last).outcome == outcome
+    assert decision_of(last).id == decision_of(first).id
+    assert last.dead_reason.startswith(dead_reason)
+    assert bool(last.dead_reason) == bool(dead_reason)
+    assert desk.used == []
+    assert desk.worker.counters.outcomes[outcome] == 1  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("says", ["stream_not_writable", ResponseError("OOM command not allowed")])
+async def test_a_commit_that_the_server_does_not_take_is_sent_again_as_it_was(says: Any) -> None:
+    desk = Desk(says, says)
+    await desk.serve(QUESTION)
+    first, second, third = desk.ending.commits
+    assert first == second == third
+    assert len(desk.source.asked) == 1
+    assert desk.worker.counters.outcomes["ok"] == 1
+
+
+async def test_a_query_may_be_cancelled_while_it_waits_for_its_commit() -> None:
+    desk = Desk(*["stream_not_writable"] * 1000)  # pyright: ignore[reportArgumentType]
+    serving = asyncio.create_task(desk.serve(QUESTION))
+    async with asyncio.timeout(30):
+        while len(desk.ending.commits) < 2:
+            await asyncio.sleep(0.001)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "after_s", "outcome"),
+    [(500, 0.6, "expired"), (500, 0.4, "ok"), (None, 9e9, "ok"), (0, -0.1, "expired"), (500, -9e9, "ok")],
+)
+async def test_a_ttl_is_counted_on_the_clock_of_the_bus(ttl_ms: int | None, after_s: float, outcome: str) -> None:
+    desk = Desk()
+    desk.now = ARRIVED + after_s
+    assert decision_of(await desk.serve(QUESTION, ttl_ms=ttl_ms)).outcome == outcome
+
+
+async def test_a_source_is_not_waited_for_longer_than_the_caller_waits() -> None:
+    class Slow(Gulls):
+        async def search(self, request: SearchRequest) -> Sequence[Hit]:
+            await asyncio.Event().wait()
+            return []
+
+    decision = decision_of(await Desk(source=Slow()).serve(QUESTION, ttl_ms=150))
+    assert decision.outcome == "failed"
+    assert decision.sources["vector"].status == "late"
+    assert decision.latency_ms < 700
+
+
+async def test_what_nobody_waits_for_waits_while_a_query_is_served() -> None:
+    class Looked(Gulls):
+        waited_s = 0.0
+
+        async def search(self, request: SearchRequest) -> Sequence[Hit]:
+            began = time.perf_counter()
+            await RECALLS.pause(0.05)
+            self.waited_s = time.perf_counter() - began
+            return await super().search(request)
+
+    source = Looked()
+    await Desk(source=source).serve(QUESTION)
+    assert source.waited_s >= 0.05
+    async with asyncio.timeout(30):
+        await RECALLS.pause(60)
+
+
+SECRET = "what did my doctor say?"
+UNREADABLE: list[dict[str, Any]] = [
+    {"payload": {"fragment": [SECRET]}},
+    {"payload": {"fragment": SECRET, "intent": SECRET, "verb": {"it": SECRET}}},
+    {"payload": SECRET},
+    {"payload": {"fragment": SECRET}, "ttl_ms": SECRET},
+    {"payload": {"fragment": SECRET}, "kind": SECRET},
+    {"payload": {"fragment": SECRET, "options": {"tags": SECRET, "since": SECRET}}},
+]
+
+
+@pytest.mark.parametrize("mode", ["hash", "none"])
+@pytest.mark.parametrize("message", UNREADABLE, ids=str)
+async def test_where_query_text_is_not_kept_nothing_of_an_unreadable_message_is(
+    message: dict[str, Any], mode: str
+) -> None:
+    for deliveries in (1, 6):
+        desk = Desk(query_text=mode)
+        commit = await desk.serve(deliveries=deliveries, **message)
+        assert "doctor" not in f"{commit.decision!r} {commit.dead_reason} {commit.reply!r}"
+        assert not commit.keep_message
+        assert decision_of(commit).outcome == ("failed" if deliveries > 1 else "invalid")
+    quoted = await Desk().serve(**message)
+    assert quoted.keep_message
+    assert "doctor" in f"{quoted.decision!r} {quoted.dead_reason}"
+
+
+async def test_kept_text_is_whole_or_a_hash_or_nothing_and_its_length_is_always_known() -> None:
+    asked = {"fragment": SECRET, "intent": SECRET}
+    whole, hashed, again, nothing = [
+        decision_of(await Desk(query_text=mode).serve(asked)) for mode in ("full", "hash", "hash", "none")
+    ]
+    assert (whole.query, whole.intent) == (SECRET, SECRET)
+    assert hashed.query.startswith("blake2b:")
+    assert (hashed.query, hashed.intent) == (again.query, again.query)
+    assert (nothing.query, nothing.intent) == ("", None)
+    assert {one.query_chars for one in (whole, hashed, nothing)} == {len(SECRET)}
+    assert {one.outcome for one in (whole, hashed, nothing)} == {"ok"}
+
+
+async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.serving.worker")
+    await Desk().serve(QUESTION | {"session_id": "s-1"})
+    await Desk(content_capture=True).serve(QUESTION)
+    without, with_content = (record.__dict__["fields"] for record in caplog.records)
+    assert "gulls" not in json.dumps(without)
+    assert (without["session_id"], without["outcome"], without["commit"]) == ("s-1", "ok", "committed")
+    assert with_content["query"] == QUESTION["fragment"]
+
+
+class Looking:
+    """Keeps what it is told."""
+
+    def __init__(self, tracer: Tracer | None = None) -> None:
+        self.tracer = tracer
+        self.told: list[Served] = []
+
+    def served(self, served: Served) -> None:
+        self.told.append(served)
+
+
+async def test_who_looks_on_is_told_of_every_entry_whatever_became_of_it() -> None:
+    looking = Looking()
+    before_ns = time.time_ns()
+    await Desk(watch=looking).serve(QUESTION)
+    await Desk(watch=looking).serve({"verb": 7})
+    await Desk("fenced", watch=looking).serve(QUESTION)
+    answered, invalid, fenced = looking.told
+    assert (answered.outcome, answered.commit, answered.asked.profile) == ("ok", "committed", "test.v1")
+    assert before_ns <= answered.recall_began_ns <= time.time_ns()
+    assert answered.recalled is not None
+    assert 0 < sum(answered.recalled.stage_ms.values()) / 1000 <= answered.seconds
+    assert (invalid.outcome, invalid.recalled) == ("invalid", None)
+    assert fenced.commit == "fenced"
+
+
+async def test_an_answer_is_one_span_of_the_callers_trace_and_the_log_names_the_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.serving.worker")
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    desk = Desk(watch=Looking(provider.get_tracer("test")))
+    commit = await desk.serve(QUESTION, trace={"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"})
+    (span,) = exporter.get_finished_spans()
+    assert span.context is not None
+    assert (span.name, f"{span.context.trace_id:032x}") == ("recall", trace_id)
+    assert dict(span.attributes or {}) == {
+        "orion.recall.outcome": "ok",
+        "orion.recall.profile": "test.v1",
+        "orion.recall.tenant": "default",
+        "orion.recall.commit": "committed",
+    }
+    assert json.loads(commit.reply)["trace"]["traceparent"].startswith(f"00-{trace_id}-")
+    assert caplog.records[-1].__dict__["fields"]["trace_id"] == trace_id
+
+
+class Shadowing:
+    """Keeps what is to be recalled once more."""
+
+    def __init__(self) -> None:
+        self.noted: list[Shadowed] = []
+
+    def note(self, one: Shadowed) -> None:
+        self.noted.append(one)
+
+
+async def test_an_answered_query_is_handed_to_the_shadow_that_its_profile_names() -> None:
+    shadow = {"shadow": {"profile": "other.v1", "share": 1.0}}
+    desk = Desk(shadow=shadow)
+    answered = decision_of(await desk.serve(QUESTION))
+    (one,) = desk.shadows.noted
+    assert (one.first.decision_id, one.tenant, one.profile.profile.profile) == (answered.id, "default", "other.v1")
+    assert one.query.fragment == QUESTION["fragment"]
+    sealed = json.loads(one.sealed(b'{"x":1}'))
+    assert (sealed["kind"], sealed["correlation_id"], sealed["payload"]) == ("recall.decision.v1", "c-1", {"x": 1})
+    assert len(desk.ending.commits) == 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "says"),
+    [({"verb": 7}, ()), (QUESTION | {"options": {"tenant": "elsewhere"}}, ()), (QUESTION, ("fenced",))],
+)
+async def test_what_was_not_searched_or_not_answered_here_has_no_shadow(
+    payload: Any, says: tuple[Any, ...]
+) -> None:
+    desk = Desk(*says, shadow={"shadow": {"profile": "other.v1", "share": 1.0}})
+    await desk.serve(payload)
+    assert desk.shadows.noted == []
