@@ -1,1 +1,0 @@
-"""What others see of a running worker: metrics, traces, and the health port. Nothing here is in a recall's way."""
