@@ -49,13 +49,14 @@ def fuse(
     k: int,
     weights: Mapping[SourceName, float],
     limit: int | None = None,
+    with_text: int = WITH_TEXT,
     within: Sequence[SourceReport] = (),
     within_weight: float = 0.0,
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
     After those come the ones that bring a memory with them, are not among those, and stand among the first
-    `WITH_TEXT` of a list. `within` are further lists of the sources, each with the weight `within_weight`.
+    `with_text` of a list. `within` are further lists of the sources, each with the weight `within_weight`.
 
     `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
     """
@@ -71,7 +72,7 @@ def fuse(
     # Objects are made only for those that go on: most of what a deep search finds does not.
     order = [key for _, key in sorted([(-round(score, 9), key) for key, score in fused.items()])]
     best = order[:limit]
-    if len(best) < len(order) and (bring := _bring_text(lists)):
+    if len(best) < len(order) and (bring := _bring_text(lists, with_text)):
         best += [key for key in order[len(best) :] if key in bring]
     return [_candidate(key, fused[key] / possible if possible > 0 else 0.0, lists) for key in best]
 
@@ -151,10 +152,10 @@ def _zero(hits: Sequence[Hit]) -> float:
     return last - (first - last) / max(1, len(hits) - 1)
 
 
-def _bring_text(lists: Sequence[_List]) -> frozenset[int]:
+def _bring_text(lists: Sequence[_List], first: int) -> frozenset[int]:
     """The keys of those among the first of some list that bring a memory with them."""
     return frozenset(
-        key for one in lists for key, (_, hit) in islice(one.ranked.items(), WITH_TEXT) if hit.read is not None
+        key for one in lists for key, (_, hit) in islice(one.ranked.items(), first) if hit.read is not None
     )
 
 

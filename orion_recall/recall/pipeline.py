@@ -35,7 +35,7 @@ from orion_recall.recall.fallback import SILENT, index_is_away
 from orion_recall.recall.fetch import fetch, to_be_fetched
 from orion_recall.recall.follow import NOTHING, Followed, follow
 from orion_recall.recall.found import Found
-from orion_recall.recall.fuse import Fusing, fuse, similarities_of
+from orion_recall.recall.fuse import WITH_TEXT, Fusing, fuse, similarities_of
 from orion_recall.recall.late_interaction import Closeness, late_interaction, scaled
 from orion_recall.recall.rank import near_duplicates, score_candidates
 from orion_recall.recall.requests import NO_OPTIONS, caps_of, requests_of, scope_of
@@ -81,6 +81,7 @@ class Sources:
     The first reader that answers gives the memories; the others are for when it cannot. `standing_by` is searched
     while the index is away. What the `tombstones` hide is left out, whoever finds it. `texts` compares the question
     with what the index does not hold; without it, such a candidate has only what its source told.
+    `has_others`: stores of others may bring hits; where it is False, no room is kept for what the index lacks.
     """
 
     arms: Mapping[SourceName, Source]
@@ -97,6 +98,7 @@ class Sources:
     late: Closeness | None = None
     late_breaker: Breaker = field(default_factory=Breaker)
     texts: ComparesTexts | None = None
+    has_others: bool = True
     tombstones: Tombstones = field(default_factory=Tombstones)
 
 
@@ -248,7 +250,8 @@ class _Look:
         asked = requests_of(self.question, self.scope, self.profile, self.options, self.source_timeout_s)
         reports, within = await self._search(asked) if given is None else (given.reports, given.within)
         self.stages.done("search")
-        pool = fuse(reports, limit=self._most, within=within, **self._fusing)
+        with_text = WITH_TEXT if self.sources.has_others else 0
+        pool = fuse(reports, limit=self._most, with_text=with_text, within=within, **self._fusing)
         self.stages.done("fuse")
         memories, closeness, late = await self._read(pool, reports)
         pool = without_indexed(pool, self._most, memories, reports)

@@ -102,8 +102,11 @@ async def open_sources(
             "sql_timeline": {},
         }
         standing_by: StandIn | None = None
+        has_others = False
         if settings.dsn is not None:
-            timeline = TimelineSource(settings.dsn, timeline_table(settings))
+            table = timeline_table(settings)
+            has_others = table.is_of_others
+            timeline = TimelineSource(settings.dsn, table)
             stack.push_async_callback(timeline.close)
             arms["sql_timeline"][""] = timeline
             record = RecordSearch(settings.dsn)
@@ -112,6 +115,7 @@ async def open_sources(
         stores_of_others = load_mappings(settings.mappings)
         for arm, name, source in await open_mapped(stores_of_others, settings, embedder, sparse, stack):
             arms[arm][name] = source
+            has_others = True
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
             sources=Sources(
@@ -123,6 +127,7 @@ async def open_sources(
                 reranker=reranker,
                 late=LateInteraction(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
+                has_others=has_others,
                 standing_by=standing_by,
             ),
             embedder=embedder,

@@ -75,6 +75,7 @@ class Stages:
             k=profile.fusion.k,
             weights=self._weights,
             limit=len(asked.pool),
+            with_text=0,
         )
         pairs = [
             (candidate, memory)

@@ -288,3 +288,11 @@ def test_a_path_comes_with_the_graphs_reasons_whoever_else_found_the_memory():
     by_key = {one.key: one for one in fuse([report("vector", {"a": 0.9}), graph], method="rrf", k=60, weights=ONE)}
     assert (by_key[key("a")].path, by_key[key("a")].statements) == (0.9, led.statements)
     assert by_key[key("b")].path == 0.0
+
+
+def test_without_stores_of_others_nothing_goes_on_beyond_the_limit() -> None:
+    memory = view("row")
+    rows = tuple(hit(f"row {place}", 0.9 - place / 100, read=lambda: memory) for place in range(12))
+    light = SourceReport(source="sql_timeline", status="ok", hits=rows)
+    assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10, with_text=0)) == 10
+    assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10)) == 12
