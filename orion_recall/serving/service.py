@@ -25,15 +25,15 @@ from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.extraction.background import BackgroundExtraction
+from orion_recall.memory.background.access_counts import AccessCounts
+from orion_recall.memory.background.extraction import BackgroundExtraction
+from orion_recall.memory.background.request_retention import RequestRetention
 from orion_recall.memory.extraction.chosen import open_extractors
 from orion_recall.memory.extraction.extractor import Extractor
-from orion_recall.memory.extraction.queue import ExtractionQueue
 from orion_recall.memory.intake.consumers import MemoryDesks
-from orion_recall.memory.record.access import AccessCounts
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.request_retention import RequestRetention
 from orion_recall.memory.replicas.freshness import Freshness
 from orion_recall.memory.replicas.keeper import CopyKeeper
 from orion_recall.memory.replicas.projector import Projector, sign_for_broken

@@ -24,7 +24,7 @@ from orion_recall.index.embedded.points import edge_point
 from orion_recall.index.points import index_step
 from orion_recall.index.text_forms import dense_form
 from orion_recall.index.vector_prefetch import VectorsAhead
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.sql import to_row
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.embedder import SLICE_CHARS

@@ -17,13 +17,13 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError, RecordError
-from orion_recall.memory.extraction.background import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
+from orion_recall.memory.background.extraction import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.extraction.extractor import Extractor, LightExtractor, Passage
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.extraction.llm import LlmExtractor
-from orion_recall.memory.extraction.queue import ExtractionQueue
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer

@@ -9,7 +9,7 @@ import pytest
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.evaluation.fill import changes, fill
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.recall.pipeline import Sources, recall
 from orion_recall.serving.backends import open_sources

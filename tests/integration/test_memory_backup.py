@@ -16,9 +16,9 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import BackupError, RecordError
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record import tables
 from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore

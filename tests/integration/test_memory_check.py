@@ -17,8 +17,8 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.intake.compose import as_message, compose, content_hash
 from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, borrow, open_pool

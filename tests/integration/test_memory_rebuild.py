@@ -15,8 +15,8 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import find_drift

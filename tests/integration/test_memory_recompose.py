@@ -14,9 +14,9 @@ from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1
 from orion_recall.memory.intake.acknowledge import Acknowledger
 from orion_recall.memory.intake.change import Updates
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record import recompose
 from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool

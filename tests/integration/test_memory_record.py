@@ -8,8 +8,8 @@ import pytest
 
 from orion_recall.contracts import MemoryStoreV1, MemoryV1
 from orion_recall.errors import RecordError
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.intake.store import receive
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Connection, Pool, borrow, open_pool
 from orion_recall.settings import Settings

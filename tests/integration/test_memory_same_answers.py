@@ -23,8 +23,8 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector

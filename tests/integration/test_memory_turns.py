@@ -12,7 +12,7 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import RecordError, TransientSourceError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.writer_lock import Turn

@@ -13,7 +13,7 @@ import pytest
 from tei_process import Tei, tei_process
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import Rerank
 from orion_recall.recall.pipeline import Recalled, recall

@@ -30,7 +30,7 @@ from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.interfaces import MemoryGraph
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record, mark_at
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service

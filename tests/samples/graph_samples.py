@@ -12,7 +12,7 @@ from orion_recall.graph.projection.lookups import Node
 from orion_recall.graph.projection.memories import projected, removed
 from orion_recall.graph.projection.statements import answered
 from orion_recall.graph.projection.updates import CARD_QUERY, updates
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory
 
 Rows = list[dict[str, str]]

@@ -12,7 +12,7 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.queue import ExtractionQueue
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.settings import Settings
 from orion_recall.values import Memory

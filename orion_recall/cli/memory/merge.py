@@ -15,9 +15,9 @@ from rich.text import Text
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.errors import SettingsError
-from orion_recall.memory.names.aliases import NameKind
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, Proposals, propose
+from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.chosen import open_embedder
 from orion_recall.settings import Settings
 

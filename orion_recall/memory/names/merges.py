@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from orion_recall.memory.names import merges_sql as sql
-from orion_recall.memory.names.aliases import Link, NameKind, resolved
 from orion_recall.memory.names.used import NamesUsed
 from orion_recall.memory.record import changes_sql as journey_sql
 from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.aliases import Link, NameKind, resolved
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.postgres.pool import Record as Row
 from orion_recall.text.normal import storable

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from orion_recall.foreground import RECALLS
-from orion_recall.memory.extraction.queue import queue_new
 from orion_recall.memory.record import changes_sql as sql
 from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.extraction_queue import queue_new
 from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.text.normal import storable

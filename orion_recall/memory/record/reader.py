@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
-from orion_recall.memory.names.aliases import as_changes
 from orion_recall.memory.record import sql
+from orion_recall.memory.record.aliases import as_changes
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.postgres.pool import Record as Row
 from orion_recall.values import Change, JsonValue, Memory

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import MemoryV1, describe
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.intake.compose import as_message, compose
+from orion_recall.memory.record.compose import as_message, compose
 from orion_recall.values import Memory
 
 ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.extraction.queue import queue_new
-from orion_recall.memory.names.aliases import as_changes
 from orion_recall.memory.record import sql
+from orion_recall.memory.record.aliases import as_changes
 from orion_recall.memory.record.changes import supersede
+from orion_recall.memory.record.extraction_queue import queue_new
 from orion_recall.postgres.pool import (
     POSTGRES_ERRORS,
     Connection,

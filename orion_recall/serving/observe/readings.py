@@ -12,7 +12,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from orion_recall.bus.channels import QueryChannels
 from orion_recall.decisions.sink import DecisionSink
-from orion_recall.memory.extraction.background import BackgroundExtraction
+from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.serving.backends import Opened

@@ -10,7 +10,7 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.values import Change

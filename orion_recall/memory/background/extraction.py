@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.extractor import Extractor, Passage, light
 from orion_recall.memory.extraction.light import Extraction
-from orion_recall.memory.extraction.queue import ExtractionQueue, Taken
-from orion_recall.memory.intake.compose import known_names, unique_names
+from orion_recall.memory.record.compose import known_names, unique_names
+from orion_recall.memory.record.extraction_queue import ExtractionQueue, Taken
 from orion_recall.values import Memory, Neighbour
 
 log = logging.getLogger("orion_recall.memory")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.intake.compose import compose, content_hash
+from orion_recall.memory.record.compose import compose, content_hash
 from orion_recall.text.normal import one_line, storable, text_hash
 from orion_recall.text.simhash import simhash
 from orion_recall.values import Statement

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.names.aliases import Aliases, Link, NameKey, resolved
+from orion_recall.memory.record.aliases import Aliases, Link, NameKey, resolved
+from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory, MergedName, Statement
 
 

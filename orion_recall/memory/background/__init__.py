@@ -1,0 +1,1 @@
+"""Work that a worker does beside serving: slower extraction, access counts, retention of answers."""
