@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, LiteralString, NamedTuple
 
-from orion_recall.memory.names import merges_sql as sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.postgres.pool import Connection
 from orion_recall.postgres.pool import Record as Row
 from orion_recall.values import Change, Memory, MergedName, Statement
 
 NameKind = Literal["entity", "relation"]
+
+# The merges into the names that are given, and into those that the given ones were merged into.
+_IN_FORCE: LiteralString = """
+WITH given AS (
+    SELECT DISTINCT * FROM unnest($1::text[], $2::text[], $3::text[]) AS name (tenant, kind, folded)
+), ends AS (
+    SELECT tenant, kind, folded FROM given
+    UNION
+    SELECT m.tenant, m.kind, m.canonical_folded FROM given g
+    JOIN entity_merges m ON m.tenant = g.tenant AND m.kind = g.kind AND m.alias = g.folded AND m.undone_at IS NULL
+)
+SELECT m.tenant, m.kind, m.alias, m.alias_label, m.canonical, m.canonical_folded FROM ends e
+JOIN entity_merges m
+    ON m.tenant = e.tenant AND m.kind = e.kind AND m.canonical_folded = e.folded AND m.undone_at IS NULL
+ORDER BY m.id
+"""
 
 
 class NameKey(NamedTuple):
@@ -21,33 +36,6 @@ class NameKey(NamedTuple):
     tenant: str
     kind: NameKind
     folded: str
-
-
-class Link(NamedTuple):
-    """One merge in force: the alias, folded, and the name that was asked for."""
-
-    kind: NameKind
-    alias: str
-    into: str
-
-
-def resolved(links: Iterable[Link]) -> dict[tuple[NameKind, str], str]:
-    """What every alias is called: the name at the end of its chain, spelt as by the first link to it.
-
-    The links come in the order in which they were made, and no chain of them leads back.
-    """
-    following: dict[tuple[NameKind, str], str] = {}
-    spelling: dict[tuple[NameKind, str], str] = {}
-    for link in links:
-        following[link.kind, link.alias] = link.into
-        spelling.setdefault((link.kind, link.into.casefold()), link.into)
-    called: dict[tuple[NameKind, str], str] = {}
-    for kind, alias in following:
-        end = alias
-        while (kind, end) in following:
-            end = following[kind, end].casefold()
-        called[kind, alias] = spelling[kind, end]
-    return called
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +94,7 @@ async def read_aliases(connection: Connection, memories: Sequence[Memory]) -> Al
     if not names:
         return Aliases()
     tenants, kinds, folded = (list(part) for part in zip(*names, strict=True))
-    rows = await connection.fetch(sql.IN_FORCE, tenants, kinds, folded)
+    rows = await connection.fetch(_IN_FORCE, tenants, kinds, folded)
     called: dict[NameKey, str] = {}
     standing: dict[NameKey, MergedName] = {}
     for row in rows:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.record.aliases import Aliases, Link, NameKey, resolved
+from orion_recall.memory.record.aliases import Aliases, NameKey
 from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory, MergedName, Statement
 
@@ -16,23 +16,6 @@ BOB = Aliases(
     called={NameKey("t", "entity", "bob"): "Robert Miles", NameKey("t", "relation", "moved to"): "lives in"},
     standing={NameKey("t", "entity", "robert miles"): MergedName(label="Robert Miles", aliases=("Bob",))},
 )
-
-
-def test_a_chain_is_called_by_its_end_spelt_as_first_asked_for() -> None:
-    links = [
-        Link("entity", "bob", "Robert Miles"),
-        Link("entity", "bobby", "ROBERT MILES"),
-        Link("entity", "r. miles", "bob"),
-        Link("relation", "bob", "x"),
-    ]
-    assert resolved(links) == {
-        ("entity", "bob"): "Robert Miles",
-        ("entity", "bobby"): "Robert Miles",
-        ("entity", "r. miles"): "Robert Miles",
-        ("relation", "bob"): "x",
-    }
-    longer = resolved([*links, Link("entity", "robert miles", "R. J. Miles")])
-    assert {label for (kind, _), label in longer.items() if kind == "entity"} == {"R. J. Miles"}
 
 
 def test_names_and_relations_are_told_under_the_names_they_were_merged_into() -> None:
