@@ -36,15 +36,7 @@ class Embedded(NamedTuple):
     tokens: HalfTokens | None
 
 
-class GivesVectors(Protocol):
-    """What the points of an index are made with."""
-
-    async def vectors(self, texts: Sequence[str]) -> list[Embedded]: ...
-
-    async def of_names(self, labels: Sequence[str]) -> list[Vector]: ...
-
-
-class VectorsAhead:
+class VectorPrefetch:
     """Embeds documents and keeps the latest few hundred vectors: what was asked for ahead is not made twice.
 
     `with_tokens`: whether the vectors of tokens are wanted as well, where the embedder gives them.

@@ -27,21 +27,17 @@ from orion_recall.index.embedded.shard import Before, KeptShard
 from orion_recall.index.embedded.writes import read_held, read_names, read_versions
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.metadata import IndexCard
-from orion_recall.index.points import (
-    HeldName,
-    HeldPoint,
-    IndexStep,
-    Name,
-    index_step,
+from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view, names_of
+from orion_recall.index.record_identity import refuse_another, refuse_without
+from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.write_batch import (
+    WriteBatch,
+    build_write_batch,
     keys_of,
-    memory_view,
     name_keys_of,
-    names_of,
     names_to_embed,
     texts_to_embed,
 )
-from orion_recall.index.record_identity import refuse_another, refuse_without
-from orion_recall.index.vector_prefetch import VectorsAhead
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
@@ -65,7 +61,7 @@ class EdgeIndex:
     def __init__(self, folder: Path, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.folder = folder
         self.embedder, self.sparse = embedder, sparse
-        self._ahead = VectorsAhead(embedder)
+        self._ahead = VectorPrefetch(embedder)
         self._kept = KeptShard(folder, embedder)
         self._readers = EngineThreads("the index", 2, name="index-read")
         self._writer = EngineThreads("the index", 1, name="index-write")
@@ -263,7 +259,9 @@ class EdgeIndex:
             return
         held, names = await self._held_before(changes)
         with_tokens = self._writes_tokens()
-        step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
+        step = await build_write_batch(
+            changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens
+        )
         if self._kept.card is None:  # a server that embeds may not have told its model before it was first asked
             mine = IndexCard.of(self.embedder)
             await self._writer.run(lambda: self._kept.make(mine))
@@ -287,7 +285,7 @@ class EdgeIndex:
         """Takes memories out that the record knows nothing of; the position stays."""
         held = await self._held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
-        step = IndexStep(points=[], gone=list(keys), forgotten=forgotten)
+        step = WriteBatch(points=[], gone=list(keys), forgotten=forgotten)
         await self._written(step, self.position)
         self._speakers.clear()
 
@@ -332,7 +330,7 @@ class EdgeIndex:
         self._optimiser.forget()
         await self._writer.run(lambda: cast("None", self._open_shard().optimize()))
 
-    async def _written(self, step: IndexStep, position: int) -> None:
+    async def _written(self, step: WriteBatch, position: int) -> None:
         await self._writer.run(lambda: self._kept.write(step, position))
         if self._saving is None or self._saving.done():
             self._saving = asyncio.create_task(self._save_in_time())

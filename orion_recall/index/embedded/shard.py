@@ -21,7 +21,8 @@ from orion_recall.index.embedded.points import token_vectors
 from orion_recall.index.embedded.writes import Written, carry_out, write_again
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexCard
-from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS, IndexStep
+from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS
+from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import TokenVectors
 
@@ -99,7 +100,7 @@ class KeptShard:
         assert self.card is not None  # a shard that is loaded has one
         self.card, self.is_saved = replace(self.card, record=record), False
 
-    def write(self, step: IndexStep, position: int) -> None:
+    def write(self, step: WriteBatch, position: int) -> None:
         """Does the step and moves the position; saved later."""
         shard, card = self._open()
         carry_out(shard, step, self._since_copied)

@@ -9,7 +9,8 @@ import qdrant_edge as qe
 
 from orion_recall.foreground import RECALLS
 from orion_recall.index.embedded.points import edge_point
-from orion_recall.index.points import HeldName, HeldPoint, IndexStep, Name, held_name, held_point
+from orion_recall.index.points import HeldName, HeldPoint, Name, held_name, held_point
+from orion_recall.index.write_batch import WriteBatch
 
 # The engine writes and reads vectors under Python's lock: small pages of them.
 _PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 25, 10
@@ -66,7 +67,7 @@ class Written:
             yield [], [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
 
 
-def carry_out(shard: qe.EdgeShard, step: IndexStep, written: Written | None = None) -> None:
+def carry_out(shard: qe.EdgeShard, step: WriteBatch, written: Written | None = None) -> None:
     """Does the step. Names first: until the memories are written, a second try finds what they gave.
 
     `written` is told of each half of it once that is done.

@@ -21,7 +21,6 @@ from orion_recall.index.points import (
     HeldName,
     HeldPoint,
     IndexPoint,
-    IndexStep,
     Name,
     held_name,
     held_point,
@@ -30,6 +29,7 @@ from orion_recall.index.points import (
 from orion_recall.index.qdrant.points import QdrantWords
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
 from orion_recall.index.record_identity import refuse_another, refuse_without
+from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.text.normal import memory_key, number_of
@@ -178,7 +178,7 @@ class QdrantCollection:
                     names[cast("int", record.id)] = one
         return names
 
-    async def carry_out(self, step: IndexStep) -> None:
+    async def carry_out(self, step: WriteBatch) -> None:
         """Does the step. Names first: until the memories are written, a second try finds what they gave."""
         about = [*step.gone, *(point.key for point in step.points)]
         forgotten = [name.key for name in step.forgotten if not await self._is_given(name, about)]

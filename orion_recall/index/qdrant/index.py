@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.index.metadata import IndexCard
-from orion_recall.index.points import (
-    IndexStep,
-    Name,
-    index_step,
-    keys_of,
-    memory_view,
-    name_keys_of,
-    names_of,
-    names_to_embed,
-    texts_to_embed,
-)
+from orion_recall.index.points import Name, memory_view, names_of
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.points import scored
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.index.vector_prefetch import VectorsAhead
+from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.write_batch import (
+    WriteBatch,
+    build_write_batch,
+    keys_of,
+    name_keys_of,
+    names_to_embed,
+    texts_to_embed,
+)
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
@@ -63,7 +61,7 @@ class QdrantIndex:
         self.embedder, self.sparse = embedder, sparse
         self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
         self._server, self._words = server, self._collection.words
-        self._ahead = VectorsAhead(embedder)
+        self._ahead = VectorPrefetch(embedder)
         self._speakers: dict[str, _Speakers] = {}
 
     async def open(self) -> None:
@@ -219,7 +217,9 @@ class QdrantIndex:
         if not keep_vectors:
             held = {key: one._replace(dense=None) for key, one in held.items()}
         with_tokens = self._writes_tokens()
-        step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
+        step = await build_write_batch(
+            changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens
+        )
         await self._collection.carry_out(step)
         # First the data, then the claim that it is there: a crash between the two writes it again.
         if (now := await self._collection.read_card()) != before:
@@ -243,7 +243,7 @@ class QdrantIndex:
         await self._collection.opened()
         held = await self._collection.held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
-        await self._collection.carry_out(IndexStep(points=[], gone=list(keys), forgotten=forgotten))
+        await self._collection.carry_out(WriteBatch(points=[], gone=list(keys), forgotten=forgotten))
 
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens, as all that was written before."""

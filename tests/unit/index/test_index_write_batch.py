@@ -4,18 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from orion_recall.index.points import (
-    HeldName,
-    HeldPoint,
-    Name,
-    index_step,
-    memory_view,
-    name_keys_of,
-    names_of,
-    names_to_embed,
-    texts_to_embed,
-)
-from orion_recall.index.vector_prefetch import VectorsAhead
+from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view, names_of
+from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.write_batch import build_write_batch, name_keys_of, names_to_embed, texts_to_embed
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import text_hash
@@ -29,7 +20,7 @@ FULL = memory(
 
 
 async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
-    (point, *_) = (await index_step(changes(FULL), {}, VectorsAhead(HashingEmbedder()), sparse)).points
+    (point, *_) = (await build_write_batch(changes(FULL), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
     payload: Any = point.payload
     seen = memory_view(payload)
     assert (seen.id, seen.text, seen.text_hash, seen.simhash) == (
@@ -52,7 +43,7 @@ async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
 
 async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: SparseEncoder):
     (point,) = (
-        await index_step(changes(memory("b", "plain words")), {}, VectorsAhead(HashingEmbedder()), sparse)
+        await build_write_batch(changes(memory("b", "plain words")), {}, VectorPrefetch(HashingEmbedder()), sparse)
     ).points
     payload: Any = point.payload
     assert None not in payload.values()
@@ -62,14 +53,14 @@ async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: Spa
 
 async def test_a_memory_that_lasted_comes_back_with_its_end(sparse: SparseEncoder):
     lasted = memory("c", "a long storm", occurred_at=1_772_355_600, occurred_until=1_772_455_600)
-    (point, *_) = (await index_step(changes(lasted), {}, VectorsAhead(HashingEmbedder()), sparse)).points
+    (point, *_) = (await build_write_batch(changes(lasted), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
     payload: Any = point.payload
     assert (memory_view(payload).ts, memory_view(payload).until) == (1_772_355_600.0, 1_772_455_600.0)
 
 
 async def test_a_turn_knows_the_keys_of_the_turns_beside_it(sparse: SparseEncoder):
     turns = [memory(name, f"turn {name}", session_id="s") for name in "abc"]
-    points = (await index_step(changes(*turns), {}, VectorsAhead(HashingEmbedder()), sparse)).points
+    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
     payloads: list[Any] = [point.payload for point in points]
     assert [memory_view(payload).beside for payload in payloads] == [
         (key("b"),), (key("a"), key("c")), (key("b"),),
@@ -81,7 +72,7 @@ async def test_a_turn_knows_whether_a_question_stands_before_it_and_whether_it_s
 ):
     texts = ("Where is it?", "I put it there.", "Thanks!")
     turns = [memory(str(place), text, session_id="s") for place, text in enumerate(texts)]
-    points = (await index_step(changes(*turns), {}, VectorsAhead(HashingEmbedder()), sparse)).points
+    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
     payloads: list[Any] = [point.payload for point in points]
     seen = [memory_view(payload) for payload in payloads]
     assert [one.after_question for one in seen] == [False, True, False]
@@ -96,7 +87,7 @@ async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: 
     ]
 
     async def entities(*given: Memory) -> set[int]:
-        step = await index_step(changes(*given), {}, VectorsAhead(HashingEmbedder()), sparse)
+        step = await build_write_batch(changes(*given), {}, VectorPrefetch(HashingEmbedder()), sparse)
         return {point.key for point in step.points if point.dense is None}
 
     assert len(await entities(*told)) == 2
@@ -106,7 +97,9 @@ async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: 
 async def test_a_memory_that_says_what_it_said_is_not_embedded_again(sparse: SparseEncoder):
     held = HeldPoint(tenant=TENANT, version=1, names=frozenset(), dense=[0.5, 0.5])
     told = changes(memory("a", "the same"), replace(memory("b", "another"), version=2))
-    step = await index_step(told, {key("a"): held, key("b"): held}, VectorsAhead(HashingEmbedder()), sparse)
+    step = await build_write_batch(
+        told, {key("a"): held, key("b"): held}, VectorPrefetch(HashingEmbedder()), sparse
+    )
     vectors = {point.key: point.dense for point in step.points}
     assert vectors[key("a")] == [0.5, 0.5]
     assert vectors[key("b")] == (await HashingEmbedder().embed_query("another")).tolist()
@@ -116,7 +109,7 @@ async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten(spa
     gone = replace(memory("a", "x", entities=["Fjord Labs", "Oslo"]), deleted_at=1.0)
     kept = memory("b", "x", entities=["Oslo"])
     held = HeldPoint(tenant=TENANT, version=1, names=frozenset(["fjord labs", "oslo"]), dense=[1.0])
-    step = await index_step(changes(gone, kept), {key("a"): held}, VectorsAhead(HashingEmbedder()), sparse)
+    step = await build_write_batch(changes(gone, kept), {key("a"): held}, VectorPrefetch(HashingEmbedder()), sparse)
     assert step.gone == [key("a")]
     assert step.forgotten == [Name(TENANT, "fjord labs")]
     assert key("a") not in {point.key for point in step.points}
@@ -126,7 +119,7 @@ async def test_an_entity_that_others_were_merged_into_is_found_by_all_their_word
     (change,) = changes(memory("a", "x", entities=["robert miles"]))
     merged = MergedName(label="Robert Miles", aliases=("Bob", "Bob Miles"))
     _, point = (
-        await index_step([replace(change, merged=(merged,))], {}, VectorsAhead(HashingEmbedder()), sparse)
+        await build_write_batch([replace(change, merged=(merged,))], {}, VectorPrefetch(HashingEmbedder()), sparse)
     ).points
     assert point.payload == {"tenant": TENANT, "label": "Robert Miles", "aliases": ["Bob", "Bob Miles"]}
     assert names_of(point.payload) == ("Robert Miles", "Bob", "Bob Miles")
@@ -141,7 +134,7 @@ async def test_an_entity_that_others_were_merged_into_is_found_by_all_their_word
 
 async def test_vectors_of_tokens_are_made_with_the_others_and_kept_with_them(sparse: SparseEncoder):
     embedder = TokenEmbedder()
-    ahead = VectorsAhead(embedder)
+    ahead = VectorPrefetch(embedder)
     ahead.with_tokens = True
     told = changes(memory("a", "crane gearbox"), memory("b", "shed"), memory("c", "boat"))
     tokens = (await embedder.documents_with_tokens(["shed"]))[1][0].tolist()
@@ -149,14 +142,14 @@ async def test_vectors_of_tokens_are_made_with_the_others_and_kept_with_them(spa
     known = {key("b"): held._replace(tokens=tokens), key("c"): held}
     embedder.asked.clear()
 
-    step = await index_step(told, known, ahead, sparse, with_tokens=True)
+    step = await build_write_batch(told, known, ahead, sparse, with_tokens=True)
 
     points = {point.key: point for point in step.points}
     assert (points[key("b")].dense, points[key("b")].tokens) == ([1.0], tokens)
     assert len(points[key("a")].tokens or ()) == 2
     assert points[key("c")].tokens, "one that has none is embedded again"
     assert embedder.asked == ["crane gearbox", "boat"]
-    without = await index_step(told, known, ahead, sparse)
+    without = await build_write_batch(told, known, ahead, sparse)
     assert [point.tokens for point in without.points] == [None, None, None]
     assert without.points[1].dense == [1.0]
 
@@ -174,9 +167,9 @@ async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(spar
     assert name_keys_of(told) == [Name(TENANT, "fjord labs").key, oslo.key]
     held = {oslo.key: HeldName("Oslo", [0.25, 0.5])}
     embedder = Counting()
-    ahead = VectorsAhead(embedder)
+    ahead = VectorPrefetch(embedder)
     ahead.with_tokens = True
-    step = await index_step(told, {}, ahead, sparse, names=held, with_tokens=True)
+    step = await build_write_batch(told, {}, ahead, sparse, names=held, with_tokens=True)
     assert embedder.asked == ["one", "two"] == texts_to_embed(told, {})
     assert asked == [["one", "two"], ["Fjord Labs"]]
     assert names_to_embed(told, held) == ["Fjord Labs"]
