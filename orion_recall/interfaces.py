@@ -56,7 +56,7 @@ class NamesAndTexts(Protocol):
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
 
-    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         """The entities whose names share words with the text, best first: each with all its names."""
         ...
 
@@ -144,38 +144,38 @@ class RewrittenCopy(Protocol):
 
 @runtime_checkable
 class SwappedCopy(Protocol):
-    """A copy in a folder, whose place one that was built beside it can take while searches go on."""
+    """A copy in a folder that a rebuild can replace while searches go on."""
 
-    def beside(self) -> Projection | None:
-        """The copy that stands complete beside this one, not opened; None when there is none."""
+    def staged_rebuild(self) -> Projection | None:
+        """The complete rebuild that waits to be swapped in, not opened; None when there is none."""
         ...
 
-    async def take(self, built: Projection) -> None:
-        """The open copy that `beside` gave takes this one's place, files and all. This one must be open, too."""
+    async def swap_in(self, built: Projection) -> None:
+        """Replaces this copy, which is open, by the rebuild that `staged_rebuild` gave and the caller opened."""
         ...
 
 
 @runtime_checkable
-class MarkedCopy(Protocol):
-    """A copy that keeps the mark of the record that it is of, and is refused to every other record."""
+class IdentifiedCopy(Protocol):
+    """A copy that keeps the identity of the database it was filled from, and is refused to every other one."""
 
     @property
-    def record(self) -> str | None:
-        """The mark as the copy tells it; None when it has none: it is new, or older than marks."""
+    def database_identity(self) -> str | None:
+        """The database identity that the copy keeps; None when it is new, or older than identities."""
         ...
 
-    def expect(self, record: str) -> None:
-        """The mark of the record that this must be a copy of. From now on another's is AnotherRecordsCopy."""
+    def expect(self, identity: str) -> None:
+        """The identity of the database that it must be a copy of; with another one it is AnotherRecordsCopy."""
         ...
 
     async def check(self) -> None:
-        """AnotherRecordsCopy when it is another's."""
+        """AnotherRecordsCopy when it was filled from another database."""
         ...
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Mark a copy that has no mark, when it holds what the record tells at its position: `newest`, None at 0.
+        """Gives a copy without an identity the expected one, if it holds `newest`, the record's memory at its position.
 
-        AnotherRecordsCopy when it does not.
+        At position 0 `newest` is None. AnotherRecordsCopy when the copy does not hold it.
         """
         ...
 

@@ -14,7 +14,7 @@ NO_TOKENS = "the embedder gives no vectors of tokens: ORION_EMBEDDER=onnx with O
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCard:
+class IndexMetadata:
     """The embedding model that made an index, and the outbox position that it holds.
 
     `made` tells an index on a server from another one that was made in its place; `record` is the mark of the
@@ -32,8 +32,8 @@ class IndexCard:
     tokens: str = ""
 
     @classmethod
-    def of(cls, embedder: Embedder) -> IndexCard:
-        """The card of an index that is still empty."""
+    def of(cls, embedder: Embedder) -> IndexMetadata:
+        """The metadata of an index that is still empty."""
         return cls(
             format=FORMAT,
             model=embedder.name,
@@ -43,16 +43,16 @@ class IndexCard:
             tokens=token_space_of(embedder),
         )
 
-    def at(self, position: int) -> IndexCard:
+    def at(self, position: int) -> IndexMetadata:
         """The same index, at another position."""
         return replace(self, position=position)
 
-    def written_by(self, mine: IndexCard) -> IndexCard:
-        """The same index once a process with the card `mine` has written: its tokens are those that both have."""
+    def written_by(self, mine: IndexMetadata) -> IndexMetadata:
+        """The same index once a process with the metadata `mine` has written: its tokens are those that both have."""
         return self if self.tokens == mine.tokens else replace(self, tokens="")
 
-    def without_tokens(self, mine: IndexCard) -> str | None:
-        """Why a process with the card `mine` can compare no tokens in an index with this card; None when it can."""
+    def without_tokens(self, mine: IndexMetadata) -> str | None:
+        """Why a process with the metadata `mine` can compare no tokens in an index with this metadata; None when it can."""
         if not mine.tokens:
             return NO_TOKENS
         if self.tokens == mine.tokens:
@@ -62,8 +62,8 @@ class IndexCard:
             "a Qdrant server under a new ORION_QDRANT_COLLECTION"
         )
 
-    def misfit(self, mine: IndexCard) -> str | None:
-        """Why an index with this card cannot be used by a process with the card `mine`; None when it can."""
+    def misfit(self, mine: IndexMetadata) -> str | None:
+        """Why an index with this metadata cannot be used by a process with the metadata `mine`; None when it can."""
         if (self.model, self.dimension, self.weights_sha256) != (mine.model, mine.dimension, mine.weights_sha256):
             return (
                 f"was made with {self.model} ({self.dimension} floats, weights {self.weights_sha256[:12]}), "

@@ -23,14 +23,14 @@ from orion_recall.postgres.pool import (
 class HeldConnections:
     """At most `most` connections to one address, opened when they are needed.
 
-    With `for_tables_of_others` names without a schema are looked up where the login looks them up.
+    With `for_external_tables` names without a schema are looked up where the login looks them up.
     """
 
     def __init__(
-        self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_tables_of_others: bool = False
+        self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_external_tables: bool = False
     ) -> None:
         self._dsn, self._name, self._timeout_ms = dsn, name, timeout_ms
-        self._for_tables_of_others = for_tables_of_others
+        self._for_tables_of_others = for_external_tables
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(most)
 
@@ -71,5 +71,5 @@ class HeldConnections:
             self._dsn,
             name=self._name,
             statement_timeout_ms=self._timeout_ms,
-            for_tables_of_others=self._for_tables_of_others,
+            for_external_tables=self._for_tables_of_others,
         )

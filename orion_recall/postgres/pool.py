@@ -72,13 +72,13 @@ async def close_pool(pool: Pool) -> None:
 
 
 async def open_connection(
-    dsn: str, *, name: str, statement_timeout_ms: int, for_tables_of_others: bool = False
+    dsn: str, *, name: str, statement_timeout_ms: int, for_external_tables: bool = False
 ) -> Connection:
     """One connection set up as a pool's are, for those that hold it: giving one back to a pool costs a RESET.
 
-    With `for_tables_of_others` names without a schema are looked up where the login looks them up.
+    With `for_external_tables` names without a schema are looked up where the login looks them up.
     """
-    dsn, options = connect_options(dsn, name, statement_timeout_ms, None, in_our_schema=not for_tables_of_others)
+    dsn, options = connect_options(dsn, name, statement_timeout_ms, None, in_our_schema=not for_external_tables)
     with translate("opening Postgres"):
         opened: object = await asyncpg.connect(dsn, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         await _set_codecs(opened)

@@ -149,7 +149,7 @@ async def recall(
     without its id; a source that fails costs its own hits only. Without a fragment nothing is searched.
     """
     stages = Stages()
-    floor = sources.tombstones.floor()  # before the search: the copies move on while it runs
+    floor = sources.tombstones.applied_position()  # before the search: the copies move on while it runs
     options = query.options or NO_OPTIONS
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)

@@ -24,14 +24,14 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.interfaces import (
-    MarkedCopy,
+    IdentifiedCopy,
     MemoryGraph,
     MemoryIndex,
     Projection,
     Source,
     Unavailable,
 )
-from orion_recall.memory.record.record import mark_at
+from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.chosen import open_embedder, open_reranker
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -87,7 +87,7 @@ async def open_sources(
         reranker = await stack.enter_async_context(open_reranker(settings))
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
-        mark = await mark_of(settings)
+        mark = await identity_of(settings)
         index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
         likeness = NamesByMeaning(index, embedder) if index else None
@@ -153,13 +153,13 @@ def own_copy(settings: Settings) -> str:
     return f"{settings.node}:{settings.data_dir.resolve()}"
 
 
-async def mark_of(settings: Settings) -> str | None:
+async def identity_of(settings: Settings) -> str | None:
     """The mark of the record; None while Postgres is away or empty: who keeps the copies tells them later."""
     if settings.dsn is None:
         return None
     try:
         async with asyncio.timeout(_MARK_S):
-            return await mark_at(settings.dsn)
+            return await database_identity_at(settings.dsn)
     except (RecordError, TimeoutError) as error:
         log.info("whose record this is will be asked again: %s", error or "Postgres did not answer in time")
         return None
@@ -175,7 +175,7 @@ def graph_of(settings: Settings) -> MemoryGraph:
 
 async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
     """The part until the stack ends, open or to open by itself; None when it is broken, with why in `broken`."""
-    if mark is not None and isinstance(part, MarkedCopy):
+    if mark is not None and isinstance(part, IdentifiedCopy):
         part.expect(mark)
     try:
         await part.open()

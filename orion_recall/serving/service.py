@@ -30,15 +30,15 @@ from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.background.request_retention import RequestRetention
 from orion_recall.memory.extraction.chosen import open_extractors
 from orion_recall.memory.extraction.extractor import Extractor
-from orion_recall.memory.intake.consumers import MemoryDesks
+from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.freshness import Freshness
 from orion_recall.memory.replicas.keeper import CopyKeeper
-from orion_recall.memory.replicas.projector import Projector, sign_for_broken
+from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
 from orion_recall.memory.replicas.requests import CopyRequests
-from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile.watch import (
     LoadedProfile,
@@ -120,7 +120,7 @@ class Service:
             settings.published_on["queries"],
             PublishedQueries(redis, stream=settings.query_stream, max_bytes=settings.max_message_bytes),
         )
-        self._desks: MemoryDesks | None = None
+        self._desks: IntakeConsumers | None = None
         self._freshness = Freshness(
             redis, blocking[1], settings, opened.sources.tombstones, self.projections, told=self._stored.set
         )
@@ -239,7 +239,7 @@ class Service:
         retention = [Retention(self._pool, days)] if days is not None else []
         ageing = [RequestRetention(self._pool), *retention]
         kept_up = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *ageing)
-        signing = sign_for_broken(record, self._own_copy, self.opened.broken)
+        signing = heartbeat_for_broken(record, self._own_copy, self.opened.broken)
         endless = (*(part.run() for part in kept_up), self._wake_projectors(), signing)
         tasks = [asyncio.create_task(part) for part in endless]
         desks = asyncio.create_task(self._open_desks(self._pool).run())
@@ -257,8 +257,8 @@ class Service:
 
     def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
         copy = part.copy or self._own_copy
-        turn = Turn(dsn, kind=part.kind, copy=copy) if part.shared else None
-        return Projector(record, part, copy=copy, turn=turn)
+        lock = WriterLock(dsn, kind=part.kind, copy=copy) if part.shared else None
+        return Projector(record, part, copy=copy, lock=lock)
 
     async def _close_pool(self) -> None:
         if self._pool is not None:
@@ -271,8 +271,8 @@ class Service:
             for part in (*self.projectors, *self.extractions):
                 part.wake()
 
-    def _open_desks(self, pool: Pool | None) -> MemoryDesks:
-        self._desks = MemoryDesks(
+    def _open_desks(self, pool: Pool | None) -> IntakeConsumers:
+        self._desks = IntakeConsumers(
             self.settings,
             pool,
             self._freshness.stream,

@@ -27,7 +27,7 @@ class MoreWords:
         """The terms, and those of the other names of every entity that one name names in full in the question."""
         said = {without_possessive(word) for word in words(question.keyword_text)}
         further: list[SparseTerms] = []
-        for names in await self._index.names_beside(question.keyword_text, scope.tenant, _MOST_NAMES):
+        for names in await self._index.names_sharing_words(question.keyword_text, scope.tenant, _MOST_NAMES):
             if len(names) > 1 and any(said.issuperset(words(name)) for name in names):
                 further += [self._sparse.encode_query(name) for name in names]
         return union([terms, *further])

@@ -41,7 +41,7 @@ class TimelineSource:
             name="timeline",
             most=connections,
             timeout_ms=timeout_ms,
-            for_tables_of_others=table.is_of_others,
+            for_external_tables=table.is_of_others,
         )
         self._table, self._own_schema = table, read_address(dsn).schema
         self._shape: TimelineShape | None = None

@@ -93,7 +93,7 @@ class ImportFloors:
         await index.close()
         shard = qe.EdgeShard.load(str(folder / "shard"))
         postgres = await open_connection(
-            dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS, for_tables_of_others=True
+            dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS, for_external_tables=True
         )
         try:
             await postgres.execute(

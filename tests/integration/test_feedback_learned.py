@@ -20,7 +20,7 @@ from serving import caught_up
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1, RecallReplyV1
 from orion_recall.decisions.fed_back import FedBack, FeedbackLog
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Connection, Pool, open_pool
@@ -64,7 +64,7 @@ async def test_feedback_comes_with_its_decision_in_the_order_of_questions(pool: 
     later = await _decide(pool, created_at=(NOON + timedelta(hours=1)).isoformat(), corr_id="c-later")
     first = await _decide(pool, corr_id="c-first", scope="user", user_id="ana", intent="repairs")
     await Record(pool).store([compose(MemoryV1(id=name, text=f"about {name}"), "default") for name in ("m1", "m2")])
-    await Journey(pool).delete("default", ["m2"])
+    await MemoryChanges(pool).delete("default", ["m2"])
     await _say(pool, corr_id="c-later", used=["m2"])
     await _say(pool, decision_id=first.upper(), used=["m1"])
     await _say(pool, decision_id=first, corr_id="c-later", wrong=["m1"], note="told twice")

@@ -64,7 +64,7 @@ async def project(record: Record, opened: Opened) -> None:
     """All that the record holds, as the copy of it."""
     index = opened.index
     assert isinstance(index, EdgeIndex | QdrantIndex)
-    index.expect(await record.mark())
+    index.expect(await record.database_identity())
     if isinstance(index, QdrantIndex):
         await index.open()
     await index.adopt(None)

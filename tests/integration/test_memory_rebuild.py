@@ -15,7 +15,7 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
@@ -88,7 +88,7 @@ async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerat
         keepers = [CopyKeeper(CopyRequests(pool), RecordReader(pool), one) for one in projectors]
         tasks = [asyncio.create_task(part.run()) for part in (*projectors, *keepers)]
         try:
-            while any(one.behind != 0 for one in projectors):
+            while any(one.lag != 0 for one in projectors):
                 await asyncio.sleep(0.02)
             yield opened, projectors
         finally:
@@ -155,11 +155,11 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
         assert built.state == "waiting"
         await record.store([memory("new", "Mira sold the old boat.")])
-        await Journey(pool).delete(TENANT, ["m7"])
+        await MemoryChanges(pool).delete(TENANT, ["m7"])
         await projector.catch_up()
         async with projector.writing:
-            assert await projector.take_beside()
-            assert not await projector.take_beside()
+            assert await projector.swap_in_rebuild()
+            assert not await projector.swap_in_rebuild()
         assert opened.index.position == await record.head()
         held = await opened.index.held()
         assert memory_key(TENANT, "new") in held

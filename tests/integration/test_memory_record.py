@@ -240,9 +240,9 @@ async def test_two_writers_of_one_id_store_it_once(record: Record) -> None:
 
 
 async def test_copies_report_their_positions(record: Record) -> None:
-    await record.report("two", "graph", 3)
-    await record.report("one", "index", 5)
-    await record.report("one", "index", 0)
+    await record.report_position("two", "graph", 3)
+    await record.report_position("one", "index", 5)
+    await record.report_position("one", "index", 0)
     copies = await record.copies()
     assert [(one.copy, one.kind, one.position) for one in copies] == [("one", "index", 0), ("two", "graph", 3)]
     assert all(one.updated_at > NOON - 10**9 for one in copies)

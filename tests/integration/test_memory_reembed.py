@@ -22,7 +22,7 @@ from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import Reembedded, reembed
-from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -222,11 +222,11 @@ async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
                 code, _, why = await command(embedder="tei", tei_url=tei.url)
                 assert code == 1
                 assert "give ORION_QDRANT_COLLECTION another name" in why
-                turn = Turn(database, kind="index", copy=f"{server.url}/second")
-                assert await turn.is_mine()
+                lock = WriterLock(database, kind="index", copy=f"{server.url}/second")
+                assert await lock.acquire()
                 code, _, why = await command(qdrant_collection="second")
                 assert (code, "fills " in why) == (2, True)
-                await turn.end()
+                await lock.release()
                 code, done, _ = await command()
                 assert (code, done["state"], done["model"], done["position"]) == (0, "built", "another/model", head)
                 assert await answer(working) == before

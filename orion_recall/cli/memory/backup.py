@@ -59,4 +59,4 @@ async def _back_up(settings: Settings, target: Path, *, with_decisions: bool) ->
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         told = stack.enter_context(progress("backing up"))
-        return await back_up(dsn_of(settings), target, with_decisions=with_decisions, told=told)
+        return await back_up(dsn_of(settings), target, with_decisions=with_decisions, progress=told)

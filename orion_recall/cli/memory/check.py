@@ -16,7 +16,7 @@ from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import Told, counts
+from orion_recall.memory.replicas.drift import Progress, counts
 from orion_recall.memory.replicas.requests import CopyRequests, Task
 from orion_recall.settings import Settings
 
@@ -81,8 +81,8 @@ async def _others(record: Record, seen: set[CopyName]) -> AsyncGenerator[tuple[C
             yield name, round(copy.silent_s, 1) if copy.is_gone else None
 
 
-async def _asked(requests: CopyRequests, name: CopyName, task: Task, told: Told) -> Mapping[str, Any]:
-    return await requests.answered(name.copy, name.kind, task, told=told)
+async def _asked(requests: CopyRequests, name: CopyName, task: Task, told: Progress) -> Mapping[str, Any]:
+    return await requests.answered(name.copy, name.kind, task, progress=told)
 
 
 async def _told(name: CopyName, answer: Any) -> Found:

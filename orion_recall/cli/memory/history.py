@@ -13,7 +13,7 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.memory.options import Tenant
 from orion_recall.cli.output import JsonFlag, console, print_error, print_json, table, visible
-from orion_recall.memory.record.changes import HistoryStep, Journey
+from orion_recall.memory.record.changes import HistoryStep, MemoryChanges
 from orion_recall.settings import Settings
 from orion_recall.values import JsonValue
 
@@ -39,7 +39,7 @@ def show_history(
 
     async def read(settings: Settings) -> list[HistoryStep]:
         async with open_postgres(settings) as pool:
-            return await Journey(pool).history(tenant or settings.default_tenant, memory_id)
+            return await MemoryChanges(pool).history(tenant or settings.default_tenant, memory_id)
 
     steps = asyncio.run(read(settings))
     if not steps:

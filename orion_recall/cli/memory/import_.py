@@ -187,7 +187,7 @@ def _as_json(outcome: _Outcome) -> dict[str, object]:
         "went_on_after_line": outcome.imported.began.line,
         "position": outcome.imported.position,
         "copies": outcome.copies,
-        "behind": [_as_found(copy, waited.position) for copy in waited.behind] if waited else [],
+        "behind": [_as_found(copy, waited.position) for copy in waited.lagging] if waited else [],
         "gone": [_as_found(copy, waited.position) for copy in waited.gone] if waited else [],
         "missing": list(waited.missing) if waited else [],
         "advice": list(_on_copies(outcome)),
@@ -208,7 +208,7 @@ def _on_copies(outcome: _Outcome) -> Iterator[str]:
     """What is to be said of copies that do not have it, and what to do."""
     if (waited := outcome.waited) is None:
         return
-    for copy in waited.behind:
+    for copy in waited.lagging:
         yield (
             f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and does not move: at "
             f"{copy.position} of {waited.position}"

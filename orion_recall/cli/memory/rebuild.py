@@ -16,7 +16,7 @@ from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.output import JsonFlag, console, print_json, visible
 from orion_recall.errors import SourceError
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import Told
+from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -70,7 +70,7 @@ async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
         return done
 
 
-async def _beside(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Told) -> Done:
+async def _beside(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
     """Builds it beside, and has it taken: here, or by the worker that has the folder."""
     if kind == "index":
         async with open_embedder(settings) as embedder:

@@ -50,4 +50,4 @@ async def _restore(settings: Settings, source: Path) -> Manifest:
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack, new=True)
         told = stack.enter_context(progress("restoring"))
-        return await restore(dsn_of(settings), source, told=told)
+        return await restore(dsn_of(settings), source, progress=told)

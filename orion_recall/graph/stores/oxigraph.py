@@ -86,12 +86,12 @@ class RdfGraph:
                 self._lock.release()
                 self._lock = None
 
-    def beside(self) -> RdfGraph | None:
+    def staged_rebuild(self) -> RdfGraph | None:
         """The graph that stands complete beside this one, not opened."""
         place = free_place(self.folder, self.kind)
         return RdfGraph(place) if is_complete(place) else None
 
-    async def take(self, built: RdfGraph) -> None:
+    async def swap_in(self, built: RdfGraph) -> None:
         """The graph that was built beside takes this one's place; queries that run end with the old one."""
         self._open()
         threads, place, lock = self._threads, built.folder, built._lock
@@ -111,13 +111,13 @@ class RdfGraph:
         return self._position
 
     @property
-    def record(self) -> str | None:
+    def database_identity(self) -> str | None:
         """The mark of the record that the graph is of."""
         return self._record
 
-    def expect(self, record: str) -> None:
+    def expect(self, identity: str) -> None:
         """The mark of the record that the graph must be of."""
-        self._expected = record
+        self._expected = identity
 
     async def adopt(self, newest: Memory | None) -> None:
         """Mark a graph without a mark: the folder was this process's own before there were marks, or is new."""

@@ -85,14 +85,14 @@ class SparqlGraph:
         return self._position
 
     @property
-    def record(self) -> str | None:
+    def database_identity(self) -> str | None:
         """The mark of the record that the graph is of, as last seen."""
         return self._record
 
-    def expect(self, record: str) -> None:
+    def expect(self, identity: str) -> None:
         """The mark of the record that the graph must be of."""
-        if record != self._expected:
-            self._expected, self._uncertain = record, True
+        if identity != self._expected:
+            self._expected, self._uncertain = identity, True
 
     async def adopt(self, newest: Memory | None) -> None:
         """Mark a graph that was filled before there were marks; an empty one is marked with its first memories."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.index.metadata import IndexCard
+from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.points import Name, memory_view, names_of
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.points import scored
@@ -60,12 +60,12 @@ class QdrantIndex:
     ) -> None:
         self.embedder, self.sparse = embedder, sparse
         self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
-        self._server, self._words = server, self._collection.words
+        self._server, self._requests = server, self._collection.requests
         self._ahead = VectorPrefetch(embedder)
         self._speakers: dict[str, _Speakers] = {}
 
     async def open(self) -> None:
-        """Make the collection, or check it and read its position: thoroughly at first, then by its card alone.
+        """Make the collection, or check it and read its position: thoroughly at first, then by its metadata alone.
 
         TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
         """
@@ -83,12 +83,12 @@ class QdrantIndex:
     @property
     def position(self) -> int:
         """How far the collection had come in the outbox when it was last opened or written."""
-        return self._collection.card.position
+        return self._collection.metadata.position
 
     @property
-    def record(self) -> str | None:
+    def database_identity(self) -> str | None:
         """The mark of the record that the collection is of, as last seen."""
-        return self._collection.card.record or None
+        return self._collection.metadata.record or None
 
     def expect(self, record: str) -> None:
         """The mark of the record that the collection must be of."""
@@ -106,7 +106,7 @@ class QdrantIndex:
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
         """Nearest by cosine, best first; scores below `min_score` are left out."""
-        (found,) = await self._query([self._words.dense_query(vector, scope, limit, min_score)])
+        (found,) = await self._query([self._requests.dense_query(vector, scope, limit, min_score)])
         return scored(found)
 
     async def search_sparse(
@@ -115,17 +115,17 @@ class QdrantIndex:
         """BM25 above zero, best first: a list for each of `using`, all of them in one request."""
         if not terms.indices:
             return [[] for _ in using]
-        requests = [self._words.sparse_query(terms, scope, limit, using=name) for name in using]
+        requests = [self._requests.sparse_query(terms, scope, limit, using=name) for name in using]
         return [scored(found, above=0.0) for found in await self._query(requests)]
 
     async def without_tokens(self) -> str | None:
         """Why `max_sim` cannot be asked; None when it can."""
         await self.check()
-        return self._collection.card.without_tokens(IndexCard.of(self.embedder))
+        return self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder))
 
     async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
         """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
-        request = self._words.max_sim_query(tokens, keys)
+        request = self._requests.max_sim_query(tokens, keys)
         (found,) = await self._server.ask_if_well(lambda: self._query([request]))
         return dict(scored(found))
 
@@ -134,7 +134,7 @@ class QdrantIndex:
         points = await self._entities(text, tenant, limit)
         return [(str((point.payload or {})["label"]), point.score) for point in points]
 
-    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         """The entities whose names share words with the text, best first: each with all its names."""
         return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
 
@@ -143,13 +143,13 @@ class QdrantIndex:
         if not terms.indices:
             return []
         scope, payload = Scope(tenant=tenant), ["label", "aliases"]
-        request = self._words.sparse_query(terms, scope, limit, using="entity", payload=payload)
+        request = self._requests.sparse_query(terms, scope, limit, using="entity", payload=payload)
         (found,) = await self._server.aside(lambda: self._query([request]))
         return found.points
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """The entities whose names are nearest to the vector: (label, cosine), best first."""
-        request = self._words.names_query(vector, tenant, limit)
+        request = self._requests.names_query(vector, tenant, limit)
         (found,) = await self._server.aside(lambda: self._query([request]))
         return [(str((point.payload or {})["label"]), point.score) for point in found.points]
 
@@ -211,7 +211,7 @@ class QdrantIndex:
         if not changes:
             return
         await self.check()
-        before = self._collection.card
+        before = self._collection.metadata
         held = await self._collection.held_of(keys_of(changes))
         names = await self._collection.names_of(name_keys_of(changes)) if keep_vectors else {}
         if not keep_vectors:
@@ -222,13 +222,15 @@ class QdrantIndex:
         )
         await self._collection.carry_out(step)
         # First the data, then the claim that it is there: a crash between the two writes it again.
-        if (now := await self._collection.read_card()) != before:
+        if (now := await self._collection.read_metadata()) != before:
             self._collection.lost()
             if now is not None and now.made == before.made and now.position > before.position:
                 # Another has written, and what is written here may be older: from here on all is applied again.
-                await self._collection.write_card(before)
+                await self._collection.write_metadata(before)
             raise TransientSourceError(f"the collection {self.copy} was made anew or written by another: once more")
-        await self._collection.write_card(before.at(changes[-1].position).written_by(IndexCard.of(self.embedder)))
+        await self._collection.write_metadata(
+            before.at(changes[-1].position).written_by(IndexMetadata.of(self.embedder))
+        )
         for change in changes:
             known = self._speakers.get(change.memory.tenant)
             if change.memory.is_live and change.memory.speaker and known is not None:
@@ -247,7 +249,7 @@ class QdrantIndex:
 
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens, as all that was written before."""
-        self._ahead.with_tokens = self._collection.card.without_tokens(IndexCard.of(self.embedder)) is None
+        self._ahead.with_tokens = self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder)) is None
         return self._ahead.with_tokens
 
     async def _query(self, requests: Sequence[qm.QueryRequest]) -> list[qm.QueryResponse]:
@@ -265,7 +267,7 @@ class QdrantIndex:
         await one.check()
         call = one.client.scroll(
             one.name,
-            scroll_filter=self._words.scope_filter(scope, titles=names),
+            scroll_filter=self._requests.scope_filter(scope, titles=names),
             limit=limit,
             with_payload=["titles"],
         )
@@ -279,7 +281,7 @@ class QdrantIndex:
             one.client.facet(
                 one.name,
                 "speaker",
-                facet_filter=self._words.scope_filter(Scope(tenant=tenant)),
+                facet_filter=self._requests.scope_filter(Scope(tenant=tenant)),
                 limit=1000,
                 exact=True,
             )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from qdrant_client.http import models as qm
 
 
-class QdrantWords:
+class QdrantRequests:
     """What is said to a Qdrant server and what it answers, as values of the client's `models`."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class QdrantWords:
 
     @property
     def memories(self) -> qm.Filter:
-        """The points that are memories: an entity has no version, and neither has the card."""
+        """The points that are memories: an entity has no version, and neither has the metadata."""
         models = self._models
         return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key="version"))])
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.replicas.copies import kept_positions
+from orion_recall.memory.replicas.copies import registered_positions
 from orion_recall.memory.replicas.tombstones import TombstoneStream
 from orion_recall.postgres.pool import Pool
 from orion_recall.settings import Settings
@@ -41,7 +41,7 @@ class Acknowledger:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         try:
-            while min((kept := await kept_positions(self._pool)).values(), default=position) < position:
+            while min((kept := await registered_positions(self._pool)).values(), default=position) < position:
                 if loop.time() + _LOOK_EVERY_S > until:
                     return True
                 await asyncio.sleep(_LOOK_EVERY_S)

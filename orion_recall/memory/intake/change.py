@@ -101,7 +101,7 @@ class _Changes:
         return receipt.model_copy(update={"pending": pending})
 
 
-class Updates(_Changes):
+class UpdateHandler(_Changes):
     """Serves `memory.update.v1`."""
 
     kind = UPDATE_KIND
@@ -160,7 +160,7 @@ class Updates(_Changes):
             return await drafts_now(self._pool, tenant, [one for one in wanted_of(ids) if isinstance(one, Patch)])
 
 
-class Deletes(_Changes):
+class DeleteHandler(_Changes):
     """Serves `memory.delete.v1`."""
 
     kind = DELETE_KIND

@@ -11,11 +11,11 @@ from orion_recall.bus.commit import Ending
 from orion_recall.bus.consumer_loop import Pace, Server
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.memory.intake.acknowledge import Acknowledger
-from orion_recall.memory.intake.change import Deletes, Updates
-from orion_recall.memory.intake.feedback import Feedback
+from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
+from orion_recall.memory.intake.feedback import FeedbackHandler
 from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.message_worker import MessageWorker
-from orion_recall.memory.intake.store import Stores
+from orion_recall.memory.intake.store import StoreHandler
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
 from orion_recall.postgres.pool import Pool
@@ -25,7 +25,7 @@ from orion_recall.tasks import cancel
 _AT_ONCE = 4
 
 
-class MemoryDesks:
+class IntakeConsumers:
     """`run()` until `stop()`. Without a pool there is no record, and every message is answered with that.
 
     Each stream has a connection that waits, and so none has to wait for another.
@@ -45,10 +45,10 @@ class MemoryDesks:
         acknowledger = Acknowledger(pool, tombstones, wake) if pool is not None else None
         record = Record(pool, extractor=settings.extractor) if pool is not None else None
         handlers: Mapping[str, Handler] = {
-            "stores": Stores(record, acknowledger, settings, wake),
-            "updates": Updates(pool, acknowledger, settings),
-            "deletes": Deletes(pool, acknowledger, settings),
-            "feedback": Feedback(pool, settings),
+            "stores": StoreHandler(record, acknowledger, settings, wake),
+            "updates": UpdateHandler(pool, acknowledger, settings),
+            "deletes": DeleteHandler(pool, acknowledger, settings),
+            "feedback": FeedbackHandler(pool, settings),
         }
         pace = Pace(concurrency=_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms)
         self._workers: list[MessageWorker] = []

@@ -25,7 +25,7 @@ VALUES ($1, $2, $3, $4::text[], $5::text[], $6, $7, $8) ON CONFLICT (entry_id) D
 """
 
 
-class Feedback:
+class FeedbackHandler:
     """Keeps it in the record. Late feedback is kept too."""
 
     kind, receipt_kind = FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND

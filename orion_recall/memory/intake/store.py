@@ -39,7 +39,7 @@ class Store(Protocol):
     async def store(self, memories: Sequence[Memory]) -> StoreResult: ...
 
 
-class Stores:
+class StoreHandler:
     """Serves `memory.store.v1`; late memories are kept too. `wake` is told when there are new ones.
 
     What they take the place of goes as what is deleted: workers are told, and the receipt waits for the copies.

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from orion_recall.memory.names import merges_sql as sql
 from orion_recall.memory.names.used import NamesUsed
-from orion_recall.memory.record import changes_sql as journey_sql
+from orion_recall.memory.record import changes_sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.postgres.pool import Connection, Pool, borrow
@@ -243,14 +243,14 @@ async def _tell(
     )
     ids = [row["id"] for row in await connection.fetch(sql.NAMING, tenant, entities, relations)]
     for start in range(0, len(ids), _AT_ONCE):  # no statement that a time-out would end
-        await connection.execute(sql.TELL, tenant, ids[start : start + _AT_ONCE], actor, lineage)
+        await connection.execute(sql.ADD_HISTORY, tenant, ids[start : start + _AT_ONCE], actor, lineage)
     others = [
         await _one_giving(connection, tenant, spellings.get(end, ())) for end in _ends(changed, before, after)
     ]
     told = list(dict.fromkeys((*ids, *(name for name in others if name is not None))))
     position: int | None = None
     for start in range(0, len(told), _AT_ONCE):
-        rows = await connection.fetch(journey_sql.QUEUE, tenant, told[start : start + _AT_ONCE])
+        rows = await connection.fetch(changes_sql.ENQUEUE, tenant, told[start : start + _AT_ONCE])
         position = max(row["position"] for row in rows)
     return len(ids), position
 

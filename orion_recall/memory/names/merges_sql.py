@@ -56,7 +56,7 @@ SELECT id FROM memories WHERE tenant = $1 AND live AND entities && $2::text[] OR
 
 # A merge makes no version: what the memories say stays. Names are in the merge alone, so that one who erases a
 # memory need not look for them here.
-TELL: LiteralString = """
+ADD_HISTORY: LiteralString = """
 INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
 SELECT tenant, id, version, 'merge', to_jsonb(m) - ARRAY['search', 'live', 'ts'], $3, $4::jsonb
 FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq

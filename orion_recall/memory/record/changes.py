@@ -38,7 +38,7 @@ class HistoryStep:
     lineage: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
-class Journey:
+class MemoryChanges:
     """Changes of memories. Every method raises RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
@@ -118,7 +118,7 @@ async def update(
     actor: str | None = None,
     extractor: str = "light",
 ) -> list[ChangeVerdict]:
-    """`Journey.update` in the caller's transaction and under its lock on the outbox.
+    """`MemoryChanges.update` in the caller's transaction and under its lock on the outbox.
 
     `drafted` is what `drafts_now` gave for these patches a moment ago; what has changed since is drafted again.
     """
@@ -178,7 +178,7 @@ async def delete(
     why: str | None = None,
     erase: bool = False,
 ) -> list[ChangeVerdict]:
-    """`Journey.delete` in the caller's transaction and under its lock on the outbox."""
+    """`MemoryChanges.delete` in the caller's transaction and under its lock on the outbox."""
     names = list(dict.fromkeys(ids))
     held = await _read(connection, tenant, names)
     alive = [name for name, memory in held.items() if memory.deleted_at is None]
@@ -188,7 +188,7 @@ async def delete(
     if erase and held:
         # Once: a second request finds nothing that could be told apart from the first.
         full = [name for name, memory in held.items() if memory.content_hash]
-        await connection.execute(sql.TELL, tenant, full, "erase", actor, lineage)
+        await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         await connection.execute(sql.ERASE, tenant, full)
         await connection.execute(sql.ERASE_HISTORY, tenant, full)
     return [
@@ -238,7 +238,7 @@ async def _retire(
     if not ids:
         return {}
     beside = await _beside(connection, tenant, ids)
-    await connection.execute(sql.TELL, tenant, list(ids), op, actor, lineage)
+    await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
     await connection.execute(statement, tenant, list(ids), *values)
     return await _queue(connection, tenant, ids, beside)
 
@@ -257,7 +257,7 @@ async def _change(
     names = [memory.id for memory in memories]
     try:
         async with connection.transaction():
-            await connection.execute(sql.TELL, tenant, names, "update", actor, {})
+            await connection.execute(sql.ADD_HISTORY, tenant, names, "update", actor, {})
             await connection.execute(sql.CHANGE, [record_sql.to_row(memory, 0) for memory in memories])
     except POSTGRES_ERRORS as error:
         if not is_refusal(error):
@@ -272,7 +272,7 @@ async def _change(
 
 
 async def _beside(connection: Connection, tenant: str, ids: Iterable[str]) -> list[str]:
-    rows = await connection.fetch(sql.BESIDE, tenant, list(ids))
+    rows = await connection.fetch(sql.NEIGHBOURS, tenant, list(ids))
     return [row["id"] for row in rows]
 
 
@@ -281,7 +281,7 @@ async def _queue(connection: Connection, tenant: str, ids: Sequence[str], beside
     told = list(dict.fromkeys((*ids, *beside)))
     if not told:
         return {}
-    rows = await connection.fetch(sql.QUEUE, tenant, told)
+    rows = await connection.fetch(sql.ENQUEUE, tenant, told)
     wanted = frozenset(ids)
     return {row["memory_id"]: row["position"] for row in rows if row["memory_id"] in wanted}
 

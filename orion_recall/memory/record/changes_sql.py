@@ -7,7 +7,7 @@ from typing import LiteralString
 READ: LiteralString = "SELECT * FROM memories WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq FOR UPDATE"
 
 # The turns right beside the given ones, as they stand now.
-BESIDE: LiteralString = """
+NEIGHBOURS: LiteralString = """
 SELECT DISTINCT turn.id, turn.seq
 FROM memories s CROSS JOIN LATERAL (
     (SELECT n.id, n.seq FROM memories n
@@ -25,7 +25,7 @@ ORDER BY turn.seq
 """
 
 # Before the change itself. What the database computes is left out: it follows from the rest.
-TELL: LiteralString = """
+ADD_HISTORY: LiteralString = """
 INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
 SELECT tenant, id, version + 1, $3, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4, $5::jsonb
 FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
@@ -86,7 +86,7 @@ WHERE tenant = $1 AND memory_id = ANY($2::text[]) AND before IS NOT NULL
 """
 
 # In the order given: the memories first, then the turns beside them. Gives each one's position.
-QUEUE: LiteralString = """
+ENQUEUE: LiteralString = """
 INSERT INTO outbox (tenant, memory_id, op)
 SELECT $1, id, 'upsert' FROM unnest($2::text[]) WITH ORDINALITY AS given (id, place) ORDER BY place
 RETURNING memory_id, position

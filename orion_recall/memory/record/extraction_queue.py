@@ -68,7 +68,7 @@ _WRITE: LiteralString = """
 UPDATE memories SET entities = $3, statements = $4, times = $5, extracted_by = $6, extraction_note = $7
 WHERE tenant = $1 AND id = $2
 """
-_TELL: LiteralString = "INSERT INTO outbox (tenant, memory_id, op) VALUES ($1, $2, 'upsert')"
+_ENQUEUE: LiteralString = "INSERT INTO outbox (tenant, memory_id, op) VALUES ($1, $2, 'upsert')"
 _END: LiteralString = "DELETE FROM memory_extractions WHERE tenant = $1 AND memory_id = $2 AND ticket = $3"
 _AGAIN: LiteralString = """
 UPDATE memory_extractions SET due_at = now(), attempts = greatest(attempts - 1, 0)
@@ -153,7 +153,7 @@ class ExtractionQueue:
             # Index and graph are told only of what they show: to embed a text again is dear.
             is_new = (held["entities"], held["statements"]) != (entities, statements)
             if is_new:
-                await connection.execute(_TELL, *key)
+                await connection.execute(_ENQUEUE, *key)
             await connection.execute(_END, *key, taken.ticket)
             return "extracted" if is_new else "unchanged"
 

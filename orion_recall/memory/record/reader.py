@@ -88,7 +88,7 @@ class RecordReader:
             rows = await connection.fetch(sql.CHANGES_OF, tenants, ids, position)
             return await as_changes(connection, rows)
 
-    async def told_since(self, position: int) -> frozenset[MemoryName]:
+    async def queued_after(self, position: int) -> frozenset[MemoryName]:
         """The memories that the outbox tells of behind that position."""
         async with borrow(self._pool, "reading the outbox") as connection:
             rows = await connection.fetch(_TOLD_SINCE, position)

@@ -28,7 +28,7 @@ from orion_recall.values import Change, Memory
 Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
 
-_MARK_MS = 2000
+_IDENTITY_TIMEOUT_MS = 2000
 # Six signs of life that did not come.
 GONE_AFTER_S = 120.0
 
@@ -125,24 +125,24 @@ class Record:
         async with borrow(self._pool, "reading the outbox") as connection:
             return int(await connection.fetchval(sql.HEAD))
 
-    async def mark(self) -> str:
+    async def database_identity(self) -> str:
         """What tells this record from every other: when it was made, UTC. Its copies keep it with what they hold.
 
         A database that Postgres itself copied has the mark of the one it was made from; one that `memory.backup`
         restored has its own.
         """
         async with borrow(self._pool, "reading the record's mark") as connection:
-            return _mark_in(await connection.fetchval(sql.MARK))
+            return _identity_in(await connection.fetchval(sql.DATABASE_IDENTITY))
 
-    async def report(self, copy: str, kind: str, position: int) -> None:
+    async def report_position(self, copy: str, kind: str, position: int) -> None:
         """Keeps how far a copy has come, and that it lives; a copy that is built again reports from 0."""
         async with borrow(self._pool, "reporting a position") as connection:
-            await connection.execute(sql.REPORT, copy, kind, position)
+            await connection.execute(sql.REPORT_POSITION, copy, kind, position)
 
-    async def sign(self, copy: str, kind: str) -> None:
+    async def heartbeat(self, copy: str, kind: str) -> None:
         """A sign of life of a copy that has reported before; its position stays."""
         async with borrow(self._pool, "giving a sign of life") as connection:
-            await connection.execute(sql.SIGN, copy, kind)
+            await connection.execute(sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str) -> list[str]:
         """Takes a copy that is gone out of the register; the kinds there were, none of one that lives."""
@@ -176,17 +176,17 @@ class Record:
         return {row["id"]: sql.to_memory(row) for row in rows}
 
 
-async def mark_at(dsn: str) -> str:
+async def database_identity_at(dsn: str) -> str:
     """The mark of the record at an address, over a connection of its own; RecordError as `Record.mark`."""
-    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_MARK_MS)
+    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_IDENTITY_TIMEOUT_MS)
     try:
         with translate("reading the record's mark"):
-            return _mark_in(await connection.fetchval(sql.MARK))
+            return _identity_in(await connection.fetchval(sql.DATABASE_IDENTITY))
     finally:
         await close_connection(connection)
 
 
-def _mark_in(value: str | None) -> str:
+def _identity_in(value: str | None) -> str:
     if value is None:
         raise RecordError("reading the record's mark: the schema of the record is not there yet")
     return value

@@ -82,7 +82,7 @@ JOIN outbox o ON o.tenant = m.tenant AND o.memory_id = m.id
 GROUP BY m.tenant, m.id
 """
 
-_BESIDE: LiteralString = """
+_NEIGHBOURS: LiteralString = """
 LEFT JOIN LATERAL (
     SELECT n.id, n.text, n.speaker FROM memories n
     WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
@@ -96,42 +96,42 @@ LEFT JOIN LATERAL (
     ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
 ) AS following ON true
 """
-_NAMED: LiteralString = """
+_NEIGHBOUR_COLUMNS: LiteralString = """
     previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
     following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
 """
 
 CHANGES: LiteralString = f"""
-SELECT o.position, m.*, {_NAMED}
+SELECT o.position, m.*, {_NEIGHBOUR_COLUMNS}
 FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
 JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
-{_BESIDE}
+{_NEIGHBOURS}
 ORDER BY o.position
 """  # noqa: S608 (nothing but the texts above)
 
 # Given memories as they are now, as if they stood in the outbox at one position.
 CHANGES_OF: LiteralString = f"""
-SELECT $3::bigint AS position, m.*, {_NAMED}
+SELECT $3::bigint AS position, m.*, {_NEIGHBOUR_COLUMNS}
 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
 JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
-{_BESIDE}
+{_NEIGHBOURS}
 ORDER BY m.seq
 """  # noqa: S608 (nothing but the texts above)
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
 # When the record was made, to the microsecond: no other record has the same, but for copies of the whole database.
-MARK: LiteralString = """
+DATABASE_IDENTITY: LiteralString = """
 SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
 """
 
-REPORT: LiteralString = """
+REPORT_POSITION: LiteralString = """
 INSERT INTO projections (copy, kind, position) VALUES ($1, $2, $3)
 ON CONFLICT (copy, kind) DO UPDATE SET position = excluded.position, updated_at = now()
 """
 
-SIGN: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
+HEARTBEAT: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
 
 # Only of a copy that has been silent for so many seconds: a live one would be back at once.
 FORGET: LiteralString = """

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.replicas.copies import OwnCopies, changed_since, kept_positions
+from orion_recall.memory.replicas.copies import OwnCopies, changed_after, registered_positions
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.pool import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
@@ -51,7 +51,7 @@ class Freshness:
         self._pool: Pool | None = None
         self._learnt_to = math.inf
         self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
-        tombstones.floor, tombstones.reached = self._copies.floor, self._copies.reached
+        tombstones.applied_position, tombstones.reached = self._copies.applied_position, self._copies.reached
 
     async def before_serving(self) -> None:
         """Learn what was changed behind the copies: from the bus, and from the record where it answers in time."""
@@ -59,7 +59,7 @@ class Freshness:
             await self.stream.catch_up()
         except (*BUS_AWAY, RedisError) as error:
             log.warning("tombstones cannot be read yet: %s", error)
-        if self._settings.dsn is None or self._copies.floor() == math.inf:
+        if self._settings.dsn is None or self._copies.applied_position() == math.inf:
             return
         pool = await open_pool(self._settings.dsn, name="freshness", min_size=0, max_size=1)
         try:
@@ -90,15 +90,15 @@ class Freshness:
 
     async def _look(self, pool: Pool) -> None:
         if self._copies.are_shared and self._tombstones.in_force:
-            self._copies.reached(await kept_positions(pool))
+            self._copies.reached(await registered_positions(pool))
         # A copy that is not where it was has lost something, or was put back to what it was some time ago.
-        floor = self._copies.floor()
-        if floor < self._learnt_to:
+        applied = self._copies.applied_position()
+        if applied < self._learnt_to:
             await self._learn(pool)
-        self._learnt_to = floor
+        self._learnt_to = applied
 
     async def _learn(self, pool: Pool) -> None:
-        floor = self._copies.floor()
-        if floor != math.inf:
-            self._tombstones.add(await changed_since(pool, int(floor)))
-        self._learnt_to = floor
+        applied = self._copies.applied_position()
+        if applied != math.inf:
+            self._tombstones.add(await changed_after(pool, int(applied)))
+        self._learnt_to = applied

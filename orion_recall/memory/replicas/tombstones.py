@@ -35,7 +35,7 @@ _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    """Those that this worker knows of. `floor` gives how far its copies have come; without any it needs none.
+    """Those that this worker knows of. `applied` gives how far its copies have come; without any it needs none.
 
     `reached` is called with how far copies have come that others may have written, by their numbers.
     """
@@ -44,7 +44,7 @@ class Tombstones:
         self._positions: dict[int, int] = {}
         self._highest = 0
         self._swept_at, self._swept_to = time.monotonic(), 0.0
-        self.floor: Callable[[], float] = lambda: math.inf
+        self.applied_position: Callable[[], float] = lambda: math.inf
         self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
 
     def add(self, positions: Mapping[int, int]) -> None:
@@ -54,18 +54,18 @@ class Tombstones:
                 self._positions[key] = position
                 self._highest = max(self._highest, position)
 
-    def hides(self, key: int, floor: float) -> bool:
-        """Whether a recall that began when the copies were at `floor` must leave the memory out."""
-        return self._positions.get(key, 0) > floor
+    def hides(self, key: int, applied: float) -> bool:
+        """Whether a recall that began when the copies were at `applied` must leave the memory out."""
+        return self._positions.get(key, 0) > applied
 
-    def any_above(self, floor: float) -> bool:
-        """Whether there is something that copies at `floor` have not heard of."""
-        return self._highest > floor
+    def any_above(self, applied: float) -> bool:
+        """Whether there is something that copies at `applied` have not heard of."""
+        return self._highest > applied
 
     @property
     def in_force(self) -> bool:
         """Whether this worker's copies have something to learn."""
-        return self.any_above(self.floor())
+        return self.any_above(self.applied_position())
 
     def sweep(self) -> None:
         """Forget those that were out of force at the last sweep already; call it as often as you like."""
@@ -75,7 +75,7 @@ class Tombstones:
         old = [key for key, position in self._positions.items() if position <= self._swept_to]
         for key in old:
             del self._positions[key]
-        self._swept_at, self._swept_to = now, self.floor()
+        self._swept_at, self._swept_to = now, self.applied_position()
 
 
 class TombstoneStream:

@@ -58,14 +58,14 @@ class Waited:
     """
 
     position: int
-    behind: tuple[CopyPosition, ...] = ()
+    lagging: tuple[CopyPosition, ...] = ()
     gone: tuple[CopyPosition, ...] = ()
     missing: tuple[str, ...] = ()
 
     @property
     def caught_up(self) -> bool:
         """Whether everything is where recalls look for it."""
-        return not self.behind and not self.missing
+        return not self.lagging and not self.missing
 
 
 async def import_file(
@@ -170,7 +170,7 @@ async def wait_for_copies(
             advanced(kept)
         waited = Waited(
             position=position,
-            behind=tuple(copy for copy in kept if copy.position < position),
+            lagging=tuple(copy for copy in kept if copy.position < position),
             gone=tuple(copy for copy in copies if copy.is_gone and copy.position < position),
             missing=tuple(sorted(_KINDS - {copy.kind for copy in kept})),
         )

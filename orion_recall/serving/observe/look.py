@@ -73,7 +73,7 @@ class StoreLook:
             CopyState(
                 kind=one.kind,
                 copy=one.copy,
-                behind=one.behind,
+                behind=one.lag,
                 error=one.error,
                 note=self._index_note if one.kind == "index" else None,
             )

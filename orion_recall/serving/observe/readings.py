@@ -153,7 +153,7 @@ class Gauges:
 
     def _behind(self) -> Readings:
         for projector in tuple(self._running.projectors):
-            if (behind := projector.behind) is not None:
+            if (behind := projector.lag) is not None:
                 yield behind, {LABEL_COPY: projector.kind}
 
     def _breakers(self) -> Readings:

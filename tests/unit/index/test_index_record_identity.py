@@ -93,7 +93,7 @@ async def filled(made: Opener, record: str | None) -> None:
         graph.expect(record)
         await graph.adopt(None)
     await graph.apply(changes(WORK, SHIP))
-    assert graph.record == record
+    assert graph.database_identity == record
     await graph.close()
 
 
@@ -123,7 +123,7 @@ async def test_its_own_record_goes_on_where_it_was(made: Opener):
     graph.expect(OURS)
     await graph.open()
     await graph.apply(changes(LATER, start=3))
-    assert (graph.position, graph.record) == (3, OURS)
+    assert (graph.position, graph.database_identity) == (3, OURS)
 
 
 async def test_a_copy_from_before_marks_is_adopted_by_the_record_whose_newest_memory_it_holds(made: Opener):
@@ -135,12 +135,12 @@ async def test_a_copy_from_before_marks_is_adopted_by_the_record_whose_newest_me
         await graph.adopt(memory("ship", "Bo sold the Aurora."))
     with pytest.raises(AnotherRecordsCopy):
         await graph.adopt(LATER)
-    assert graph.record is None
+    assert graph.database_identity is None
     await graph.adopt(SHIP)
-    assert graph.record == OURS
+    assert graph.database_identity == OURS
     await graph.check()
     await graph.apply(changes(LATER, start=3))
-    assert (graph.position, graph.record) == (3, OURS)
+    assert (graph.position, graph.database_identity) == (3, OURS)
     await graph.close()
     other = made()
     other.expect(THEIRS)

@@ -129,7 +129,7 @@ async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(toke
     assert [scope.kinds for _, scope in titles.asked] in ([], [("world",)])
     assert order(scoped) == []
     known = Tombstones()
-    known.floor = lambda: 6
+    known.applied_position = lambda: 6
     known.add({key("umbra"): 7})
     recalled = await ask(tokens, LINKS, FakeSource("vector", FIRST[:2]), titles=titles, tombstones=known)
     assert order(recalled) == ["crane", "shed"]

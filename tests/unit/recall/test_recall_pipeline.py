@@ -72,7 +72,7 @@ async def test_what_was_just_deleted_is_left_out_whoever_finds_it_and_the_graph_
 ):
     """Found by every arm, read by the arm itself, or brought by what stands in for the index."""
     known = Tombstones()
-    known.floor = lambda: 6
+    known.applied_position = lambda: 6
     known.add({HITS[0].key: 7, HITS[2].key: 6})
     reasons = [each._replace(read=lambda: ORDER, statements=("Bo works at Fjord Labs",)) for each in HITS[:2]]
     stand_in = StandIn(source=FakeSource("lexical", HITS))
@@ -89,14 +89,14 @@ async def test_what_was_just_deleted_is_left_out_whoever_finds_it_and_the_graph_
         assert sorted(ids(recalled)) == ["m2", "m3"]
         assert recalled.selection.dropped == {"deleted": 1}
         assert "Bo works at" not in recalled.rendered
-    known.floor = lambda: 7
+    known.applied_position = lambda: 7
     recalled = await ask(sources(tokens, arms("rdf", hits=reasons), CRANE, ORDER, tombstones=known))
     assert "Bo works at Fjord Labs" in recalled.rendered
 
 
 async def test_a_copy_that_moves_on_while_it_is_searched_shows_nothing_old(tokens: TokenCounter):
     known, opened = Tombstones(), asyncio.Event()
-    known.floor = lambda: 7 if opened.is_set() else 6
+    known.applied_position = lambda: 7 if opened.is_set() else 6
     known.add({HITS[0].key: 7})
     arm = FakeSource("vector", HITS, opened=opened)
     asking = asyncio.create_task(ask(sources(tokens, [arm], CRANE, ORDER, SHED, tombstones=known)))

@@ -34,7 +34,7 @@ class Outbox:
         last = min(self._head, after + limit)
         return [Change(position=number, memory=_MEMORY) for number in range(after + 1, last + 1)]
 
-    async def report(self, copy: str, kind: str, position: int) -> None:
+    async def report_position(self, copy: str, kind: str, position: int) -> None:
         """Nobody reads it here."""
 
 
