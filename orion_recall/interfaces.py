@@ -173,9 +173,9 @@ class IdentifiedCopy(Protocol):
         ...
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Gives a copy without an identity the expected one, if it holds `newest`, the record's memory at its position.
+        """Gives a copy without an identity the expected one, if it holds `newest`.
 
-        At position 0 `newest` is None. AnotherRecordsCopy when the copy does not hold it.
+        That is the record's memory at the copy's position, None at position 0. AnotherRecordsCopy when it is missing.
         """
         ...
 

@@ -25,7 +25,7 @@ from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, To
 from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.backends import graph_of, index_of, identity_of, timeline_table
+from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, told
 from orion_recall.sources.timeline_table import OWN_VIEW

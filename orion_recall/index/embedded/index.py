@@ -1,9 +1,9 @@
 """The embedded index: Qdrant Edge in this process, with dense and keyword vectors of every memory.
 
 One folder holds one shard and belongs to one process. The folder's `index.json` names the embedding model, its
-dimension and weights, and the position in the outbox. An index made with another model is refused, unless a build with
-the right one is complete: that one is swapped in (`folders`). Points are keyed by `text.normal.memory_key`, so that a
-rebuilt index is the same index.
+dimension and weights, and the position in the outbox. An index made with another model is refused, unless a build
+with the right one is complete: that one is swapped in (`folders`). Points are keyed by `text.normal.memory_key`, so
+that a rebuilt index is the same index.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class EdgeIndex:
     async def open(self) -> None:
         """Locks the folder, then loads the shard or creates it.
 
-        While the embedder does not know its model, a shard is loaded and checked later, and a missing one is created
-        with the first memories. EngineError when another process has the folder, SourceError when the shard cannot be
-        used; after AnotherRecordsCopy it is open and refuses reads.
+        While the embedder does not know its model, a shard is loaded and checked later, and a missing one is
+        created with the first memories. EngineError when another process has the folder, SourceError when the shard
+        cannot be used; after AnotherRecordsCopy it is open and refuses reads.
         """
         # The lock comes first: a second load, even a failed one, breaks the owner's next flush.
         self._lock = FolderLock.acquire(

@@ -1,4 +1,4 @@
-"""What the embedded index says of itself: the model behind its vectors, and how far it has come in the outbox."""
+"""Metadata of the embedded index in its folder (`index.json`): read, written, compared with the embedder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METADATA_FILE = "index.json"
 
 
 def metadata_if_known(embedder: Embedder) -> IndexMetadata | None:
-    """The metadata of a new index, or None while the embedder is a server that is away."""
+    """The metadata of a new index; None while the embedding server is away."""
     try:
         return IndexMetadata.of(embedder)
     except ModelError:
@@ -22,7 +22,7 @@ def metadata_if_known(embedder: Embedder) -> IndexMetadata | None:
 
 
 def misfit_of(folder: Path, metadata: IndexMetadata, mine: IndexMetadata) -> str | None:
-    """Why vectors of `mine` do not belong to the index of that metadata; None when they do."""
+    """Why vectors made as `mine` says do not fit the index of that metadata; None when they do."""
     if (misfit := metadata.misfit(mine)) is None:
         return None
     return (
@@ -32,7 +32,7 @@ def misfit_of(folder: Path, metadata: IndexMetadata, mine: IndexMetadata) -> str
 
 
 def read_metadata(place: Path, folder: Path) -> IndexMetadata:
-    """The metadata of the index at that place; SourceError that says what to do about `folder` when it is no good."""
+    """The metadata in a folder; SourceError that says what to do about `folder` when it is unreadable."""
     file = place / METADATA_FILE
     try:
         metadata = IndexMetadata(**json.loads(file.read_text("utf-8")))
@@ -45,7 +45,7 @@ def read_metadata(place: Path, folder: Path) -> IndexMetadata:
 
 
 def write_metadata(place: Path, metadata: IndexMetadata) -> None:
-    """The whole metadata or, after a crash, the one before."""
+    """Writes all of the metadata; after a crash the old one is whole."""
     file = place / METADATA_FILE
     temporary = file.with_suffix(".new")
     temporary.write_text(json.dumps(asdict(metadata)), "utf-8")

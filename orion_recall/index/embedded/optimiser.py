@@ -1,4 +1,4 @@
-"""Optimising the embedded index: when it is due, and swapping in the optimised copy while reads and writes go on."""
+"""Optimising the embedded index: when it is due, and the switch to the optimised copy during reads and writes."""
 
 from __future__ import annotations
 

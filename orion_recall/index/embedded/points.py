@@ -84,7 +84,7 @@ def speakers_request(tenant: str) -> qe.FacetRequest:
 
 
 def max_sim_request(tokens: Tokens, keys: Sequence[int]) -> qe.QueryRequest:
-    """MaxSim: for each memory of the keys with token vectors, the sum of the tokens' best dot products with them."""
+    """MaxSim of memories by key: the sum of the tokens' best dot products with the memory's token vectors."""
     return qe.QueryRequest(
         query=qe.Query.Nearest(tokens.tolist(), using=TOKENS),
         limit=len(keys),

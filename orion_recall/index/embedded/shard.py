@@ -125,7 +125,7 @@ class LiveShard:
             self._make(mine)
 
     def refuse_another_model(self) -> None:
-        """SourceError unless the vectors are the embedder's; an embedder may have been away while this was loaded."""
+        """SourceError unless the vectors are the embedder's, which may have been away when this was loaded."""
         if self._is_the_embedders or self.metadata is None:
             return
         if (misfit := misfit_of(self.folder, self.metadata, IndexMetadata.of(self._embedder))) is not None:

@@ -68,7 +68,7 @@ class WriteLog:
 
 
 def write(shard: qe.EdgeShard, batch: WriteBatch, log: WriteLog | None = None) -> None:
-    """Writes the batch and notes it in `log`. Entities first: a retry still finds the names of unwritten memories."""
+    """Writes the batch, and notes it in `log`. Entities first: a retry still finds which names were dropped."""
     about = [*batch.gone, *(point.key for point in batch.points)]
     forgotten = [name.key for name in batch.forgotten if not _is_in_use(shard, name, about)]
     if gone := [*forgotten, *batch.gone]:

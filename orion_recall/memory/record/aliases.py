@@ -1,4 +1,4 @@
-"""Merged names as the copies are told of them: what a memory says under the names that others were merged into."""
+"""Merged names, applied to the memories that copies get: every alias is replaced by the name it was merged into."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orion_recall.values import Change, Memory, MergedName, Statement
 
 NameKind = Literal["entity", "relation"]
 
-# The merges into the names that are given, and into those that the given ones were merged into.
+# The merges into the given names, and into the names that these were merged into.
 _IN_FORCE: LiteralString = """
 WITH given AS (
     SELECT DISTINCT * FROM unnest($1::text[], $2::text[], $3::text[]) AS name (tenant, kind, folded)
@@ -40,15 +40,15 @@ class NameKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """The merges in force that concern some memories: what aliases are called, and what each name stands for."""
+    """The merges in force for some memories: the name of each alias, and the aliases of each name."""
 
     called: Mapping[NameKey, str] = field(default_factory=dict[NameKey, str])
     standing: Mapping[NameKey, MergedName] = field(default_factory=dict[NameKey, MergedName])
 
     def applied(self, memory: Memory) -> Memory:
-        """The memory under the names that others were merged into; what comes to the same is told once.
+        """The memory with merged names; equal statements come once.
 
-        A statement whose two ends were merged says nothing any more. The speaker stays as told.
+        A statement whose two ends were merged is dropped. The speaker stays as it is.
         """
         if not self.called:
             return memory
@@ -89,7 +89,7 @@ class Aliases:
 
 
 async def read_aliases(connection: Connection, memories: Sequence[Memory]) -> Aliases:
-    """The merges in force that concern the memories, with all that was merged into the same names."""
+    """The merges in force for the memories' names, with all other aliases of the same names."""
     names = list(dict.fromkeys(name for memory in memories for name in _names(memory)))
     if not names:
         return Aliases()
@@ -114,7 +114,7 @@ def _names(memory: Memory) -> Iterable[NameKey]:
 
 
 async def as_changes(connection: Connection, rows: Sequence[Row]) -> list[Change]:
-    """The steps that rows of `CHANGES` or `CHANGES_OF` tell, under the names that are in force now."""
+    """Rows of `CHANGES` or `CHANGES_OF` as changes, with merged names."""
     memories = [record_sql.to_memory(row) for row in rows]
     aliases = await read_aliases(connection, memories)
     return [

@@ -1,7 +1,7 @@
-"""Memories whose names and statements are still to be found, or to be found again: who takes them up, and the end.
+"""The queue of background extraction: memories that are due, claimed by workers, and finished.
 
-A memory is taken up for a while; when its taker is gone by then, another takes it up. What was found is written
-together with its entry in the outbox and the end of the row, and only to the version of the memory that was read.
+A worker claims a memory for a while; if it is gone by then, another claims it. The result is written together with
+the outbox entry and the end of the queue row, and only to the version of the memory that was read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ON CONFLICT (tenant, memory_id) DO UPDATE SET
 RETURNING memory_id
 """
 
-# In order of their time; rows that another worker is taking are left to it.
+# In the order of due times; rows that another worker is claiming are skipped.
 _TAKE: LiteralString = """
 WITH due AS MATERIALIZED (
     SELECT tenant, memory_id FROM memory_extractions
@@ -79,7 +79,7 @@ _DUE: LiteralString = "SELECT extractor, count(*) AS count FROM memory_extractio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A memory that this process has taken up, the turn before it, and how often it was taken up by anybody."""
+    """A claimed memory, the turn before it, and how often any worker has claimed it."""
 
     memory: Memory
     previous: Neighbour | None
@@ -88,9 +88,9 @@ class Taken:
 
 
 async def queue_new(connection: Connection, memories: Sequence[Memory], extractor: str) -> None:
-    """Makes memories due that were just stored or changed, in the caller's transaction.
+    """Queues memories that were just stored or changed, in the caller's transaction.
 
-    What light extraction finds is there already: with it only those are due whom the turn before may tell more.
+    Light extraction is done already: with it only memories are queued that need the turn before.
     """
     due = [memory for memory in memories if extractor != "light" or memory.lacks_context]
     if due:
@@ -107,9 +107,9 @@ class ExtractionQueue:
     async def queue_again(
         self, tenant: str, ids: Sequence[str] | None, *, extractor: str, only_noted: bool = False
     ) -> list[str]:
-        """Makes memories due again, all (None) or some; the ids of those that are. What is not live is left out.
+        """Queues live memories again, all (None) or some; the ids of those queued.
 
-        With `only_noted` only those that the extractor which was chosen did not do.
+        With `only_noted` only those that fell back to another extractor than the chosen one.
         """
         async with borrow(self._pool, "making memories due") as connection:
             given = None if ids is None else [storable(name) for name in ids]
@@ -117,8 +117,8 @@ class ExtractionQueue:
         return [row["memory_id"] for row in rows]
 
     async def take(self, extractor: str, limit: int, *, for_s: float) -> list[Taken]:
-        """Takes up memories that are due, at most so many, for so long."""
-        async with borrow(self._pool, "taking memories up") as connection:
+        """Claims memories that are due, at most `limit`, for `for_s` seconds."""
+        async with borrow(self._pool, "claiming memories") as connection:
             rows = await connection.fetch(_TAKE, extractor, limit, for_s)
         return [
             Taken(
@@ -131,7 +131,7 @@ class ExtractionQueue:
         ]
 
     async def finish(self, taken: Taken, found: Extraction) -> End:
-        """Writes what was found, in one transaction with its entry in the outbox and the end of the row.
+        """Writes the extraction, in one transaction with the outbox entry and the end of the queue row.
 
         `outdated`: the memory has changed since it was read, and is due again; or it is not live any more.
         """
@@ -139,7 +139,7 @@ class ExtractionQueue:
         key = (memory.tenant, memory.id)
         entities = list(found.entities)
         statements = [asdict(edge) for edge in found.statements]
-        async with borrow(self._pool, "writing what was found") as connection, connection.transaction():
+        async with borrow(self._pool, "writing an extraction") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
             held: Any = await connection.fetchrow(_LOCK_MEMORY, *key)
             if held is None or not held["live"]:
@@ -158,7 +158,7 @@ class ExtractionQueue:
             return "extracted" if is_new else "unchanged"
 
     async def put_back(self, taken: Sequence[Taken]) -> None:
-        """Lets others take these up at once, unless somebody has already."""
+        """Releases claims, so that other workers can claim the memories at once."""
         async with borrow(self._pool, "putting memories back") as connection:
             for one in taken:
                 await connection.execute(_AGAIN, one.memory.tenant, one.memory.id, one.ticket)

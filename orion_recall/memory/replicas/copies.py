@@ -58,7 +58,7 @@ async def changed_after(pool: Pool, position: int) -> dict[int, int]:
 
 @dataclass(slots=True)
 class _SharedPosition:
-    """The position of a copy that others write: the highest that any worker saw since this process saw it go back."""
+    """Position of a copy that others write: the highest seen by any worker since this process saw it go back."""
 
     reached: int = 0
     _own: int = 0

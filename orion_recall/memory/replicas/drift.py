@@ -1,7 +1,7 @@
 """Drift: differences between a copy and the record, found and repaired.
 
-A copy is compared up to its own position. Later outbox entries are in flight and no drift, and so are those that come
-while it is compared.
+A copy is compared up to its own position. Later outbox entries are in flight and no drift, and so are those that
+come while it is compared.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Progress = Callable[[int, int], None]
 class Drift:
     """The differences of a copy at `position` from the record.
 
-    `missing` memories should be in it and are not, `stale` ones have another version, `deleted` ones were deleted or
-    superseded and are still in it, and `unknown` are keys that the record does not know.
+    `missing` memories should be in it and are not, `stale` ones have another version, `deleted` ones were deleted
+    or superseded and are still in it, and `unknown` are keys that the record does not know.
     """
 
     position: int

@@ -1,7 +1,7 @@
 """Projection: applies the outbox to one copy of the record, the index or the graph.
 
-Every copy keeps its own position in the outbox, so a new or rebuilt one starts at zero and catches up. Only one worker
-at a time writes to a copy that several workers share: the one with its writer lock.
+Every copy keeps its own position in the outbox, so a new or rebuilt one starts at zero and catches up. Only one
+worker at a time writes to a copy that several workers share: the one with its writer lock.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Projector:
             self._projection.expect(self._identity)
 
     async def _refuse_or_adopt(self) -> None:
-        """Refuses a copy of another database. One without identity is ours if it holds the memory at its position."""
+        """Refuses a copy of another database; one without identity is ours if it holds what its position says."""
         projection = self._projection
         if not isinstance(projection, IdentifiedCopy):
             return

@@ -16,8 +16,8 @@ _ANSWER_MS = 5000
 _CLOSE_TIMEOUT_S = 1.0
 
 # An advisory lock of a transaction, not of a session, so that a pooler cannot give its connection to others. The
-# transaction holds no snapshot, so it delays no vacuum. The server may not end it as idle, and notices within half a
-# minute that the machine of its holder has vanished.
+# transaction holds no snapshot, so it delays no vacuum. The server may not end it as idle, and notices within half
+# a minute that the machine of its holder has vanished.
 _BEGIN = """
 BEGIN;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -28,7 +28,7 @@ SET LOCAL tcp_keepalives_count = 3;
 
 
 class WriterLock:
-    """The writer lock of one copy, on a connection of its own: a worker that dies loses it, and another takes over."""
+    """The writer lock of one copy, on a connection of its own: a worker that dies loses it to another."""
 
     def __init__(self, dsn: str, *, kind: str, copy: str) -> None:
         self._dsn, self._name = dsn, f"the {kind} {copy}"

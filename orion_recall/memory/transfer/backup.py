@@ -1,7 +1,7 @@
-"""The whole record into files and back: every table of its own, as it was in one moment.
+"""Backup and restore of the whole record: every table of its own, from one snapshot.
 
-What is restored is a record of its own, with a mark of its own. From here on it goes another way than the one that
-it was made from; copies of that one, which may be further on, are refused, and made anew.
+A restored record has a database identity of its own, because its outbox goes on differently from the original's.
+Copies of the original may be further on, so they are refused, and rebuilt.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _APPLIED = "SELECT name, sha256 FROM orion_migrations ORDER BY name"
 async def back_up(
     dsn: str, target: Path, *, with_decisions: bool = False, progress: Progress = lambda done, total: None
 ) -> Manifest:
-    """Writes the record at `dsn` into a folder, or a file named *.zip, that is not there yet; `progress` counts rows.
+    """Writes the record at `dsn` into a new folder, or a new file named *.zip; `progress` counts rows.
 
-    Everything is of one moment, and nobody waits for it. BackupError: the target is there, or the schema is not
+    All of it is one snapshot, taken without locks. BackupError: the target is there, or the schema is not
     this version's; RecordError: Postgres is away. Nothing is left when it fails.
     """
     tables = (*KEPT, *DECISIONS) if with_decisions else KEPT

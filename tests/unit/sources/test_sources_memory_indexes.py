@@ -23,7 +23,7 @@ from qdrant_client import AsyncQdrantClient
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import Timeouts, QdrantServer
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.index.text_forms import dense_form
 from orion_recall.interfaces import MemoryIndex, Prepares
 from orion_recall.models.onnx_encoder import Vectors

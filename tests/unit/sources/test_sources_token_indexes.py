@@ -18,7 +18,7 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.metadata import METADATA_FILE
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import Timeouts, QdrantServer
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.index.text_forms import dense_form
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder

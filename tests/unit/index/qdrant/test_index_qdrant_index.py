@@ -16,7 +16,7 @@ from qdrant_client import models as qm
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.index.points import KEYWORD_FIELDS, SPARSE_VECTORS
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import Timeouts, QdrantServer
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import number_of
 from orion_recall.values import Scope
