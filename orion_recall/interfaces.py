@@ -175,7 +175,7 @@ class IdentifiedCopy(Protocol):
     async def adopt(self, newest: Memory | None) -> None:
         """Gives a copy without an identity the expected one, if it holds `newest`.
 
-        That is the record's memory at the copy's position, None at position 0. AnotherRecordsCopy when it is missing.
+        That is the record's memory at the copy's position, None at position 0. AnotherRecordsCopy without it.
         """
         ...
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres.pool import Pool, Record, borrow, sqlstate
+from orion_recall.postgres.pool import Pool, Row, borrow, sqlstate
 
 _PAGE = 500
 _NO_RIGHT = "42501"
@@ -96,7 +96,7 @@ class FeedbackLog:
 
         Then None for every message about a decision that there is not (any more). One snapshot, read by a cursor.
         """
-        rows: list[Record] = []
+        rows: list[Row] = []
         async with aclosing(self._rows(tenant, since)) as pages:
             async for page in pages:
                 for row in page:
@@ -110,7 +110,7 @@ class FeedbackLog:
         if rows:
             yield _fed_back(rows), len(rows)
 
-    async def _rows(self, *values: Any) -> AsyncGenerator[list[Record]]:
+    async def _rows(self, *values: Any) -> AsyncGenerator[list[Row]]:
         try:
             async with (
                 borrow(self._pool, "reading feedback") as connection,
@@ -123,7 +123,7 @@ class FeedbackLog:
             raise _told(error) from error
 
 
-def _fed_back(rows: Sequence[Record]) -> FedBack:
+def _fed_back(rows: Sequence[Row]) -> FedBack:
     row = rows[0]
     return FedBack(
         decision_id=str(row["id"]),

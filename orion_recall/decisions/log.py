@@ -15,7 +15,7 @@ from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import (
     Connection,
     Pool,
-    Record,
+    Row,
     borrow,
     close_connection,
     open_connection,
@@ -87,7 +87,7 @@ class DecisionLog:
         """The decision of that id, else all of that correlation id, newest first; empty when there is none."""
         async with borrow(self._pool, "reading decisions") as connection:
             select = f"SELECT {_COLUMNS} FROM recall_decisions"  # noqa: S608 (names from our own model)
-            rows: list[Record] = []
+            rows: list[Row] = []
             if (decision_id := _uuid(id_or_corr_id)) is not None:
                 rows = await connection.fetch(f"{select} WHERE id = $1", decision_id)
             if not rows:
@@ -177,7 +177,7 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _decision(row: Record) -> RecallDecisionV1:
+def _decision(row: Row) -> RecallDecisionV1:
     values = dict(row.items())
     values["id"] = str(values["id"])
     if values["shadow_of"] is not None:

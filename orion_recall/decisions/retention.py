@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres.pool import Connection, Pool, Record, borrow, is_connection_lost
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow, is_connection_lost
 
 log = logging.getLogger("orion_recall.decisions")
 
@@ -144,7 +144,7 @@ async def _delete_alone(connection: Connection, before: datetime, rows: int) -> 
     return _gone(await connection.fetch(_DELETE, before, rows))
 
 
-def _gone(rows: Sequence[Record]) -> list[Gone]:
+def _gone(rows: Sequence[Row]) -> list[Gone]:
     return [
         Gone(
             profile=row["profile"],

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from orion_recall.errors import RecordError, SourceError, TransientSourceError
 from orion_recall.postgres.pool import (
     Connection,
-    Record,
+    Row,
     close_connection,
     is_connection_lost,
     open_connection,
@@ -34,7 +34,7 @@ class HeldConnections:
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(most)
 
-    async def fetch(self, doing: str, statement: str, values: Sequence[object]) -> Sequence[Record]:
+    async def fetch(self, doing: str, statement: str, values: Sequence[object]) -> Sequence[Row]:
         """The statement's rows. TransientSourceError when Postgres is away, SourceError when it refuses."""
         async with self._free:
             try:

@@ -1,6 +1,6 @@
 """Postgres as the rest of orion-recall sees it: typed pools, migrations, translated errors, quoted names.
 
-`Pool`, `Connection` and `Record` are the types to annotate with: asyncpg itself ships none.
+`Pool`, `Connection` and `Row` are the types to annotate with: asyncpg itself ships none.
 
 Our tables, views and sequences are in a schema of our own (ORION_POSTGRES_SCHEMA), and it alone is searched by our
 connections: what others have put into the database is never taken for ours, whatever it is called.
@@ -32,7 +32,7 @@ from orion_recall.postgres.migrations import migrate as migrate
 from orion_recall.postgres.migrations import shipped_migrations as shipped_migrations
 from orion_recall.postgres.types import Connection as Connection
 from orion_recall.postgres.types import Pool as Pool
-from orion_recall.postgres.types import Record as Record
+from orion_recall.postgres.types import Row as Row
 from orion_recall.text.normal import storable, storable_json
 
 ACQUIRE_TIMEOUT_S = 5.0

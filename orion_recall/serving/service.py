@@ -166,7 +166,7 @@ class Service:
     @property
     def in_hand(self) -> Mapping[str, int]:
         """Entries being worked on, by what they bring."""
-        return {"queries": self._queries.in_hand, **(self._desks.in_hand if self._desks else {"stores": 0})}
+        return {"queries": self._queries.in_hand, **(self._desks.in_flight if self._desks else {"stores": 0})}
 
     def stop(self) -> None:
         """Take nothing more; `serve` returns when what is in hand has been answered, within ten seconds."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from orion_recall.postgres.held_connections import HeldConnections
-from orion_recall.postgres.pool import Record
+from orion_recall.postgres.pool import Row
 from orion_recall.text.normal import content_words, memory_key
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
@@ -98,7 +98,7 @@ def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
 
 
-def _memory(row: Record) -> MemoryView:
+def _memory(row: Row) -> MemoryView:
     moment: datetime | None = row["ts"]
     return MemoryView(
         id=row["id"],

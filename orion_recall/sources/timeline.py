@@ -19,7 +19,7 @@ from typing import Any, cast
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.postgres.address import read_address
 from orion_recall.postgres.held_connections import HeldConnections
-from orion_recall.postgres.pool import Record, quote_qualified
+from orion_recall.postgres.pool import Row, quote_qualified
 from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_TEXT, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
@@ -104,7 +104,7 @@ class TimelineSource:
             if lacking:
                 log.warning("the timeline %s: %s", shape.source_ref, told(total, lacking))
 
-    async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Record]:
+    async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Row]:
         return await self._connections.fetch("reading the timeline", statement, values)
 
 
@@ -116,13 +116,13 @@ def told(total: int, lacking: Mapping[str, int]) -> str:
     return f"{counts}: they are never found"
 
 
-def _hit(row: Record, tenant: str, shape: TimelineShape) -> Hit:
+def _hit(row: Row, tenant: str, shape: TimelineShape) -> Hit:
     # Most rows are in the index too, or are not ranked: the memory is made of those that are asked for.
     key = mapped_key(shape.cited_as, tenant, row["id"]) if shape.cited_as else memory_key(tenant, row["id"])
     return Hit(key=key, score=row["score"], read=partial(_memory, row, shape), source_ref=shape.source_ref)
 
 
-def _memory(row: Record, shape: TimelineShape) -> MemoryView:
+def _memory(row: Row, shape: TimelineShape) -> MemoryView:
     text = _joined([row[text_name(place)] for place in range(len(shape.text))], shape.labels)
     moment: datetime = row["ts"]
     return MemoryView(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError
-from orion_recall.postgres.pool import Record, quote_identifier, quote_qualified
+from orion_recall.postgres.pool import Row, quote_identifier, quote_qualified
 from orion_recall.settings import TIMELINE_ROLES
 
 OWN_VIEW = "collapse_mirror"
@@ -172,7 +172,7 @@ class TimelineShape:
         )
 
 
-def shape_of(table: TimelineTable, catalogue: Sequence[Record]) -> TimelineShape:
+def shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
     """The table with the types of its columns, out of the rows of `CATALOGUE`.
 
     SourceError when it is not there, or lacks a column that the mapping names or that no row can do without.
@@ -245,7 +245,7 @@ def _listed(there: Mapping[str, Column]) -> str:
     return ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
 
 
-def _column(row: Record) -> Column:
+def _column(row: Row) -> Column:
     kind: ColumnKind = "list" if row["category"] == "A" else _KINDS.get(row["type"], "other")
     return Column(quoted=_quoted(row["name"]), kind=kind, type=row["type"])
 

@@ -1,4 +1,4 @@
-"""How often memories were of use: counted after the reply, off the way of any query."""
+"""Access counts: how often each memory was in a reply, written in the background."""
 
 from __future__ import annotations
 
@@ -6,36 +6,30 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
 from orion_recall.errors import RecordError
+from orion_recall.memory.record.record import Record
 
 _MOST_IDS = 50
 _EVERY_S = 2.0
 _MOST_WAITING = 100_000
 
 
-class Touched(Protocol):
-    """Where accesses are counted: the record."""
-
-    async def touch(self, tenant: str, ids: Sequence[str]) -> None: ...
-
-
 class AccessCounts:
-    """Collects accesses and writes them every two seconds; what cannot be written is only a count and is let go."""
+    """Collects accesses and writes them every two seconds; counts that cannot be written are dropped."""
 
-    def __init__(self, record: Touched) -> None:
+    def __init__(self, record: Record) -> None:
         self._record = record
         self._waiting: dict[str, list[str]] = defaultdict(list)
 
     def note(self, tenant: str, ids: Sequence[str]) -> None:
-        """The first fifty ids of one reply."""
+        """Counts the first fifty ids of one reply."""
         waiting = self._waiting[tenant]
         if len(waiting) < _MOST_WAITING:
             waiting.extend(ids[:_MOST_IDS])
 
     async def run(self) -> None:
-        """Write until cancelled, and once more then, unless the record says nothing."""
+        """Writes until cancelled, and once more then, if the record answers."""
         try:
             while True:
                 await asyncio.sleep(_EVERY_S)
@@ -46,7 +40,7 @@ class AccessCounts:
                     await self.flush()
 
     async def flush(self) -> None:
-        """Write what has been collected."""
+        """Writes what was collected."""
         waiting, self._waiting = self._waiting, defaultdict(list)
         for tenant, ids in waiting.items():
             try:

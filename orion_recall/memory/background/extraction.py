@@ -1,5 +1,4 @@
-"""Extraction in the background: memories that are stored, and searchable, get the names and statements of a slower
-extractor as soon as it has found them."""
+"""Background extraction: names and statements by a slower extractor, for memories stored before."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ from orion_recall.values import Memory, Neighbour
 
 log = logging.getLogger("orion_recall.memory")
 
-# A text that brings its takers down is not taken up for ever.
+# A text that crashes workers is not claimed for ever.
 MOST_ATTEMPTS = 5
-_LOOK_EVERY_S = 1.0
+_POLL_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 # Between what an extractor takes at most and when its memories are taken from it.
 _MARGIN_S = 30.0
-_GOODBYE_S = 1.0
+_RELEASE_TIMEOUT_S = 1.0
 # Pauses of 0.2 s and twice as long each time: less than the margin.
 _PATIENCE = 6
 
@@ -39,16 +38,14 @@ class ExtractionCounts:
 
 
 class BackgroundExtraction:
-    """Takes up the memories that are due for one extractor: `run()` until cancelled. Several workers may."""
+    """Claims and extracts the memories that are due for one extractor: `run()` until cancelled, in any worker."""
 
-    def __init__(
-        self, queue: ExtractionQueue, extractor: Extractor, *, look_every_s: float = _LOOK_EVERY_S
-    ) -> None:
+    def __init__(self, queue: ExtractionQueue, extractor: Extractor, *, look_every_s: float = _POLL_S) -> None:
         self.counts = ExtractionCounts()
         self.error: str | None = None
         self._queue, self._extractor, self._look_every_s = queue, extractor, look_every_s
         self._wake = asyncio.Event()
-        self._in_hand: dict[asyncio.Task[None], list[Taken]] = {}
+        self._in_flight: dict[asyncio.Task[None], list[Taken]] = {}
 
     @property
     def name(self) -> str:
@@ -75,14 +72,14 @@ class BackgroundExtraction:
                     await asyncio.sleep(pause_s)
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                     continue
-                if not took or len(self._in_hand) >= self._extractor.at_once:
+                if not took or len(self._in_flight) >= self._extractor.at_once:
                     await self._rest()
         finally:
-            await self._let_go()
+            await self._release()
 
     async def _take(self) -> bool:
         """Starts on what is due; whether there was anything."""
-        free = self._extractor.at_once - len(self._in_hand)
+        free = self._extractor.at_once - len(self._in_flight)
         if free <= 0:
             return True
         batch = self._extractor.batch
@@ -90,12 +87,12 @@ class BackgroundExtraction:
         for start in range(0, len(taken), batch):
             some = taken[start : start + batch]
             task = asyncio.create_task(self._serve(some))
-            self._in_hand[task] = some
+            self._in_flight[task] = some
             task.add_done_callback(self._done)
         return bool(taken)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        del self._in_hand[task]
+        del self._in_flight[task]
         self._wake.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             # The rows come back by themselves, later: what brought this down may bring the next one down too.
@@ -127,7 +124,7 @@ class BackgroundExtraction:
         wanted = [place for place, one in enumerate(taken) if one.memory.is_live and one.attempts <= MOST_ATTEMPTS]
         found = await self._extractor.extract([passages[place] for place in wanted]) if wanted else []
         by_place = dict(zip(wanted, found, strict=True))
-        gave_up = f"{self.name}: given up after it was taken up {MOST_ATTEMPTS} times"
+        gave_up = f"{self.name}: given up after {MOST_ATTEMPTS} attempts"
         return [
             by_place[place] if place in by_place else light(passage, gave_up)
             for place, passage in enumerate(passages)
@@ -143,16 +140,16 @@ class BackgroundExtraction:
             self.counts.fallen_back += 1
             log.info("extraction fell back to light: %s", found.note)
 
-    async def _let_go(self) -> None:
-        """Ends what is in hand, and lets others take it up at once, where the record can be told."""
-        in_hand = dict(self._in_hand)
-        for task in in_hand:
+    async def _release(self) -> None:
+        """Cancels what is in flight, and releases its claims if the record answers."""
+        in_flight = dict(self._in_flight)
+        for task in in_flight:
             task.cancel()
-        await asyncio.gather(*in_hand, return_exceptions=True)
-        left = [one for taken in in_hand.values() for one in taken]
+        await asyncio.gather(*in_flight, return_exceptions=True)
+        left = [one for taken in in_flight.values() for one in taken]
         if left:
             with contextlib.suppress(RecordError, TimeoutError):
-                async with asyncio.timeout(_GOODBYE_S):
+                async with asyncio.timeout(_RELEASE_TIMEOUT_S):
                     await self._queue.put_back(left)
 
 

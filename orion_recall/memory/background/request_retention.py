@@ -1,4 +1,4 @@
-"""How long answers to requests are kept: a request that comes again after that is carried out again."""
+"""Retention of request receipts: a request that is repeated after that is carried out again."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SELECT count(*) FROM gone
 
 
 class RequestRetention:
-    """Deletes what was answered more than a week ago: `run()` it until cancelled. Every worker may run one."""
+    """Deletes receipts older than a week: `run()` until cancelled. Every worker may run one."""
 
     def __init__(self, pool: Pool, *, every_s: float = _EVERY_S, batch_rows: int = _BATCH_ROWS) -> None:
         self._pool, self._every_s, self._batch_rows = pool, every_s, batch_rows
 
     async def run(self) -> None:
-        """Look every ten minutes, and rest between batches."""
+        """Deletes every ten minutes, with a pause between batches."""
         while True:
             try:
                 await self._round()
             except RecordError as error:
                 if not is_connection_lost(error):
-                    log.error("answers to old requests stay: %s", error)  # noqa: TRY400 (the text says it all)
+                    log.error("old request receipts cannot be deleted: %s; it is tried again in ten minutes", error)  # noqa: TRY400 (the text says it all)
             await asyncio.sleep(self._every_s)
 
     async def _round(self) -> None:

@@ -1,4 +1,4 @@
-"""Serving the streams that bring memories, changes, deletions and feedback: one desk for each."""
+"""Consumers of the intake streams: memories, updates, deletions, feedback; one loop for each stream."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _AT_ONCE = 4
 
 
 class IntakeConsumers:
-    """`run()` until `stop()`. Without a pool there is no record, and every message is answered with that.
+    """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record.
 
-    Each stream has a connection that waits, and so none has to wait for another.
+    Each stream has a blocking connection of its own, so none waits for another.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class IntakeConsumers:
             self._servers[name] = Server(intake, worker.serve, pace)
 
     @property
-    def in_hand(self) -> Mapping[str, int]:
-        """Entries being worked on, by what they bring."""
+    def in_flight(self) -> Mapping[str, int]:
+        """Entries in flight, by stream: stores, updates, deletes, feedback."""
         return {name: server.in_hand for name, server in self._servers.items()}
 
     def stop(self) -> None:
-        """Take nothing more; `run` returns when what is in hand has ended."""
+        """Takes no more entries; `run` returns when those in flight have ended."""
         for part in (*self._servers.values(), *self._workers):
             part.stop()
 
     async def run(self) -> None:
-        """Serve all of them; when one ends by an error, the others stop too."""
+        """Serves all streams; when one loop fails, the others stop too."""
         tasks = [asyncio.create_task(server.run()) for server in self._servers.values()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

@@ -1,4 +1,4 @@
-"""The path of one message about memories: decode, handle, commit the receipt."""
+"""Serving one intake message: decode, handle, commit the receipt."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from orion_recall.telemetry import ATTRIBUTE_COMMIT, Continued, continue_trace, 
 
 log = logging.getLogger("orion_recall.memory")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
-# Of a message that another transaction was in the way of.
+# Retries of a message that conflicts with another transaction.
 _MOST_TRIES = 5
 _ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 
 
 class MessageWorker:
-    """Answers messages of one kind. While the record is away it holds what it has, and so takes nothing more.
+    """Serves messages of one kind. While the record is away messages wait, and no more are taken.
 
-    What the record refuses is answered `failed` and set aside as a dead letter: it would be refused every time.
+    A message that the record refuses is answered `failed` and becomes a dead letter: it would always be refused.
 
     `forgive` tells the bus that an entry waits for the record, so that waiting never makes it poison. `server_time`
     is the clock of the bus: a ttl is counted on it.
@@ -115,7 +115,7 @@ class MessageWorker:
             except RecordError as error:
                 if is_away(error):
                     if pause_s == _FIRST_PAUSE_S:
-                        log.warning("a message (%s) waits: %s", self._handler.kind, error)
+                        log.warning("a message (%s) waits until Postgres is back: %s", self._handler.kind, error)
                     await self._forgive(received.entry.id)
                 elif may_pass(error) and tries < _MOST_TRIES:
                     tries += 1
@@ -129,7 +129,7 @@ class MessageWorker:
         """Seconds until the sender stops waiting; negative when it has stopped."""
         if received.expires_at is None:
             return math.inf
-        # Our reading of the server's clock may be a little behind; an entry has not come before its time.
+        # Our estimate of the server's clock may lag a little; no entry comes before its own time.
         return received.expires_at - max(self._server_time(), received.entry.added_at)
 
     async def _wait(self, pause_s: float) -> None:
@@ -180,5 +180,5 @@ def _kind(error: MessageError) -> _ErrorKind:
 
 
 def _counts(receipt: BaseModel) -> dict[str, int]:
-    """The numbers of a receipt, for the log: no word of any memory."""
+    """The numbers of a receipt, for the log, without any text of a memory."""
     return {name: value for name, value in receipt.model_dump().items() if isinstance(value, int)}

@@ -16,8 +16,7 @@ from orion_recall.memory.names.used import NamesUsed
 from orion_recall.memory.record import changes_sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import NameKind
-from orion_recall.postgres.pool import Connection, Pool, borrow
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, LiteralString, NamedTuple
 
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.postgres.pool import Connection
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.postgres.pool import Connection, Row
 from orion_recall.values import Change, Memory, MergedName, Statement
 
 NameKind = Literal["entity", "relation"]

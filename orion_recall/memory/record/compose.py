@@ -1,4 +1,4 @@
-"""A memory as the record keeps it, made of a memory as it was sent."""
+"""Composing a memory: the stored form with hashes, names and statements, from the form of a message."""
 
 from __future__ import annotations
 

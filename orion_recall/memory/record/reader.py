@@ -10,8 +10,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from orion_recall.memory.record import sql
 from orion_recall.memory.record.aliases import as_changes
-from orion_recall.postgres.pool import Pool, borrow
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.postgres.pool import Pool, Row, borrow
 from orion_recall.values import Change, JsonValue, Memory
 
 _PAGE = 1000

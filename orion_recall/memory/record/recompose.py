@@ -1,7 +1,7 @@
 """Patches of memories: checked against the stored memory, and composed again with names, statements and hashes.
 
-Composing takes about a millisecond a memory, so it is done before the transaction that writes it, as a draft. A draft
-counts only for the content that it was made from.
+Composing takes about a millisecond a memory, so it is done before the transaction that writes it, as a draft. A
+draft counts only for the content that it was made from.
 """
 
 from __future__ import annotations

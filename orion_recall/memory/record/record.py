@@ -93,7 +93,7 @@ class Record:
         """Stores a batch in one transaction; a memory that is stored with the same id and content is unchanged.
 
         A memory that Postgres refuses is rejected alone; memories that a new one supersedes are not recalled any
-        more. The neighbours of a new one are queued again after it, because the copies hold their neighbours' names.
+        more. The neighbours of a new one are queued again after it: the copies hold what is next to them.
         """
         if not memories:
             return StoreResult(verdicts=(), position=None)

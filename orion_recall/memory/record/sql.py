@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.postgres.pool import Row
 from orion_recall.values import Memory, Neighbour, Statement, TimeMention
 
 # Any fixed number: it names the lock that serializes writers of the outbox.
