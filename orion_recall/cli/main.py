@@ -98,7 +98,7 @@ def load(name: str) -> Any:
 app = typer.Typer(
     name="orion-recall",
     cls=LazyGroup,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
