@@ -240,7 +240,7 @@ def _show(shown: Shown) -> None:
     first, *others = (one for one in shown.recalls if one.profile == _SHOWN)
     stats = first.reply.bundle.stats
     out.print(Text(first.question, style="bold"))
-    out.print(Text(f"{_SHOWN}: {_found(first)}, {counted(stats.tokens, 'token')}", style="cyan"))
+    out.print(Text(f"{_SHOWN}: {_found(first)}, {counted(stats.tokens or 0, 'token')}", style="cyan"))
     out.print(Text(visible(_answer(first))), soft_wrap=True)
     out.print()
     out.print(Text("The same question under three profiles: what each source found", style="bold"))
