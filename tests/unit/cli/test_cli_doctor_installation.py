@@ -29,8 +29,8 @@ def test_without_servers_everything_that_a_start_needs_is_checked(tmp_path: Path
 
 
 def test_embedded_engines_are_checked_where_they_are_needed_only(tmp_path: Path):
-    servers = {"redis_url": SecretStr("redis://a"), "postgres_dsn": SecretStr("postgresql://b")}
-    assert not {"bus", "Postgres"} & set(checks(Settings(data_dir=tmp_path, **servers)))
+    bus, dsn = SecretStr("redis://a"), SecretStr("postgresql://b")
+    assert not {"bus", "Postgres"} & set(checks(Settings(data_dir=tmp_path, redis_url=bus, postgres_dsn=dsn)))
 
 
 def test_a_problem_says_which_setting_mends_it(tmp_path: Path):
