@@ -1,4 +1,4 @@
-"""Vectors of texts that will be written soon, made while what comes before them is written."""
+"""Prefetching vectors: texts of the next page are embedded while the present one is written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Embedded(NamedTuple):
 
 
 class VectorPrefetch:
-    """Embeds documents and keeps the latest few hundred vectors: what was asked for ahead is not made twice.
+    """Embeds documents and keeps the latest few hundred vectors: a prefetched text is not embedded twice.
 
     `with_tokens`: whether the vectors of tokens are wanted as well, where the embedder gives them.
     """

@@ -50,10 +50,10 @@ _NO_NAMES: Mapping[int, HeldName] = {}
 
 
 class WriteBatch(NamedTuple):
-    """What a batch of changes does to an index.
+    """The writes of a batch of changes. Idempotent.
 
-    `points` are to be written, `gone` are keys to be taken out. `forgotten` are names that these memories gave and
-    give no longer: one that no other memory gives is to go too. All of it can be done again.
+    `points` are written, `gone` are keys to delete. `forgotten` are names that these memories no longer have: the
+    entity of one that no other memory has is deleted, too.
     """
 
     points: list[IndexPoint]
@@ -80,10 +80,10 @@ async def build_write_batch(
     names: Mapping[int, HeldName] = _NO_NAMES,
     with_tokens: bool = False,
 ) -> WriteBatch:
-    """What is to be done, given what the index holds of the changes' memories and of the names they give.
+    """The write batch, given what the index holds of the changes' memories and of their entities.
 
-    A memory that says what it said when it was embedded is not embedded again: its neighbours have changed. Neither
-    is a name that is there. `with_tokens`: the index holds the vectors of the memories' tokens.
+    An unchanged memory, which comes because its neighbours changed, keeps its vectors, and so does a known name.
+    `with_tokens`: the index holds the vectors of the memories' tokens.
     """
     latest = _latest(changes)
     live = _live(latest)
@@ -97,14 +97,14 @@ async def build_write_batch(
 def texts_to_embed(
     changes: Sequence[Change], held: Mapping[int, HeldPoint], *, with_tokens: bool = False
 ) -> list[str]:
-    """What `build_write_batch` will have to embed, given what the index holds now."""
+    """The texts that `build_write_batch` will embed, given what the index holds now."""
     live = _live(_latest(changes))
     known = _known(live, held, with_tokens)
     return [dense_form(change.memory) for key, change in live.items() if key not in known]
 
 
 def names_to_embed(changes: Sequence[Change], names: Mapping[int, HeldName]) -> list[str]:
-    """The names of entities that `build_write_batch` will have to embed, given what the index holds now."""
+    """The entity names that `build_write_batch` will embed, given what the index holds now."""
     return _new_labels(_called(_live(_latest(changes)).values()), names)
 
 

@@ -180,7 +180,7 @@ async def test_what_was_superseded_is_told_with_its_position_also_when_the_batch
     assert [one.status for one in again.verdicts] == ["unchanged", "unchanged"]
     assert (again.superseded, again.position) == (first.superseded, first.position)
     late = await record.store([memory("late", supersedes=["old"])])
-    assert "'new' has taken the place of 'old' before" in str(late.verdicts[0].reason)
+    assert "'new' supersedes 'old' already" in str(late.verdicts[0].reason)
     assert (late.superseded, (await record.store([memory("plain")])).superseded) == (frozenset(), frozenset())
 
 
@@ -188,7 +188,7 @@ async def test_of_a_circle_the_last_one_stays(record: Record) -> None:
     circle = [memory("a", supersedes=["c"]), memory("b", supersedes=["a"]), memory("c", supersedes=["b"])]
     told = await record.store(circle)
     assert [one.reason for one in told.verdicts] == [
-        None, None, "supersedes: 'b' has taken this one's own place",
+        None, None, "supersedes: 'b' supersedes this one itself",
     ]  # fmt: skip
     assert [(await held(record, name)).superseded_by for name in "abc"] == ["b", None, "a"]
 

@@ -193,7 +193,11 @@ class SparqlGraph:
             return
         if self._expected is None or self._record is None:
             self._uncertain = True
-            why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
+            why = (
+                "the identity of this database is not known yet"
+                if self._expected is None
+                else "it has no database identity yet"
+            )
             raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
 
     async def _write(self, asking: Projecting, held: int, reached: int) -> None:

@@ -1,4 +1,4 @@
-"""The collection that an index has on a Qdrant server: made, checked, asked, written.
+"""The collection of an index on a Qdrant server: created, checked, queried, written.
 
 A point without a tenant, which no search can see, is its metadata: the embedding model that made it, the outbox
 position it holds, and the record that it is of. A collection that is absent is made; one that was lost is made
@@ -51,9 +51,9 @@ _ADVICE = (
 
 
 class QdrantCollection:
-    """The collection of that name. Nothing is sent before `open`, or whatever opens it.
+    """One collection by its name. Nothing is sent before `open`.
 
-    `has_record`: there is a record, whose mark `expect` will tell; until then only an empty collection is read.
+    `has_record`: a record exists; until `expect` gives its identity only an empty collection is read.
     """
 
     def __init__(self, server: QdrantServer, name: str, embedder: Embedder, *, has_record: bool) -> None:
@@ -66,7 +66,7 @@ class QdrantCollection:
         self._is_open = False
 
     async def open(self) -> None:
-        """Make the collection, or check it and read its position: thoroughly at first, then by its metadata alone.
+        """Make the collection, or check it and read its position: fully at first, then by its metadata alone.
 
         TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
         """
@@ -84,7 +84,7 @@ class QdrantCollection:
             self.metadata, self._is_open = metadata, True
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Closes the connections."""
         self._is_open = False
         await self.server.close()
 
@@ -93,13 +93,13 @@ class QdrantCollection:
         """The server's address and the collection's name."""
         return f"{self.server.address}/{self.name}"
 
-    def expect(self, record: str) -> None:
-        """The mark of the record that the collection must be of."""
-        if record != self._expected:
-            self._expected, self._is_open = record, False
+    def expect(self, identity: str) -> None:
+        """The identity of the database that the collection must be a copy of."""
+        if identity != self._expected:
+            self._expected, self._is_open = identity, False
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Mark a collection that was made before there were marks, or before this record's was known."""
+        """Gives a collection without a database identity the expected one, if it holds `newest`."""
         await self.opened()
         if self._expected is None or self.metadata.record:
             return
@@ -111,17 +111,21 @@ class QdrantCollection:
         await self.write_metadata(replace(self.metadata, record=self._expected))
 
     async def check(self) -> None:
-        """SourceError when it is another record's, or holds something and it is not known whose."""
+        """SourceError when it was filled from another database, or may have been."""
         await self.opened()
         if not self._has_record or not (self.metadata.position or self.metadata.record):
             return
         if self._expected is None or not self.metadata.record:
             self._is_open = False
-            why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
+            why = (
+                "the identity of this database is not known yet"
+                if self._expected is None
+                else "it has no database identity yet"
+            )
             raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
 
     async def ask(self, call: Any, timeout_s: float | None = None) -> Any:
-        """What the server answers; a collection that is gone is made again by the next call."""
+        """The server's answer; a collection that was lost is created again by the next call."""
         try:
             return await self.server.ask(call, timeout_s)
         except CollectionLost:
@@ -153,7 +157,7 @@ class QdrantCollection:
         held: dict[int, HeldPoint] = {}
         for start in range(0, len(keys), _AT_ONCE):
             wanted = list(keys[start : start + _AT_ONCE])
-            # Of most replicas: one that lags would tell of an earlier version.
+            # From a majority of replicas: one that lags would give an earlier version.
             call = self.client.retrieve(
                 self.name,
                 wanted,
@@ -178,20 +182,20 @@ class QdrantCollection:
                     names[cast("int", record.id)] = one
         return names
 
-    async def carry_out(self, step: WriteBatch) -> None:
-        """Does the step. Names first: until the memories are written, a second try finds what they gave."""
-        about = [*step.gone, *(point.key for point in step.points)]
-        forgotten = [name.key for name in step.forgotten if not await self._is_given(name, about)]
-        gone = [*forgotten, *step.gone]
+    async def write(self, batch: WriteBatch) -> None:
+        """Writes the batch. Entities first: a retry still finds which names were dropped."""
+        about = [*batch.gone, *(point.key for point in batch.points)]
+        forgotten = [name.key for name in batch.forgotten if not await self._is_in_use(name, about)]
+        gone = [*forgotten, *batch.gone]
         if gone:
             call = self.client.delete(self.name, self.requests.only(gone), wait=True)
             await self.ask(call, self.server.timeouts.write)
-        for start in range(0, len(step.points), _AT_ONCE):
-            await self._write(step.points[start : start + _AT_ONCE])
+        for start in range(0, len(batch.points), _AT_ONCE):
+            await self._write(batch.points[start : start + _AT_ONCE])
 
     async def read_metadata(self) -> IndexMetadata | None:
         """The metadata; None when there is none. SourceError when it is another model's."""
-        # Of most replicas: one that lags would tell of an earlier position.
+        # From a majority of replicas: one that lags would give an earlier position.
         call = self.client.retrieve(
             self.name, [_METADATA_KEY], with_payload=True, consistency=self.requests.majority
         )
@@ -212,8 +216,8 @@ class QdrantCollection:
         await self._write([IndexPoint(_METADATA_KEY, None, {}, asdict(metadata))])
         self.metadata = metadata
 
-    def lost(self) -> None:
-        """Somebody else has made or written it: it is looked at again before it is used."""
+    def recheck(self) -> None:
+        """Checks it again before the next use: another process has created or written it."""
         self._is_open = False
 
     async def opened(self) -> None:
@@ -221,10 +225,10 @@ class QdrantCollection:
         if not self._is_open:
             await self.open()
 
-    async def _is_given(self, name: Name, besides: Sequence[int]) -> bool:
-        """Whether a memory gives the name, other than those that are being written."""
+    async def _is_in_use(self, name: Name, batch_keys: Sequence[int]) -> bool:
+        """Whether a memory outside the batch has the name."""
         call = self.client.count(
-            self.name, count_filter=self.requests.giving(name.tenant, name.folded, besides), exact=True
+            self.name, count_filter=self.requests.giving(name.tenant, name.folded, batch_keys), exact=True
         )
         return cast("qm.CountResult", await self.ask(call)).count > 0
 

@@ -43,7 +43,7 @@ class _Speakers:
 class QdrantIndex:
     """One collection. Nothing is sent before `open` or the first search.
 
-    `has_record`: there is a record, whose mark `expect` will tell; until then only an empty collection is read.
+    `has_record`: a record exists; until `expect` gives its identity only an empty collection is read.
     """
 
     kind = "index"
@@ -61,7 +61,7 @@ class QdrantIndex:
         self.embedder, self.sparse = embedder, sparse
         self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
         self._server, self._requests = server, self._collection.requests
-        self._ahead = VectorPrefetch(embedder)
+        self._prefetch = VectorPrefetch(embedder)
         self._speakers: dict[str, _Speakers] = {}
 
     async def open(self) -> None:
@@ -72,7 +72,7 @@ class QdrantIndex:
         await self._collection.open()
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Closes the connections."""
         await self._collection.close()
 
     @property
@@ -87,19 +87,19 @@ class QdrantIndex:
 
     @property
     def database_identity(self) -> str | None:
-        """The mark of the record that the collection is of, as last seen."""
+        """The identity of the database that the collection was filled from, as last read."""
         return self._collection.metadata.record or None
 
-    def expect(self, record: str) -> None:
-        """The mark of the record that the collection must be of."""
-        self._collection.expect(record)
+    def expect(self, identity: str) -> None:
+        """The identity of the database that the collection must be a copy of."""
+        self._collection.expect(identity)
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Mark a collection that was made before there were marks, or before this record's was known."""
+        """Gives a collection without a database identity the expected one, if it holds `newest`."""
         await self._collection.adopt(newest)
 
     async def check(self) -> None:
-        """SourceError when it is another record's, or holds something and it is not known whose."""
+        """SourceError when it was filled from another database, or may have been."""
         await self._collection.check()
 
     async def search_dense(
@@ -187,19 +187,19 @@ class QdrantIndex:
         return names
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
+        """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
         await self.check()
         held, names = (
             await self._collection.held_of(keys_of(changes)),
             await self._collection.names_of(name_keys_of(changes)),
         )
-        await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
-        await self._ahead.of_names(names_to_embed(changes, names))
+        await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
+        await self._prefetch.of_names(names_to_embed(changes, names))
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Put changes into the collection, in order, and move the position. Again is harmless.
+        """Applies outbox changes in order and advances the position. Idempotent.
 
-        Only one of those who share the collection may do this at a time: see `memory.turns`.
+        Only one of the workers that share the collection may do this at a time: see `memory.replicas.writer_lock`.
         """
         await self._apply(changes, keep_vectors=True)
 
@@ -218,16 +218,18 @@ class QdrantIndex:
             held = {key: one._replace(dense=None) for key, one in held.items()}
         with_tokens = self._writes_tokens()
         step = await build_write_batch(
-            changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens
+            changes, held, self._prefetch, self.sparse, names=names, with_tokens=with_tokens
         )
-        await self._collection.carry_out(step)
-        # First the data, then the claim that it is there: a crash between the two writes it again.
+        await self._collection.write(step)
+        # First the data, then the position: a crash between the two writes it again.
         if (now := await self._collection.read_metadata()) != before:
-            self._collection.lost()
+            self._collection.recheck()
             if now is not None and now.made == before.made and now.position > before.position:
-                # Another has written, and what is written here may be older: from here on all is applied again.
+                # Another process has written, and this write may be older: all from here on is applied again.
                 await self._collection.write_metadata(before)
-            raise TransientSourceError(f"the collection {self.copy} was made anew or written by another: once more")
+            raise TransientSourceError(
+                f"the collection {self.copy} was created again or written by another process: it is tried again"
+            )
         await self._collection.write_metadata(
             before.at(changes[-1].position).written_by(IndexMetadata.of(self.embedder))
         )
@@ -245,12 +247,14 @@ class QdrantIndex:
         await self._collection.opened()
         held = await self._collection.held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
-        await self._collection.carry_out(WriteBatch(points=[], gone=list(keys), forgotten=forgotten))
+        await self._collection.write(WriteBatch(points=[], gone=list(keys), forgotten=forgotten))
 
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens, as all that was written before."""
-        self._ahead.with_tokens = self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder)) is None
-        return self._ahead.with_tokens
+        self._prefetch.with_tokens = (
+            self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder)) is None
+        )
+        return self._prefetch.with_tokens
 
     async def _query(self, requests: Sequence[qm.QueryRequest]) -> list[qm.QueryResponse]:
         one = self._collection

@@ -1,4 +1,4 @@
-"""Calls to a Qdrant server: bounded in time, and their failures told as what they cost."""
+"""Calls to a Qdrant server, with time-outs and translated errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("orion_recall.sources")
 T = TypeVar("T")
 
 _CONNECTIONS = 32
-_LEFT_ALONE_S = 2.0
+_PAUSE_AFTER_FAILURE_S = 2.0
 _GIVEN_UP_S = 0.5
 _LONGEST_WORDS = 200
 
@@ -51,7 +51,7 @@ class QdrantServer:
         self._unread, self._refused, self._busy = ResponseHandlingException, UnexpectedResponse, QdrantException
         self.client, self.address = client, address
         self.timeouts = timeouts or Timeouts()
-        self._alone_until = 0.0
+        self._retry_at = 0.0
 
     @classmethod
     def at(cls, url: str, *, api_key: str | None = None, timeouts: Timeouts | None = None) -> QdrantServer:
@@ -76,7 +76,7 @@ class QdrantServer:
         return cls(client, address, timeouts)
 
     async def close(self) -> None:
-        """Let all connections go."""
+        """Closes all connections."""
         await self.client.close()
 
     async def aside(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -84,9 +84,11 @@ class QdrantServer:
         return await self.ask_if_well(call, self.timeouts.aside)
 
     async def ask_if_well(self, call: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
-        """As `ask`, but for two seconds after a failure nothing is asked: whoever can, has it from elsewhere."""
-        if time.monotonic() < self._alone_until:
-            raise TransientSourceError(f"the index at {self.address} is left alone for a moment")
+        """As `ask`, but fails at once for two seconds after a failure, so that callers can fall back."""
+        if time.monotonic() < self._retry_at:
+            raise TransientSourceError(
+                f"the index at {self.address} failed a moment ago: it is asked again in two seconds"
+            )
         return await self.ask(call(), timeout_s)
 
     async def ask(self, call: Awaitable[T], timeout_s: float | None = None) -> T:
@@ -101,13 +103,13 @@ class QdrantServer:
         except (CollectionLost, AnotherRecordsCopy):  # the server is well
             raise
         except SourceError:
-            self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            self._retry_at = time.monotonic() + _PAUSE_AFTER_FAILURE_S
             raise
         except asyncio.CancelledError:
-            if time.monotonic() - began > _GIVEN_UP_S:  # whoever asked had waited long enough
-                self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            if time.monotonic() - began > _GIVEN_UP_S:  # the caller had waited long enough
+                self._retry_at = time.monotonic() + _PAUSE_AFTER_FAILURE_S
             raise
-        self._alone_until = 0.0
+        self._retry_at = 0.0
         return answer
 
     async def _told(self, call: Awaitable[T], timeout_s: float) -> T:

@@ -1,1 +1,1 @@
-"""Work that a worker does beside serving: slower extraction, access counts, retention of answers."""
+"""Background work of a worker: slower extraction, access counts, retention of request receipts."""

@@ -1,4 +1,4 @@
-"""Index and graph built anew, beside those that answer: by another model, or as they should be.
+"""Rebuilding index and graph while the present ones answer: with another model, or from scratch.
 
 The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
 touched. A run that was stopped goes on where it was. Complete, it takes the live one's place at once when no worker
@@ -37,7 +37,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedded:
-    """What became of it: `already` the index's model, `swapped`, or `waiting` for a worker to take it.
+    """The result: `already` the index's model, `swapped`, or `waiting` for a worker to swap it in.
 
     Of a collection on a server: `already` full, or `built`.
     `position` is how far it has come in the outbox; what was stored since, the worker adds.
@@ -66,17 +66,17 @@ async def reembed(
     after which another run goes on, and EngineError when another run is at it.
     """
     mine = IndexMetadata.of(embedder)
-    mark = await record.database_identity()
+    identity = await record.database_identity()
     live = live_place(folder)
     if (live / METADATA_FILE).exists():
         metadata = read_metadata(live, folder)
-        refuse_another(f"the index in {folder}", metadata.record or None, mark, advice=_ADVICE)
+        refuse_another(f"the index in {folder}", metadata.record or None, identity, advice=_ADVICE)
         if not again and misfit_of(folder, metadata, mine) is None and metadata.tokens == mine.tokens:
             return Reembedded(
                 state="already", model=mine.model, dimension=mine.dimension, position=metadata.position
             )
     place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
-    position = await _built(record, EdgeIndex(place, embedder, sparse), mark, advanced)
+    position = await _built(record, EdgeIndex(place, embedder, sparse), identity, advanced)
     mark_complete(place)
     state = "swapped" if _swapped(folder, place) else "waiting"
     return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
@@ -96,10 +96,10 @@ async def rebuild_graph(
 
 
 async def _built(
-    record: Record, build: EdgeIndex | RdfGraph, mark: str, advanced: Callable[[int, int], None]
+    record: Record, build: EdgeIndex | RdfGraph, identity: str, advanced: Callable[[int, int], None]
 ) -> int:
     """Fills what is being built up to the head of the outbox, and closes it; the position it has come to."""
-    build.expect(mark)
+    build.expect(identity)
     await asyncio.to_thread(begin, build.folder)
     try:
         await build.open()

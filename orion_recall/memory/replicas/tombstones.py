@@ -1,10 +1,10 @@
-"""What was changed or deleted a moment ago, and may still be in copies that have not heard of it.
+"""Tombstones: memories that were changed or deleted, and are hidden until the copies have applied that.
 
-A tombstone is a memory's number and the position in the outbox at which it changed. It is in force for a worker
-while the copies that this worker searches are below that position: so long the memory is left out of every recall.
-Tombstones travel on a stream that every worker reads from its start, without a group. They hold no id and no word.
-Behind them comes how far the copies have come, once all have heard: a copy that others write is not looked at in
-every recall, and what was acknowledged is to be found from then on.
+A tombstone is a memory's key and the outbox position of its change. It is in force for a worker while the copies
+that this worker searches are before that position: so long every recall leaves the memory out. Tombstones are on a
+stream that every worker reads from its start, without a group. They hold no id and no text. When all copies have
+applied a change, their positions follow on the stream: a copy that others write is not checked in every recall, and
+an acknowledged change must be found from then on.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    """Those that this worker knows of. `applied` gives how far its copies have come; without any it needs none.
+    """The tombstones that this worker knows.
 
-    `reached` is called with how far copies have come that others may have written, by their numbers.
+    `applied_position` gives the position that all of its copies have applied, infinity without copies. `reached` is
+    called with positions of copies that others may write, by copy number.
     """
 
     def __init__(self) -> None:
@@ -48,27 +49,27 @@ class Tombstones:
         self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
 
     def add(self, positions: Mapping[int, int]) -> None:
-        """Further ones, by the memory's number; of two for one memory the later counts."""
+        """Adds tombstones by memory key; of two for one memory the later counts."""
         for key, position in positions.items():
             if position > self._positions.get(key, 0):
                 self._positions[key] = position
                 self._highest = max(self._highest, position)
 
     def hides(self, key: int, applied: float) -> bool:
-        """Whether a recall that began when the copies were at `applied` must leave the memory out."""
+        """Whether a recall that began when the copies had applied that position must leave the memory out."""
         return self._positions.get(key, 0) > applied
 
     def any_above(self, applied: float) -> bool:
-        """Whether there is something that copies at `applied` have not heard of."""
+        """Whether there are changes after that position."""
         return self._highest > applied
 
     @property
     def in_force(self) -> bool:
-        """Whether this worker's copies have something to learn."""
+        """Whether this worker's copies lack a change."""
         return self.any_above(self.applied_position())
 
     def sweep(self) -> None:
-        """Forget those that were out of force at the last sweep already; call it as often as you like."""
+        """Drops those that were out of force at the last sweep already; cheap to call often."""
         now = time.monotonic()
         if now - self._swept_at < _SWEEP_EVERY_S:
             return
@@ -79,7 +80,7 @@ class Tombstones:
 
 
 class TombstoneStream:
-    """The stream of them: `publish` and `reached` for whoever changes something, `run` for every worker."""
+    """The stream of tombstones: `publish` and `reached` after a change, `run` in every worker."""
 
     def __init__(self, redis: Redis, blocking: Redis, stream: str, known: Tombstones) -> None:
         self._redis, self._blocking, self._stream, self._known = redis, blocking, stream, known
@@ -87,7 +88,7 @@ class TombstoneStream:
         self._is_caught_up = False
 
     async def publish(self, positions: Mapping[int, int]) -> None:
-        """Tells every worker, this one first; while the bus is away it waits."""
+        """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -106,13 +107,13 @@ class TombstoneStream:
                 return
 
     async def reached(self, copies: Mapping[int, int]) -> None:
-        """Tells every worker, this one first, how far copies have come, by their numbers."""
+        """Publishes positions of copies by their numbers to every worker, this one first."""
         self._known.reached(copies)
         try:
             await self._add({_CHANGED: {}, _REACHED: copies})
         except (*BUS_AWAY, RedisError) as error:
             # They look at the record themselves, half a second later.
-            log.debug("on %s nothing is said of copies: %s", self._stream, error)
+            log.debug("positions of copies are not published on %s: %s", self._stream, error)
 
     async def catch_up(self) -> None:
         """Read what is there now. RedisError when the bus does not answer."""
