@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from orion_recall.graph.walks.relation_words import folded
+from orion_recall.graph.relation_words import folded
 
 PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
 KINDS = (PERSON, PLACE, ORGANISATION)

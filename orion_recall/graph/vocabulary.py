@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 from rdflib import Literal, Namespace, URIRef
 from rdflib.namespace import RDF, SKOS
 
-from orion_recall.graph.projection.references import quoted_uris, referred_ids
+from orion_recall.graph.references import quoted_uris, referred_ids
 from orion_recall.text.normal import memory_key, number_of, words
 from orion_recall.values import Memory, Statement
 

@@ -10,7 +10,7 @@ from rdflib import URIRef
 from rdflib.namespace import PROV
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.reading import Asked
+from orion_recall.graph.tenant_graph import Asked
 from orion_recall.graph.vocabulary import ORION, tenant_graph
 from orion_recall.graph.walks.neighbourhood import in_scope
 from orion_recall.graph.walks.spreading import Link

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from orion_recall.graph.reading import Asked, TenantGraph
+from orion_recall.graph.tenant_graph import Asked, TenantGraph
 from orion_recall.graph.vocabulary import entity_iri
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.text.normal import memory_key, words

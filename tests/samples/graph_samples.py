@@ -8,9 +8,9 @@ from typing import Any
 import pyoxigraph
 
 from orion_recall.contracts import MemoryV1
+from orion_recall.graph.projection.facts import answered
 from orion_recall.graph.projection.lookups import Node
 from orion_recall.graph.projection.memories import projected, removed
-from orion_recall.graph.projection.statements import answered
 from orion_recall.graph.projection.updates import CARD_QUERY, updates
 from orion_recall.memory.intake.compose import compose
 from orion_recall.values import Change, Memory

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from orion_recall.graph.projection.facts import answered
 from orion_recall.graph.projection.memories import projected
-from orion_recall.graph.projection.statements import answered
 from orion_recall.graph.projection.updates import updates
-from orion_recall.graph.stores.rows import rows_of
+from orion_recall.graph.stores.oxigraph_rows import rows_of
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Change, Memory, Neighbour, Statement
 

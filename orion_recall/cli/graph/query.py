@@ -12,7 +12,7 @@ from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
 from orion_recall.errors import ModelError, OrionError
-from orion_recall.graph.cypher.ask import Answer, Cell, ask
+from orion_recall.graph.cypher.execution import Answer, Cell, ask
 from orion_recall.graph.cypher.similar import FirstToAnswer, IndexedEntities, NamesInGraph, SimilarEntities
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.index.qdrant.index import QdrantIndex

@@ -12,8 +12,8 @@ import typer
 from orion_recall.cli.connect.addresses import find
 from orion_recall.errors import GraphQueryError, OrionError
 from orion_recall.graph.cypher.similar import NamesInGraph
-from orion_recall.graph.reading import TenantGraph
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
+from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.settings import Settings
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedT
 from lark.exceptions import VisitError
 
 from orion_recall.errors import GraphQueryError
-from orion_recall.graph.cypher.reader import QueryReader  # pyright: ignore[reportUnknownVariableType]
 from orion_recall.graph.cypher.tree import MOST_CHARACTERS, Query
+from orion_recall.graph.cypher.tree_builder import QueryReader  # pyright: ignore[reportUnknownVariableType]
 
 _DEEPEST = 50
 

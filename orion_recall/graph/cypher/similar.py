@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.reading import Asked, TenantGraph
+from orion_recall.graph.relation_words import stem
+from orion_recall.graph.tenant_graph import Asked, TenantGraph
 from orion_recall.graph.vocabulary import entity_iri
-from orion_recall.graph.walks.relation_words import stem
 from orion_recall.text.normal import content_words, words
 
 MOST_COMPARED = 20_000

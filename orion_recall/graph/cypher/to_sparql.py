@@ -18,7 +18,7 @@ from rdflib import Literal as Term
 from rdflib import URIRef
 from rdflib.namespace import RDF, SKOS
 
-from orion_recall.graph.cypher.meaning import (
+from orion_recall.graph.cypher.semantics import (
     ALSO,
     LABEL,
     LINKS,
@@ -40,9 +40,9 @@ from orion_recall.graph.cypher.tree import (
     Word,
 )
 from orion_recall.graph.kinds import KINDS, telling
+from orion_recall.graph.relation_words import folded
 from orion_recall.graph.terms import written
 from orion_recall.graph.vocabulary import ORION
-from orion_recall.graph.walks.relation_words import folded
 
 MOST_MATCHES = 100_000
 _MOST_BRANCHES = 12

@@ -13,7 +13,7 @@ import pyoxigraph
 from rdflib import URIRef
 from rdflib.namespace import PROV, RDF, SKOS, XSD
 
-from orion_recall.graph.exchange.pages import Select, ends, nodes
+from orion_recall.graph.exchange.paging import Select, ends, nodes
 from orion_recall.graph.vocabulary import ORION, TENANTS, relation_label
 from orion_recall.graph.walks.components import Components
 

@@ -16,7 +16,7 @@ from string import Template
 from typing import Any
 
 from orion_recall.graph.kinds import PERSON, ends_of, kind_by
-from orion_recall.graph.reading import Asked, Edge, TenantGraph, Told
+from orion_recall.graph.tenant_graph import Asked, Edge, TenantGraph, Told
 
 _HERE = Path(__file__).parent
 _EDGES_OF_A_NODE = 60

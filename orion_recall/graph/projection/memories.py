@@ -14,11 +14,11 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 from rdflib import URIRef
 
-from orion_recall.graph.projection.evidence import edge_changes
+from orion_recall.graph.projection.edge_changes import edge_changes
+from orion_recall.graph.projection.entity_changes import entity_changes
+from orion_recall.graph.projection.facts import Held, Projecting, Said, ask
 from orion_recall.graph.projection.lookups import Node, Row, evidence_query, next_query, node_of, own_query
 from orion_recall.graph.projection.operations import Operation
-from orion_recall.graph.projection.spellings import entity_changes
-from orion_recall.graph.projection.statements import Held, Projecting, Said, ask
 from orion_recall.graph.projection.turns import Step, next_steps, nodes_of, touched_turns
 from orion_recall.graph.vocabulary import ORION, memory_triples
 from orion_recall.values import Change, Memory

@@ -13,11 +13,11 @@ import pyoxigraph
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.foreground import RECALLS
+from orion_recall.graph.projection.facts import Projecting, answered
 from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.projection.memories import projected, removed
-from orion_recall.graph.projection.statements import Projecting, answered
 from orion_recall.graph.projection.updates import CARD_QUERY, marks_in, position_in, updates
-from orion_recall.graph.stores.memories import (
+from orion_recall.graph.stores.memory_queries import (
     held_query,
     memories,
     memories_query,
@@ -25,8 +25,8 @@ from orion_recall.graph.stores.memories import (
     places_query,
     versions_in,
 )
+from orion_recall.graph.stores.oxigraph_rows import each_row, rows_of
 from orion_recall.graph.stores.row_cache import KeptRows
-from orion_recall.graph.stores.rows import each_row, rows_of
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.index.embedded.folders import free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads

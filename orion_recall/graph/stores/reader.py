@@ -21,7 +21,7 @@ from rdflib import URIRef
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.projection.updates import CARD_QUERY, position_in
-from orion_recall.graph.stores.rows import rows_of
+from orion_recall.graph.stores.oxigraph_rows import rows_of
 from orion_recall.graph.stores.sparql_client import Form, SparqlClient, SparqlServer
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.engine_threads import translated

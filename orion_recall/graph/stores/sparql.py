@@ -15,10 +15,10 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
+from orion_recall.graph.projection.facts import Projecting
 from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.projection.memories import projected, removed
 from orion_recall.graph.projection.operations import Operation
-from orion_recall.graph.projection.statements import Projecting
 from orion_recall.graph.projection.updates import (
     CARD_QUERY,
     FORGET,
@@ -30,7 +30,7 @@ from orion_recall.graph.projection.updates import (
     position_in,
     updates,
 )
-from orion_recall.graph.stores.memories import (
+from orion_recall.graph.stores.memory_queries import (
     held_query,
     memories,
     memories_query,

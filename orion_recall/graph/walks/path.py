@@ -19,8 +19,8 @@ from itertools import count
 from typing import Literal
 
 from orion_recall.errors import TransientSourceError
-from orion_recall.graph.reading import Asked, Edge, TenantGraph, Told
-from orion_recall.graph.walks.relation_words import SYMMETRIC, fitting, folded
+from orion_recall.graph.relation_words import SYMMETRIC, fitting, folded
+from orion_recall.graph.tenant_graph import Asked, Edge, TenantGraph, Told
 from orion_recall.values import Scope
 
 Ended = Literal["found", "exhausted", "expansions", "deadline"]

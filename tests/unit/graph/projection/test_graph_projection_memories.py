@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from orion_recall.graph.projection.facts import answered
 from orion_recall.graph.projection.lookups import Node
 from orion_recall.graph.projection.memories import projected
 from orion_recall.graph.projection.operations import rendered
-from orion_recall.graph.projection.statements import answered
 from orion_recall.graph.vocabulary import memory_iri, tenant_graph
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MergedName, Neighbour, Statement

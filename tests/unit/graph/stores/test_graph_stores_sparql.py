@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.graph.projection.facts import Projecting, answered
 from orion_recall.graph.projection.memories import projected
 from orion_recall.graph.projection.operations import Operation
-from orion_recall.graph.projection.statements import Projecting, answered
 from orion_recall.graph.projection.updates import CARD_QUERY, updates
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer

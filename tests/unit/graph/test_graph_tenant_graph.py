@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rdflib.namespace import SKOS
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.reading import TenantGraph
+from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import entity_iri, tenant_graph
 from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, sample_graph
 

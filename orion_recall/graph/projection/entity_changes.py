@@ -12,9 +12,9 @@ from functools import partial
 from rdflib import URIRef
 from rdflib.namespace import SKOS
 
+from orion_recall.graph.projection.facts import Held, Said, ask
 from orion_recall.graph.projection.lookups import Name, Node, Row, node_of, spellings_query, still_named_query
 from orion_recall.graph.projection.operations import Operation
-from orion_recall.graph.projection.statements import Held, Said, ask
 from orion_recall.graph.vocabulary import entity_iri, entity_triples
 
 

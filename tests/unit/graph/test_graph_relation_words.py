@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.graph.walks.relation_words import SYMMETRIC, compatibility, fitting, folded, stem
+from orion_recall.graph.relation_words import SYMMETRIC, compatibility, fitting, folded, stem
 
 
 @pytest.mark.parametrize("name", ["WORKS_AT", "works at", "Works-at!", "`works  at`"])

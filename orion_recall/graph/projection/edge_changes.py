@@ -9,7 +9,8 @@ from functools import partial
 
 from rdflib import URIRef
 
-from orion_recall.graph.edges import EdgeState, Evidence, changed_edge, edge_text
+from orion_recall.graph.projection.edges import EdgeState, Evidence, changed_edge, edge_text
+from orion_recall.graph.projection.facts import Held, Projecting, Said, ask
 from orion_recall.graph.projection.lookups import (
     Node,
     Row,
@@ -21,7 +22,6 @@ from orion_recall.graph.projection.lookups import (
     times_query,
 )
 from orion_recall.graph.projection.operations import Operation
-from orion_recall.graph.projection.statements import Held, Projecting, Said, ask
 from orion_recall.graph.vocabulary import Edge
 
 

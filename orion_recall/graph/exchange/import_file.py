@@ -20,9 +20,9 @@ from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import ImportFileError
 from orion_recall.graph.exchange.export import looked_up, tenant_of
-from orion_recall.graph.exchange.pages import Select, nodes
+from orion_recall.graph.exchange.paging import Select, nodes
 from orion_recall.graph.projection.lookups import Row
-from orion_recall.graph.stores.rows import rows_of
+from orion_recall.graph.stores.oxigraph_rows import rows_of
 from orion_recall.graph.vocabulary import ORION, TENANTS
 from orion_recall.text.normal import number_of
 

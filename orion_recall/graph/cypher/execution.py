@@ -11,7 +11,7 @@ from orion_recall.graph.cypher.parser import parse
 from orion_recall.graph.cypher.similar import SimilarEntities
 from orion_recall.graph.cypher.to_sparql import Column, Compiled, Known, compile_query
 from orion_recall.graph.cypher.tree import comparisons
-from orion_recall.graph.reading import Asked, TenantGraph
+from orion_recall.graph.tenant_graph import Asked, TenantGraph
 
 MOST_SIMILAR = 50
 

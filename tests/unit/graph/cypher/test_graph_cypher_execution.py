@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from orion_recall.errors import GraphQueryError, SourceError, TransientSourceError
-from orion_recall.graph.cypher.ask import Cell, ask
+from orion_recall.graph.cypher.execution import Cell, ask
 from orion_recall.graph.cypher.similar import NamesInGraph
 from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, SampleGraph, sample_graph
 
