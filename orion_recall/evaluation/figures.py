@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Wanted, measure
 from orion_recall.evaluation.score import Difference, Scores, compare, score
-from orion_recall.evaluation.tuning.trials import Run
+from orion_recall.evaluation.trials import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from typing import Any, TextIO
 from orion_recall.atomic_file import whole_text
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
-from orion_recall.evaluation.prepare import prepared, private_settings
-from orion_recall.evaluation.tuning.trials import Asking
+from orion_recall.evaluation.run_stores import prepared, private_settings
+from orion_recall.evaluation.trials import Asking
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.settings import Settings

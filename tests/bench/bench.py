@@ -28,13 +28,13 @@ from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
 from tests.bench.bus_floor import bus_floor
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far, sizes
-from tests.bench.floors import BUS, BUS_TOGETHER
+from tests.bench.engine_floors import BUS, BUS_TOGETHER
 from tests.bench.measure import RestOfMachine, peak_memory_mib, tree_memory_mib
 from tests.bench.ratios import SizeRound
-from tests.bench.recalls import BUS as VALKEY
-from tests.bench.recalls import CLIENT, RECORD, WORKER, recall_cell
+from tests.bench.recall_load import BUS as VALKEY
+from tests.bench.recall_load import CLIENT, RECORD, WORKER, recall_cell
 from tests.bench.report import Result, SizeResult, as_json, print_report
-from tests.bench.scene import Scene, open_scene
+from tests.bench.running_worker import Scene, open_scene
 
 IN_FLIGHT = (1, 8, 32)
 _BUS_REQUESTS = 1000

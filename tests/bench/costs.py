@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench.clock import CONFIDENCE, UNDERSTANDING
+from tests.bench.cpu_clock import CONFIDENCE, UNDERSTANDING
 from tests.bench.measure import percentile
 
 TARGET = 1.0

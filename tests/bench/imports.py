@@ -40,7 +40,7 @@ from tests.bench.corpus import corpus
 from tests.bench.import_floors import ImportFloors
 from tests.bench.import_report import Asked, Import, ImportResult, ImportRound, Peak, as_json, print_report
 from tests.bench.measure import RestOfMachine, peak_memory_mib, percentile, tree_cpu_s
-from tests.bench.scene import queries_from, worker_process
+from tests.bench.running_worker import queries_from, worker_process
 
 _WARM_UP = 200
 _TIMES_LARGER = 10

@@ -30,7 +30,7 @@ from orion_recall.serving.backends import open_sources
 from orion_recall.serving.service import loaded_profiles
 from tests.bench.command import finish, parser_of, say, sizes
 from tests.bench.fill_child import MODEL, NOW
-from tests.bench.filled import Filled, open_filled
+from tests.bench.filled_stores import Filled, open_filled
 from tests.stand_ins.oxigraph import oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 from tests.stand_ins.team_stores import SETS, Judged, judged, make_stores

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench import floors, stages
+from tests.bench import engine_floors as floors
+from tests.bench import stages
 from tests.bench.measure import Cost, Spread
-from tests.bench.recalls import WORKER, Cell
+from tests.bench.recall_load import WORKER, Cell
 
 P50_TARGET, CPU_TARGET = 2.0, 1.8
 QUIET_BUSY_SHARE = 0.15

@@ -27,9 +27,9 @@ from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
 from orion_recall.cli.profiles import profile_file
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.trials import trials
 from orion_recall.evaluation.tuning.features import PARTS
 from orion_recall.evaluation.tuning.profile_file import write_profile
-from orion_recall.evaluation.tuning.trials import trials
 from orion_recall.evaluation.tuning.tune import NOT_LEARNED, Learning, Tuned, tune
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings

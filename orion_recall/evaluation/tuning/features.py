@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.tuning.trials import Run, Trials
+from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade
 from orion_recall.profile.model import Strategies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.evaluation.tuning.features import (
     CHANGING,
     PARTS,
@@ -12,7 +13,6 @@ from orion_recall.evaluation.tuning.features import (
     is_ranked_by_weights_alone,
     run_under,
 )
-from orion_recall.evaluation.tuning.trials import Run, Trials
 from orion_recall.profile import Profile
 
 

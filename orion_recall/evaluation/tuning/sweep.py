@@ -9,10 +9,10 @@ from orion_recall.evaluation.baselines import BASELINES, Baseline
 from orion_recall.evaluation.dataset import read_memories
 from orion_recall.evaluation.figures import Figures, figures_of
 from orion_recall.evaluation.fill import changes
-from orion_recall.evaluation.keywords import KeywordIndex
 from orion_recall.evaluation.measures import judged
+from orion_recall.evaluation.trials import Run, Trials
+from orion_recall.evaluation.tuning.keyword_index import KeywordIndex
 from orion_recall.evaluation.tuning.reweigh import Reweighed
-from orion_recall.evaluation.tuning.trials import Run, Trials
 from orion_recall.evaluation.tuning.variants import KEYWORD_KEYS, Point, ablations, at, name_of
 from orion_recall.models.sparse import K1, B, SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource

@@ -20,6 +20,7 @@ from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.figures import Figures, figures_of
 from orion_recall.evaluation.measures import judged
+from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.evaluation.tuning.features import (
     CHANGING,
     PARTS,
@@ -28,8 +29,7 @@ from orion_recall.evaluation.tuning.features import (
     is_ranked_by_weights_alone,
     run_under,
 )
-from orion_recall.evaluation.tuning.learn import learned
-from orion_recall.evaluation.tuning.trials import Run, Trials
+from orion_recall.evaluation.tuning.listnet import learned
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import FOUND_BY, RankingWeights
 

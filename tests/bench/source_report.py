@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tests.bench.added import ADDED_SECTIONS, RANK_POOL_BEFORE
 from tests.bench.costs import Figure, Ratio
 from tests.bench.fill_child import MODEL, WORDS
+from tests.bench.ranking_ablation import ADDED_SECTIONS, RANK_POOL_BEFORE
 from tests.bench.ratios import QUIET_BUSY_SHARE
 
 _VECTORS = {MODEL: "by the model", WORDS: "made of those of their words"}

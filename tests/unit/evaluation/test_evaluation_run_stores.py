@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from orion_recall.evaluation.prepare import private_settings
+from orion_recall.evaluation.run_stores import private_settings
 from orion_recall.settings import Settings
 
 

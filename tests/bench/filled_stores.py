@@ -32,7 +32,7 @@ from tests.bench.fill_child import SESSIONS, settings_of
 _DONE = "filled"
 # What decides what is written for a memory.
 _CODE = ("memory", "models", "index", "sources", "graph", "evaluation/fill.py", "contracts", "text")
-_BENCH = ("corpus.py", "corpus_words.py", "fill_child.py", "made_vectors.py")
+_BENCH = ("corpus.py", "corpus_words.py", "fill_child.py", "word_vectors.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

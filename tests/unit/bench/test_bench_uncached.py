@@ -7,8 +7,8 @@ import numpy as np
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
-from tests.bench.asked_anew import EmbedderAnew, Recalls
-from tests.bench.clock import EMBEDDING, Clock
+from tests.bench.cpu_clock import EMBEDDING, Clock
+from tests.bench.uncached import EmbedderAnew, Recalls
 
 
 class _Listener:

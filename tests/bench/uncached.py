@@ -18,8 +18,8 @@ from orion_recall.recall.pipeline import Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.sources.graph import RdfSource
 from orion_recall.values import Hit, SearchRequest, SourceName
-from tests.bench.clock import EMBEDDING, GRAPH, KEYWORDS, TIMELINE, VECTOR, Clock
-from tests.bench.made_vectors import TokenEmbedder
+from tests.bench.cpu_clock import EMBEDDING, GRAPH, KEYWORDS, TIMELINE, VECTOR, Clock
+from tests.bench.word_vectors import TokenEmbedder
 
 _STAGES: dict[SourceName, str] = {
     "vector": VECTOR,

@@ -17,14 +17,14 @@ from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, Sources, recall
 from orion_recall.serving.backends import open_sources
 from tests.bench import corpus_words as lists
-from tests.bench.asked_anew import EmbedderAnew, Recalls, clocked_arms, sources_anew
-from tests.bench.clock import Clock, clocked_recall
 from tests.bench.corpus import questions
 from tests.bench.costs import Clocked, Compared
+from tests.bench.cpu_clock import Clock, clocked_recall
 from tests.bench.fill_child import NOW
-from tests.bench.filled import Filled
+from tests.bench.filled_stores import Filled
 from tests.bench.measure import tree_cpu_s
-from tests.bench.scene import queries_from
+from tests.bench.running_worker import queries_from
+from tests.bench.uncached import EmbedderAnew, Recalls, clocked_arms, sources_anew
 
 _TIMEOUT_S = 120.0
 _WARM_UP = 10

@@ -13,9 +13,9 @@ from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary
-from orion_recall.evaluation.prepare import prepared, private_settings
+from orion_recall.evaluation.replay import replayed
+from orion_recall.evaluation.run_stores import prepared, private_settings
 from orion_recall.evaluation.snapshots import Contents
-from orion_recall.evaluation.tuning.replay import replayed
 from orion_recall.interfaces import Source
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, Sources, recall

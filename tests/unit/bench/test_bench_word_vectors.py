@@ -8,7 +8,7 @@ import pytest
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
-from tests.bench.made_vectors import MadeVectors
+from tests.bench.word_vectors import MadeVectors
 
 
 class _Axes:

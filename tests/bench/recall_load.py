@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from orion_recall.errors import ClientError
 from tests.bench.measure import percentile, thread_cpu_s, tree_cpu_s
-from tests.bench.scene import Scene
+from tests.bench.running_worker import Scene
 
 WORKER, BUS, RECORD, CLIENT = "worker", "valkey", "postgres", "client"
 # The decision log is written a moment after the answer: its CPU belongs to the recalls.

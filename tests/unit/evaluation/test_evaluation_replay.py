@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.errors import TransientSourceError
-from orion_recall.evaluation.tuning.replay import ReplayedCloseness, ReplayedReader, ReplayedSource
+from orion_recall.evaluation.replay import ReplayedCloseness, ReplayedReader, ReplayedSource
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest, SourceName
 

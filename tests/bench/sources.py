@@ -1,6 +1,6 @@
 """What each part of a recall costs, as shares of one embedding of its question; and what ranking has added to it.
 
-    python -m tests.bench.arms [--sizes 10000,100000] [--questions 200] [--json FILE]
+    python -m tests.bench.sources [--sizes 10000,100000] [--questions 200] [--json FILE]
 
 For every size: index, graph and record of synthetic memories, filled directly and kept under /tmp for the next run;
 then recalls in this process, one at a time, through the service's own `recall()`. For each profile the CPU of every
@@ -24,15 +24,15 @@ from orion_recall.models.weights import find_weights
 from orion_recall.profile import Profile
 from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
-from tests.bench.added import before, graph_options, measured
-from tests.bench.arms_measure import ClockedRun, Recaller
-from tests.bench.arms_report import ArmsResult, ProfileFigures, SizeFigures, as_json, print_report
-from tests.bench.clock import GRAPH, STAGES
 from tests.bench.command import finish, parser_of, say, seconds_so_far, sizes
 from tests.bench.costs import Figure, added, stage_figures, whole_figure
+from tests.bench.cpu_clock import GRAPH, STAGES
 from tests.bench.fill_child import MODEL, WORDS
-from tests.bench.filled import Filled, open_filled
+from tests.bench.filled_stores import Filled, open_filled
 from tests.bench.measure import RestOfMachine
+from tests.bench.ranking_ablation import before, graph_options, measured
+from tests.bench.source_recalls import ClockedRun, Recaller
+from tests.bench.source_report import ArmsResult, ProfileFigures, SizeFigures, as_json, print_report
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 COMPARED, GRAPH_OPTIONS_OF = "reflect.v1", "deep.graph.v1"

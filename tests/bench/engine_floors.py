@@ -19,8 +19,8 @@ from orion_recall.index.embedded.points import max_sim_request, scope_filter
 from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
 from orion_recall.postgres.pool import Connection, open_connection
 from orion_recall.values import Scope
-from tests.bench.inputs import Asked, Inputs
 from tests.bench.measure import Cost, cost, cost_of_calls
+from tests.bench.recorded_inputs import Asked, Inputs
 
 BUS, BUS_TOGETHER = "bus, one request and its reply", "bus, 32 at once"
 EMBEDDING, EMBEDDING_BATCH = "embedding, one query", "embedding, in batches of 8"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Wanted, measure
-from orion_recall.evaluation.tuning.trials import Trials, line_of
+from orion_recall.evaluation.trials import Trials, line_of
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.text.normal import memory_key

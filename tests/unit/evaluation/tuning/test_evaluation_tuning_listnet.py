@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from orion_recall.errors import EvaluationError
-from orion_recall.evaluation.tuning.learn import learned
+from orion_recall.evaluation.tuning.listnet import learned
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -7,7 +7,7 @@ import pytest
 
 from orion_recall.recall import pipeline
 from orion_recall.recall.bundle import select
-from tests.bench.clock import BETWEEN, Clock, clocked_recall
+from tests.bench.cpu_clock import BETWEEN, Clock, clocked_recall
 
 
 class _Time:

@@ -32,9 +32,9 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_pool
 from orion_recall.settings import Settings
 from tests.bench.corpus import Corpus, corpus, questions
-from tests.bench.floors import EngineFloors
-from tests.bench.inputs import take_inputs
+from tests.bench.engine_floors import EngineFloors
 from tests.bench.measure import peak_memory_mib
+from tests.bench.recorded_inputs import take_inputs
 from tests.bench.stages import Stages
 
 _BATCH = 200
