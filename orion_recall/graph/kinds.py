@@ -39,7 +39,7 @@ _TELLS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class RelationEnds:
     """Relations (IRIs) at whose subject, or object, things of one kind stand."""
 
     subject: tuple[str, ...]
@@ -57,21 +57,21 @@ def _table() -> dict[str, tuple[str, str]]:
 _OF_RELATION = _table()
 
 
-def ends_of(relation: str) -> tuple[str | None, str | None]:
+def kinds_of_ends(relation: str) -> tuple[str | None, str | None]:
     """The kinds that a relation's subject and object are, by its name."""
     subject, object_ = _OF_RELATION.get(folded(relation), ("-", "-"))
     return (subject if subject != "-" else None, object_ if object_ != "-" else None)
 
 
-def telling(kind: str, relations: Mapping[str, str]) -> Ends:
+def relations_of_kind(kind: str, relations: Mapping[str, str]) -> RelationEnds:
     """Which of the graph's relations (name by IRI) tell that something is of the kind."""
-    return Ends(
-        subject=tuple(iri for iri, name in relations.items() if ends_of(name)[0] == kind),
-        object=tuple(iri for iri, name in relations.items() if ends_of(name)[1] == kind),
+    return RelationEnds(
+        subject=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[0] == kind),
+        object=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[1] == kind),
     )
 
 
-def kind_by(votes: Iterable[str]) -> str | None:
+def most_frequent_kind(votes: Iterable[str]) -> str | None:
     """The kind that most relations tell of; of two the one named first in `KINDS`."""
     told = list(votes)
     return max(KINDS, key=told.count) if told else None

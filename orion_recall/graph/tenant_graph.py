@@ -13,9 +13,8 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.terms import written
+from orion_recall.graph.terms import sparql_term
 from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
-from orion_recall.graph.walks.neighbourhood import in_scope
 from orion_recall.values import Scope
 
 MOST_RELATIONS = 5_000
@@ -25,7 +24,7 @@ _SUBJECT, _PREDICATE, _OBJECT = RDF.subject.n3(), RDF.predicate.n3(), RDF.object
 _ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
 
 
-class Asked(Protocol):
+class Queryable(Protocol):
     """What can be asked for the rows of a SELECT: every `sources.source.GraphStore` is one."""
 
     async def select(self, query: str) -> Sequence[Mapping[str, str]]: ...
@@ -54,7 +53,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class EdgeMemory:
     """A memory that an edge rests on."""
 
     id: str
@@ -65,7 +64,7 @@ class Told:
 class TenantGraph:
     """One tenant's graph, and the engine that holds it. What is no answer to a question is a SourceError."""
 
-    def __init__(self, store: Asked, tenant: str) -> None:
+    def __init__(self, store: Queryable, tenant: str) -> None:
         self._store, self.graph = store, tenant_graph(tenant)
 
     async def rows(self, pattern: str) -> Sequence[Mapping[str, str]]:
@@ -116,10 +115,12 @@ class TenantGraph:
         )
         return list({edge.iri: edge for edge in map(_edge, rows)}.values())
 
-    async def told(self, edges: Sequence[str], *, limit: int, scope: Scope | None = None) -> dict[str, list[Told]]:
+    async def edge_memories(
+        self, edges: Sequence[str], *, limit: int, scope: Scope | None = None
+    ) -> dict[str, list[EdgeMemory]]:
         """The memories (of the scope) that each of the edges rests on, `limit` of each, newest first."""
-        seen = in_scope(scope) if scope is not None else ""
-        found: dict[str, dict[str, Told]] = {edge: {} for edge in edges}
+        seen = scope_conditions(scope) if scope is not None else ""
+        found: dict[str, dict[str, EdgeMemory]] = {edge: {} for edge in edges}
         for start in range(0, len(edges), _AT_ONCE):
             batch = edges[start : start + _AT_ONCE]
             parts = (
@@ -131,7 +132,7 @@ class TenantGraph:
                 for place, edge in enumerate(batch)
             )
             for row in await self.rows(" UNION ".join(parts)):
-                one = Told(id=_of(row, "id"), text=_of(row, "text"), ts=_number(row, "ts"))
+                one = EdgeMemory(id=_of(row, "id"), text=_of(row, "text"), ts=_number(row, "ts"))
                 found[batch[int(_of(row, "place"))]].setdefault(one.id, one)
         return {
             edge: sorted(told.values(), key=lambda one: (-(one.ts or 0.0), one.id)) for edge, told in found.items()
@@ -178,7 +179,7 @@ class TenantGraph:
                 f'{{ SELECT ("{place}" AS ?place) ({entity_iri(name).n3()} AS ?entity) WHERE '
                 f"{{ {entity_iri(name).n3()} {_LABEL} ?label }} LIMIT 1 }}",
                 f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ ?entity {_ALSO}|{_MERGED} '
-                f"{written(Literal(name))} }} LIMIT 8 }}",
+                f"{sparql_term(Literal(name))} }} LIMIT 8 }}",
             )
         ]
         found: dict[str, list[str]] = {name: [] for name in wanted}
@@ -200,6 +201,26 @@ _EDGE = (
     f"?edge {_SUBJECT} ?subject ; {_PREDICATE} ?relation ; {_OBJECT} ?object ; {_TEXT} ?text ; {_WEIGHT} ?weight "
     f"OPTIONAL {{ ?edge {ORION.lastSeen.n3()} ?seen }} OPTIONAL {{ ?relation {_LABEL} ?name }}"
 )
+
+
+def scope_conditions(scope: Scope) -> str:
+    """Conditions on ?memory that must all hold; what a memory does not say, it does not satisfy."""
+    conditions: list[str] = []
+    if scope.session_id is not None:
+        conditions.append(f"?memory {ORION.session.n3()} {sparql_term(Literal(scope.session_id))}")
+    if scope.user_id is not None:
+        conditions.append(f"?memory {ORION.user.n3()} {sparql_term(Literal(scope.user_id))}")
+    for name, wanted in (("kind", scope.kinds), ("tag", scope.tags)):
+        if wanted:
+            values = ", ".join(sparql_term(Literal(value)) for value in wanted)
+            conditions.append(
+                f"FILTER EXISTS {{ ?memory {ORION[name].n3()} ?{name} FILTER(?{name} IN ({values})) }}"
+            )
+    bounds = [("<=", scope.since), (">", scope.until)]
+    compared = [f"{sparql_term(Literal(moment))} {sign} ?occurred" for sign, moment in bounds if moment is not None]
+    if compared:
+        conditions.append(f"?memory {ORION.occurred.n3()} ?occurred FILTER({' && '.join(compared)})")
+    return "".join(f". {condition} " for condition in conditions)
 
 
 def _edge(row: Mapping[str, str]) -> Edge:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rdflib.namespace import SKOS
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
 from orion_recall.graph.walks.neighbourhood import neighbourhood_query
 from orion_recall.graph.walks.spreading import activation, pagerank, push

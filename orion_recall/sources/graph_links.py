@@ -10,9 +10,8 @@ from rdflib import URIRef
 from rdflib.namespace import PROV
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.tenant_graph import Asked
+from orion_recall.graph.tenant_graph import Queryable, scope_conditions
 from orion_recall.graph.vocabulary import ORION, tenant_graph
-from orion_recall.graph.walks.neighbourhood import in_scope
 from orion_recall.graph.walks.spreading import Link
 from orion_recall.values import Scope
 
@@ -29,7 +28,7 @@ class Around(NamedTuple):
 
 
 async def links_around(
-    graph: Asked, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
+    graph: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
 ) -> Around:
     """Edges and mentions of the seeds, with two hops of what they have edges to, and the names in the memories.
 
@@ -68,7 +67,7 @@ async def links_around(
 
 
 def _entities_query(entities: Sequence[str], scope: Scope, max_statements: int) -> str:
-    each, seen = max(4, max_statements // len(entities)), in_scope(scope)
+    each, seen = max(4, max_statements // len(entities)), scope_conditions(scope)
     parts: list[str] = []
     for place, entity in enumerate(URIRef(one).n3() for one in entities):
         parts += (

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.cypher.parser import parse
 from orion_recall.graph.cypher.similar import SimilarEntities
-from orion_recall.graph.cypher.to_sparql import Column, Compiled, Known, compile_query
+from orion_recall.graph.cypher.to_sparql import Column, Compiled, KnownNames, compile_query
 from orion_recall.graph.cypher.tree import comparisons
-from orion_recall.graph.tenant_graph import Asked, TenantGraph
+from orion_recall.graph.tenant_graph import Queryable, TenantGraph
 
 MOST_SIMILAR = 50
 
@@ -19,7 +19,7 @@ Cell = str | float | None | Mapping[str, str | float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class QueryResult:
     """Rows with a cell a column; a whole entity, memory or relation is a mapping. `sparql`: what was asked."""
 
     columns: tuple[str, ...]
@@ -27,7 +27,9 @@ class Answer:
     sparql: str
 
 
-async def ask(text: str, store: Asked, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0) -> Answer:
+async def run_cypher(
+    text: str, store: Queryable, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0
+) -> QueryResult:
     """The answer to a query in Cypher.
 
     GraphQueryError for what cannot be understood, SourceError when the graph cannot be asked, TransientSourceError
@@ -42,8 +44,8 @@ async def ask(text: str, store: Asked, tenant: str, similar: SimilarEntities, *,
     try:
         async with asyncio.timeout(timeout_s):
             relations = await graph.relations()
-            compile_query(query, graph.graph, Known(relations=relations))
-            known = Known(
+            compile_query(query, graph.graph, KnownNames(relations=relations))
+            known = KnownNames(
                 relations=relations,
                 named=await graph.named(names),
                 similar={one: await similar.similar_entities(one, tenant, MOST_SIMILAR) for one in likenesses},
@@ -57,14 +59,16 @@ async def ask(text: str, store: Asked, tenant: str, similar: SimilarEntities, *,
     return _answer(compiled, rows)
 
 
-def _answer(compiled: Compiled, rows: Sequence[Mapping[str, str]]) -> Answer:
+def _answer(compiled: Compiled, rows: Sequence[Mapping[str, str]]) -> QueryResult:
     try:
         cells = tuple(tuple(_cell(column, row) for column in compiled.columns) for row in rows)
     except ValueError as error:
         raise SourceError(
             "the graph holds text where a number belongs: it was not written by orion-recall"
         ) from error
-    return Answer(columns=tuple(column.name for column in compiled.columns), rows=cells, sparql=compiled.sparql)
+    return QueryResult(
+        columns=tuple(column.name for column in compiled.columns), rows=cells, sparql=compiled.sparql
+    )
 
 
 def _cell(column: Column, row: Mapping[str, str]) -> Cell:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from orion_recall.errors import SourceError
 from orion_recall.graph.relation_words import stem
-from orion_recall.graph.tenant_graph import Asked, TenantGraph
+from orion_recall.graph.tenant_graph import Queryable, TenantGraph
 from orion_recall.graph.vocabulary import entity_iri
 from orion_recall.text.normal import content_words, words
 
@@ -60,10 +60,10 @@ class IndexedEntities:
         return list(dict.fromkeys(str(entity_iri(label)) for label in (*by_words, *by_meaning)))[:limit]
 
 
-class NamesInGraph:
+class GraphEntities:
     """Likeness by the names in the graph, of the first 20,000 entities that the engine comes to."""
 
-    def __init__(self, store: Asked) -> None:
+    def __init__(self, store: Queryable) -> None:
         self._store = store
 
     async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
@@ -75,7 +75,7 @@ class NamesInGraph:
         ]
 
 
-class FirstToAnswer:
+class FirstAvailable:
     """The first of several that can tell; `told` hears why one could not."""
 
     def __init__(self, finders: Sequence[SimilarEntities], *, told: Callable[[SourceError], None]) -> None:

@@ -164,16 +164,16 @@ def _edge_row(said: Node, ids: Mapping[str, str], labels: Mapping[str, str], gra
 async def _ids(select: Select, graph: URIRef, edges: Iterable[Node]) -> dict[str, str]:
     """The ids of the memories that are evidence, by IRI."""
     memories = sorted({iri for said in edges for iri in said.get(str(PROV.wasDerivedFrom), ())})
-    return await looked_up(select, graph, memories, URIRef(ORION.id))
+    return await look_up_values(select, graph, memories, URIRef(ORION.id))
 
 
 async def _labels(select: Select, graph: URIRef, edges: Iterable[Node]) -> dict[str, str]:
     """The names of what the edges connect, by IRI."""
     both = sorted({_one(said, end) for said in edges for end in (RDF.subject, RDF.object)})
-    return await looked_up(select, graph, both, SKOS.prefLabel)
+    return await look_up_values(select, graph, both, SKOS.prefLabel)
 
 
-async def looked_up(select: Select, graph: URIRef, iris: Sequence[str], name: URIRef) -> dict[str, str]:
+async def look_up_values(select: Select, graph: URIRef, iris: Sequence[str], name: URIRef) -> dict[str, str]:
     """One value of a property for each of the nodes that have it, by IRI."""
     found: dict[str, str] = {}
     for start in range(0, len(iris), _IDS_AT_ONCE):

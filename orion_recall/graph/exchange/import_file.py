@@ -19,10 +19,10 @@ from rdflib import URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import ImportFileError
-from orion_recall.graph.exchange.export import looked_up, tenant_of
+from orion_recall.graph.exchange.export import look_up_values, tenant_of
 from orion_recall.graph.exchange.paging import Select, nodes
-from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.stores.oxigraph_rows import rows_of
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, TENANTS
 from orion_recall.text.normal import number_of
 
@@ -120,9 +120,9 @@ async def _of_graph(path: Path, select: Select, graph: URIRef) -> AsyncIterator[
             yield line
     async for page in nodes(select, graph, RDF.Statement):
         evidence = {iri for said in page.values() for iri in said.get(str(PROV.wasDerivedFrom), ())}
-        told = await looked_up(select, graph, sorted(evidence), URIRef(ORION.id))
+        told = await look_up_values(select, graph, sorted(evidence), URIRef(ORION.id))
         ends = (iri for said in page.values() for end in _ENDS for iri in said.get(str(end), ()))
-        labels = await looked_up(select, graph, sorted(set(ends)), SKOS.prefLabel)
+        labels = await look_up_values(select, graph, sorted(set(ends)), SKOS.prefLabel)
         for iri, said in page.items():
             if any(memory in told for memory in said.get(str(PROV.wasDerivedFrom), ())):
                 continue

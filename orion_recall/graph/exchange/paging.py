@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from rdflib import URIRef
 from rdflib.namespace import RDF
 
-from orion_recall.graph.projection.lookups import Row
-from orion_recall.graph.terms import written
+from orion_recall.graph.terms import Row, sparql_term
 from orion_recall.graph.vocabulary import ORION, TENANTS
 
 NODES_AT_ONCE, ENDS_AT_ONCE = 1_000, 20_000
@@ -71,4 +70,4 @@ async def count(select: Select, graph: URIRef, kind: URIRef) -> int:
 
 def _text(iri: str) -> str:
     """An IRI's text as a literal."""
-    return f"STR({written(URIRef(iri))})"
+    return f"STR({sparql_term(URIRef(iri))})"

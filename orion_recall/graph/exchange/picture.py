@@ -15,8 +15,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from orion_recall.graph.kinds import PERSON, ends_of, kind_by
-from orion_recall.graph.tenant_graph import Asked, Edge, TenantGraph, Told
+from orion_recall.graph.kinds import PERSON, kinds_of_ends, most_frequent_kind
+from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
 
 _HERE = Path(__file__).parent
 _EDGES_OF_A_NODE = 60
@@ -28,7 +28,7 @@ OTHER = "Thing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class DrawnEntity:
     """An entity in a picture: `kind` is Person, Place, Organisation, or Thing where nothing tells."""
 
     iri: str
@@ -37,16 +37,18 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Subgraph:
     """A part of a graph. `cut`: there is more around it, or there are more edges, than it has."""
 
-    nodes: tuple[Drawn, ...]
+    nodes: tuple[DrawnEntity, ...]
     edges: tuple[Edge, ...]
-    told: Mapping[str, Sequence[Told]]
+    told: Mapping[str, Sequence[EdgeMemory]]
     cut: bool
 
 
-async def part_around(store: Asked, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int) -> Part:
+async def subgraph_around(
+    store: Queryable, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int
+) -> Subgraph:
     """What is at most `hops` edges from the entities (IRIs); without any, what the strongest edges link.
 
     At most `max_nodes` entities, and four edges for each of them.
@@ -64,12 +66,15 @@ async def part_around(store: Asked, tenant: str, entities: Sequence[str], *, max
     speakers = await graph.speakers(nodes)
     votes: dict[str, list[str]] = {node: [PERSON] * (node in speakers) for node in nodes}
     for edge in kept:
-        for end, kind in zip((edge.subject, edge.object), ends_of(edge.name), strict=True):
+        for end, kind in zip((edge.subject, edge.object), kinds_of_ends(edge.name), strict=True):
             if kind is not None:
                 votes[end].append(kind)
-    drawn = (Drawn(iri=node, name=labels.get(node, node), kind=kind_by(votes[node]) or OTHER) for node in nodes)
-    told = await graph.told([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
-    return Part(nodes=tuple(drawn), edges=tuple(kept), told=told, cut=cut)
+    drawn = (
+        DrawnEntity(iri=node, name=labels.get(node, node), kind=most_frequent_kind(votes[node]) or OTHER)
+        for node in nodes
+    )
+    told = await graph.edge_memories([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
+    return Subgraph(nodes=tuple(drawn), edges=tuple(kept), told=told, cut=cut)
 
 
 async def _around(
@@ -112,7 +117,7 @@ async def _strongest(graph: TenantGraph, max_nodes: int) -> tuple[list[str], lis
     return list(nodes), kept, len(kept) < len(edges)
 
 
-def page(part: Part, *, title: str) -> str:
+def page(part: Subgraph, *, title: str) -> str:
     """The whole page as HTML."""
     script, style = ((_HERE / f"picture.{ending}").read_text("utf-8") for ending in ("js", "css"))
     policy = (
@@ -134,7 +139,7 @@ def _embedded(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _data(part: Part) -> dict[str, Any]:
+def _data(part: Subgraph) -> dict[str, Any]:
     places = {node.iri: place for place, node in enumerate(part.nodes)}
     return {
         "nodes": [{"name": node.name, "kind": node.kind} for node in part.nodes],
@@ -154,7 +159,7 @@ def _data(part: Part) -> dict[str, Any]:
     }
 
 
-def _memories(told: Iterable[Told]) -> Iterable[dict[str, Any]]:
+def _memories(told: Iterable[EdgeMemory]) -> Iterable[dict[str, Any]]:
     for one in told:
         text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
         yield {"id": one.id, "text": text, "ts": one.ts}

@@ -9,11 +9,10 @@ from functools import partial
 
 from rdflib import URIRef
 
-from orion_recall.graph.projection.edges import EdgeState, Evidence, changed_edge, edge_text
-from orion_recall.graph.projection.facts import Held, Projecting, Said, ask
+from orion_recall.graph.projection.edges import EdgeState, Evidence, edge_operation, edge_text
+from orion_recall.graph.projection.facts import MemoryFacts, OperationPlan, StoredFacts, select_in_batches
 from orion_recall.graph.projection.lookups import (
     Node,
-    Row,
     count_query,
     edge_query,
     node_of,
@@ -22,17 +21,18 @@ from orion_recall.graph.projection.lookups import (
     times_query,
 )
 from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import Edge
 
 
 @dataclass(slots=True)
-class _Touched:
+class _EdgeChange:
     """One edge: which of the memories told of state it, and which of them were evidence of it before.
 
     `rest` is the evidence to which the memories' own is added: of an edge that is `unsure`, without any of theirs.
     """
 
-    after: dict[URIRef, Said] = field(default_factory=dict[URIRef, Said])
+    after: dict[URIRef, MemoryFacts] = field(default_factory=dict[URIRef, MemoryFacts])
     before: set[URIRef] = field(default_factory=set[URIRef])
     edge: Edge | None = None
     state: EdgeState | None = None
@@ -43,21 +43,21 @@ class _Touched:
     def evidence(self) -> Evidence:
         """All of it, now."""
         counted = set[URIRef]() if self.unsure else self.before
-        return self.rest.and_also({iri: one.time for iri, one in self.after.items() if iri not in counted})
+        return self.rest.including({iri: one.time for iri, one in self.after.items() if iri not in counted})
 
 
-def edge_changes(said: Mapping[Node, Said], held: Mapping[Node, Held]) -> Projecting:
+def edge_changes(said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts]) -> OperationPlan:
     """What makes the edges those that the memories state.
 
     New evidence is counted in; where some was lost or has changed, the rest is counted anew.
     """
     touched = _touched(said, held)
     rows: dict[Node, list[Row]] = defaultdict(list)
-    for row in (yield from ask(edge_query, list(touched))):
+    for row in (yield from select_in_batches(edge_query, list(touched))):
         rows[node_of(row)].append(row)
     altered = {node.iri for node, one in said.items() if _is_altered(one, held[node])}
-    again: dict[Node, _Touched] = {}
-    changed: dict[Node, _Touched] = {}
+    again: dict[Node, _EdgeChange] = {}
+    changed: dict[Node, _EdgeChange] = {}
     for node, one in touched.items():
         one.state = EdgeState.read(rows[node]) if node in rows else None
         if one.state is None:
@@ -75,7 +75,7 @@ def edge_changes(said: Mapping[Node, Said], held: Mapping[Node, Held]) -> Projec
     texts = yield from _texts(changed)
     gone = [node for node, one in changed.items() if one.evidence.count == 0]
     operations = [
-        changed_edge(
+        edge_operation(
             node.graph,
             node.iri,
             one.edge,
@@ -91,8 +91,8 @@ def edge_changes(said: Mapping[Node, Said], held: Mapping[Node, Held]) -> Projec
     return [*operations, *(yield from _without(gone, touched))]
 
 
-def _touched(said: Mapping[Node, Said], held: Mapping[Node, Held]) -> dict[Node, _Touched]:
-    touched: dict[Node, _Touched] = defaultdict(_Touched)
+def _touched(said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts]) -> dict[Node, _EdgeChange]:
+    touched: dict[Node, _EdgeChange] = defaultdict(_EdgeChange)
     for node, one in said.items():
         for iri, edge in one.edges.items():
             found = touched[Node(node.graph, iri)]
@@ -102,25 +102,27 @@ def _touched(said: Mapping[Node, Said], held: Mapping[Node, Held]) -> dict[Node,
     return touched
 
 
-def _is_altered(said: Said, held: Held) -> bool:
+def _is_altered(said: MemoryFacts, held: StoredFacts) -> bool:
     """Whether an edge may say something else of the same memory."""
     return held.present and (frozenset(held.names) != said.names or held.time != said.time)
 
 
-def _count(edges: Mapping[Node, _Touched], said: Mapping[Node, Said]) -> Generator[str, Sequence[Row], None]:
+def _count(
+    edges: Mapping[Node, _EdgeChange], said: Mapping[Node, MemoryFacts]
+) -> Generator[str, Sequence[Row], None]:
     """What is evidence of the edges besides the memories told of."""
     without = [node.iri for node in said]
     first_last: dict[Node, tuple[float, float]] = {}
-    for row in (yield from ask(partial(times_query, without=without), list(edges))):
+    for row in (yield from select_in_batches(partial(times_query, without=without), list(edges))):
         first_last[node_of(row)] = float(row["first"]), float(row["last"])
-    for row in (yield from ask(partial(count_query, without=without), list(edges))):
+    for row in (yield from select_in_batches(partial(count_query, without=without), list(edges))):
         first, last = first_last.get(node_of(row), (None, None))
         edges[node_of(row)].rest = Evidence(
             count=int(row["count"]), least=URIRef(row["least"]), first=first, last=last
         )
 
 
-def _texts(changed: Mapping[Node, _Touched]) -> Generator[str, Sequence[Row], dict[Node, str]]:
+def _texts(changed: Mapping[Node, _EdgeChange]) -> Generator[str, Sequence[Row], dict[Node, str]]:
     """The words of every edge that has evidence: those of the memory whose IRI comes first."""
     texts: dict[Node, str] = {}
     asked: dict[Node, list[Node]] = defaultdict(list)
@@ -135,7 +137,7 @@ def _texts(changed: Mapping[Node, _Touched]) -> Generator[str, Sequence[Row], di
         else:
             asked[Node(node.graph, least)].append(node)
     names: dict[Node, set[str]] = defaultdict(set)
-    for row in (yield from ask(own_query, list(asked))):
+    for row in (yield from select_in_batches(own_query, list(asked))):
         if "name" in row:
             names[node_of(row)].add(row["name"])
     for memory, nodes in asked.items():
@@ -143,7 +145,7 @@ def _texts(changed: Mapping[Node, _Touched]) -> Generator[str, Sequence[Row], di
     return texts
 
 
-def _without(gone: Iterable[Node], touched: Mapping[Node, _Touched]) -> Projecting:
+def _without(gone: Iterable[Node], touched: Mapping[Node, _EdgeChange]) -> OperationPlan:
     """What takes edges away, and the relations that no other edge has."""
     edges: dict[URIRef, list[URIRef]] = defaultdict(list)
     relations: dict[Node, None] = {}
@@ -158,7 +160,7 @@ def _without(gone: Iterable[Node], touched: Mapping[Node, _Touched]) -> Projecti
     for graph, iris in edges.items():
         unused = {relation.iri: None for relation in relations if relation.graph == graph}
         asked = [Node(graph, relation) for relation in unused]
-        for row in (yield from ask(partial(still_used_query, without=iris), asked)):
+        for row in (yield from select_in_batches(partial(still_used_query, without=iris), asked)):
             unused.pop(URIRef(row["node"]))
         operations.append(Operation(graph=graph, cleared=(*iris, *unused)))
     return operations

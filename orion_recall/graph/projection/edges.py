@@ -9,8 +9,9 @@ from functools import lru_cache
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV
 
-from orion_recall.graph.projection.lookups import COUNTED, Row
+from orion_recall.graph.projection.lookups import COUNTED
 from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import (
     Edge,
     Triple,
@@ -32,7 +33,7 @@ class Evidence:
     first: float | None = None
     last: float | None = None
 
-    def and_also(self, memories: Mapping[URIRef, float | None]) -> Evidence:
+    def including(self, memories: Mapping[URIRef, float | None]) -> Evidence:
         """With more memories, by IRI, and their times."""
         times = [time for time in (self.first, self.last, *memories.values()) if time is not None]
         iris = (*memories, *((self.least,) if self.least is not None else ()))
@@ -72,7 +73,7 @@ class EdgeState:
         )
 
 
-def changed_edge(
+def edge_operation(
     graph: URIRef,
     iri: URIRef,
     edge: Edge | None,

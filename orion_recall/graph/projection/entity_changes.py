@@ -12,14 +12,15 @@ from functools import partial
 from rdflib import URIRef
 from rdflib.namespace import SKOS
 
-from orion_recall.graph.projection.facts import Held, Said, ask
-from orion_recall.graph.projection.lookups import Name, Node, Row, node_of, spellings_query, still_named_query
+from orion_recall.graph.projection.facts import MemoryFacts, StoredFacts, select_in_batches
+from orion_recall.graph.projection.lookups import Name, Node, node_of, spellings_query, still_named_query
 from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import entity_iri, entity_triples
 
 
 def entity_changes(
-    said: Mapping[Node, Said], held: Mapping[Node, Held]
+    said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts]
 ) -> Generator[str, Sequence[Row], tuple[list[Operation], list[Operation]]]:
     """What takes spellings away that nobody uses any more, and what brings new ones."""
     given: dict[Node, set[str]] = defaultdict(set)
@@ -35,7 +36,7 @@ def entity_changes(
     asked = list(dict.fromkeys((*given, *gone)))
     there: dict[Node, set[str]] = defaultdict(set)
     hidden: dict[Node, set[str]] = defaultdict(set)
-    for row in (yield from ask(spellings_query, asked)):
+    for row in (yield from select_in_batches(spellings_query, asked)):
         found = hidden if row["property"] == str(SKOS.hiddenLabel) else there
         found[node_of(row)].add(row["value"])
     less: list[Operation] = []
@@ -52,7 +53,7 @@ def entity_changes(
 
 
 def _gone(
-    said: Mapping[Node, Said], held: Mapping[Node, Held], given: Mapping[Node, set[str]]
+    said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts], given: Mapping[Node, set[str]]
 ) -> Generator[str, Sequence[Row], dict[Node, set[str]]]:
     """The spellings that were only used where they are not any more, by entity."""
     lost: dict[Name, Node] = {}
@@ -62,7 +63,7 @@ def _gone(
             if text not in given.get(entity, ()):
                 lost[Name(node.graph, text)] = entity
     without = [node.iri for node in said]
-    for row in (yield from ask(partial(still_named_query, without=without), list(lost))):
+    for row in (yield from select_in_batches(partial(still_named_query, without=without), list(lost))):
         lost.pop(Name(URIRef(row["graph"]), row["name"]), None)
     gone: dict[Node, set[str]] = defaultdict(set)
     for name, entity in lost.items():

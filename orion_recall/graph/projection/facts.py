@@ -8,21 +8,21 @@ from typing import TypeVar
 
 from rdflib import URIRef
 
-from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import Edge, all_entities, edge_of, event_time
 from orion_recall.values import Change, Memory, MergedName
 
 # A conversation with a graph: yields SPARQL queries, is sent their rows, ends with what it was for.
-Asking = Generator[str, Sequence[Row], list[Row]]
-Projecting = Generator[str, Sequence[Row], list[Operation]]
+RowQuery = Generator[str, Sequence[Row], list[Row]]
+OperationPlan = Generator[str, Sequence[Row], list[Operation]]
 
 _ASKED_AT_ONCE = 400
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class MemoryFacts:
     """The names, the time and the edges that a memory gives; nothing for one that is to go.
 
     `voice` is what its speaker is called, `merged` are those of its entities that others were merged into.
@@ -35,7 +35,7 @@ class Said:
     merged: tuple[MergedName, ...] = ()
 
     @classmethod
-    def by(cls, memory: Memory | None, change: Change | None = None) -> Said:
+    def by(cls, memory: Memory | None, change: Change | None = None) -> MemoryFacts:
         """What this one says; the change knows of merged names."""
         if memory is None:
             return cls()
@@ -51,7 +51,7 @@ class Said:
 
 
 @dataclass(slots=True)
-class Held:
+class StoredFacts:
     """What the graph has of a memory: edges too when its own node is not there."""
 
     present: bool = False
@@ -60,7 +60,7 @@ class Held:
     edges: set[URIRef] = field(default_factory=set[URIRef])
 
 
-def ask(query: Callable[[Sequence[T]], str], about: Sequence[T]) -> Asking:
+def select_in_batches(query: Callable[[Sequence[T]], str], about: Sequence[T]) -> RowQuery:
     """All rows of a query about many things, asked for some hundred of them at a time."""
     rows: list[Row] = []
     for start in range(0, len(about), _ASKED_AT_ONCE):
@@ -68,7 +68,7 @@ def ask(query: Callable[[Sequence[T]], str], about: Sequence[T]) -> Asking:
     return rows
 
 
-def answered(asking: Projecting, select: Callable[[str], Sequence[Row]]) -> list[Operation]:
+def run_plan(asking: OperationPlan, select: Callable[[str], Sequence[Row]]) -> list[Operation]:
     """The operations at the end of a conversation with a graph that is asked here and now."""
     try:
         query = next(asking)

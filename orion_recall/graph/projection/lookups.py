@@ -6,16 +6,14 @@ that it costs as much in a large graph as in a small one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
-from orion_recall.graph.terms import written
+from orion_recall.graph.terms import Row, sparql_term
 from orion_recall.graph.vocabulary import ORION
-
-Row = Mapping[str, str]
 
 _EVIDENCE = PROV.wasDerivedFrom.n3()
 _NAMED, _NEXT, _OCCURRED = ORION.named.n3(), ORION.next.n3(), ORION.occurred.n3()
@@ -102,7 +100,7 @@ def spellings_query(entities: Iterable[Node]) -> str:
 
 def still_named_query(names: Iterable[Name], without: Sequence[URIRef]) -> str:
     """Rows of (graph, name): the names that some memory still gives, but for those left out."""
-    values = " ".join(f"({name.graph.n3()} {written(Literal(name.text))})" for name in names)
+    values = " ".join(f"({name.graph.n3()} {sparql_term(Literal(name.text))})" for name in names)
     return (
         f"SELECT ?graph ?name WHERE {{ VALUES (?graph ?name) {{ {values} }} "
         f"FILTER EXISTS {{ GRAPH ?graph {{ ?memory {_NAMED} ?name }} {_not_in('memory', without)} }} }}"

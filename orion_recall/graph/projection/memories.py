@@ -16,36 +16,37 @@ from rdflib import URIRef
 
 from orion_recall.graph.projection.edge_changes import edge_changes
 from orion_recall.graph.projection.entity_changes import entity_changes
-from orion_recall.graph.projection.facts import Held, Projecting, Said, ask
-from orion_recall.graph.projection.lookups import Node, Row, evidence_query, next_query, node_of, own_query
+from orion_recall.graph.projection.facts import MemoryFacts, OperationPlan, StoredFacts, select_in_batches
+from orion_recall.graph.projection.lookups import Node, evidence_query, next_query, node_of, own_query
 from orion_recall.graph.projection.operations import Operation
-from orion_recall.graph.projection.turns import Step, next_steps, nodes_of, touched_turns
+from orion_recall.graph.projection.turns import Step, next_links, nodes_of, touched_turns
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, memory_triples
 from orion_recall.values import Change, Memory
 
 
-def projected(changes: Sequence[Change]) -> Projecting:
+def plan_changes(changes: Sequence[Change]) -> OperationPlan:
     """Yields queries, is sent their rows, returns the operations that make the graph say what the changes say."""
     last = nodes_of(changes)
     memories = {node: change.memory if change.memory.is_live else None for node, change in last.items()}
     return (yield from _projected(memories, last, touched_turns(last.values())))
 
 
-def removed(memories: Iterable[Node]) -> Projecting:
-    """As `projected`, for memories that are to go with all that only they told."""
+def plan_removal(memories: Iterable[Node]) -> OperationPlan:
+    """As `plan_changes`, for memories that are to go with all that only they told."""
     nodes = list(dict.fromkeys(memories))
     return (yield from _projected(dict.fromkeys(nodes), {}, nodes))
 
 
 def _projected(
     memories: Mapping[Node, Memory | None], changes: Mapping[Node, Change], turns: Sequence[Node]
-) -> Projecting:
+) -> OperationPlan:
     held = yield from _held(list(memories))
-    said = {node: Said.by(memory, changes.get(node)) for node, memory in memories.items()}
-    rows = yield from ask(next_query, turns)
+    said = {node: MemoryFacts.by(memory, changes.get(node)) for node, memory in memories.items()}
+    rows = yield from select_in_batches(next_query, turns)
     there = {(node_of(row, "from"), URIRef(row["to"])): None for row in rows}
     # Without a change, what leads to memories that are to go goes with them.
-    cut, told = next_steps(list(changes.values()), there) if changes else (list(there), [])
+    cut, told = next_links(list(changes.values()), there) if changes else (list(there), [])
     less, more = yield from entity_changes(said, held)
     edges = yield from edge_changes(said, held)
     # What breaks off half-way is found out when it is done again, by what the memories' own nodes say: names go and
@@ -53,22 +54,22 @@ def _projected(
     return [*less, *edges, *_memories(memories, said, held), *_steps(cut, told), *more]
 
 
-def _held(nodes: Sequence[Node]) -> Generator[str, Sequence[Row], dict[Node, Held]]:
-    held = {node: Held() for node in nodes}
-    for row in (yield from ask(own_query, nodes)):
+def _held(nodes: Sequence[Node]) -> Generator[str, Sequence[Row], dict[Node, StoredFacts]]:
+    held = {node: StoredFacts() for node in nodes}
+    for row in (yield from select_in_batches(own_query, nodes)):
         one = held[node_of(row)]
         one.present = True
         if "name" in row:
             one.names.add(row["name"])
         if "occurred" in row:
             one.time = float(row["occurred"])
-    for row in (yield from ask(evidence_query, nodes)):
+    for row in (yield from select_in_batches(evidence_query, nodes)):
         held[node_of(row)].edges.add(URIRef(row["edge"]))
     return held
 
 
 def _memories(
-    memories: Mapping[Node, Memory | None], said: Mapping[Node, Said], held: Mapping[Node, Held]
+    memories: Mapping[Node, Memory | None], said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts]
 ) -> Iterator[Operation]:
     for node, memory in memories.items():
         cleared = (node.iri,) if held[node].present else ()

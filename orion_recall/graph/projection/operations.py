@@ -9,7 +9,7 @@ from typing import Literal
 from rdflib import Literal as Text
 from rdflib import URIRef
 
-from orion_recall.graph.terms import written
+from orion_recall.graph.terms import sparql_term
 from orion_recall.graph.vocabulary import Triple
 
 _TOGETHER = 50_000
@@ -82,8 +82,8 @@ def _triples(triples: Iterable[tuple[URIRef, URIRef, URIRef | Text]]) -> str:
     last: URIRef | None = None
     for subject, predicate, value in triples:
         if subject == last:
-            said.append(f" ; {predicate.n3()} {written(value)}")
+            said.append(f" ; {predicate.n3()} {sparql_term(value)}")
         else:
-            said.append(f"{' . ' if said else ''}{subject.n3()} {predicate.n3()} {written(value)}")
+            said.append(f"{' . ' if said else ''}{subject.n3()} {predicate.n3()} {sparql_term(value)}")
         last = subject
     return "".join(said)

@@ -24,7 +24,7 @@ def touched_turns(changes: Iterable[Change]) -> list[Node]:
     return list(found)
 
 
-def next_steps(changes: Iterable[Change], there: Iterable[Step]) -> tuple[list[Step], list[Step]]:
+def next_links(changes: Iterable[Change], there: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     """The steps to remove and those to write, in any number of repeats; `there` are those of the touched turns."""
     held = dict.fromkeys(there)
     kept = _Steps(held)

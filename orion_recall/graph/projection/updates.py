@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from rdflib import Literal, URIRef
 
-from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.projection.operations import Operation, rendered
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS
 
 _MOST_CHARACTERS = 500_000
@@ -25,16 +25,18 @@ _FORMAT = f"{PROJECTION.n3()} {_FORMAT_NAME} {Literal(FORMAT).n3()}"
 _OF_ANOTHER_FORMAT = f"FILTER NOT EXISTS {{ {_FORMAT} }}"
 
 # What a graph says of itself, one thing a row: positions with their format, and marks of records.
-CARD_QUERY = (
+METADATA_QUERY = (
     f"SELECT ?position ?format ?record WHERE {{ {{ {_HOLDS} ?position "
     f"OPTIONAL {{ {PROJECTION.n3()} {_FORMAT_NAME} ?format }} }} UNION {{ {_IS_OF} ?record }} }}"
 )
 
 # What a graph of another format has left: its tenants' graphs are emptied piece by piece, then it is forgotten.
-OTHERS_QUERY = (
+OTHER_FORMAT_QUERY = (
     f'SELECT ?graph WHERE {{ GRAPH ?graph {{}} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) {_OF_ANOTHER_FORMAT} }}'
 )
-FORGET = f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
+FORGET_OTHER_FORMAT = (
+    f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
+)
 
 
 def count_query(graph: str) -> str:
@@ -42,7 +44,7 @@ def count_query(graph: str) -> str:
     return f"SELECT (COUNT(*) AS ?count) WHERE {{ GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }} }}"
 
 
-def clear(graph: str) -> str:
+def clear_update(graph: str) -> str:
     """An update that takes a piece of a tenant's graph away, unless the whole is of this format by then."""
     inside = f"GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }}"
     return (
@@ -52,7 +54,7 @@ def clear(graph: str) -> str:
 
 
 def position_in(rows: Iterable[Row]) -> int | None:
-    """The position that the rows of `CARD_QUERY` tell; None for a graph of another format, or one not begun.
+    """The position that the rows of `METADATA_QUERY` tell; None for a graph of another format, or one not begun.
 
     ValueError for one that is no number.
     """
@@ -63,8 +65,8 @@ def position_in(rows: Iterable[Row]) -> int | None:
     return min((position for position, _ in told), default=None)
 
 
-def marks_in(rows: Iterable[Row]) -> list[str]:
-    """The marks of records that the rows of `CARD_QUERY` tell, in order."""
+def identities_in(rows: Iterable[Row]) -> list[str]:
+    """The marks of records that the rows of `METADATA_QUERY` tell, in order."""
     return sorted({row["record"] for row in rows if "record" in row})
 
 
@@ -91,7 +93,7 @@ def updates(
         yield ";\n".join(waiting)
 
 
-def adoption(held: int, record: str) -> str:
+def adoption_update(held: int, record: str) -> str:
     """An update that marks a graph at position `held`, which has no mark yet, as the record's."""
     return f"INSERT {{ {_of(record)} }} WHERE {{ {_at(held)} FILTER NOT EXISTS {{ {_IS_OF} ?any }} }}"
 

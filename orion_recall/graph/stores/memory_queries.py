@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.projection.lookups import Node, Row, node_of
+from orion_recall.graph.projection.lookups import Node, node_of
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, key_of, memory_iri
 from orion_recall.text.normal import text_hash
 from orion_recall.values import MemoryView

@@ -13,10 +13,9 @@ import pyoxigraph
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.foreground import RECALLS
-from orion_recall.graph.projection.facts import Projecting, answered
-from orion_recall.graph.projection.lookups import Row
-from orion_recall.graph.projection.memories import projected, removed
-from orion_recall.graph.projection.updates import CARD_QUERY, marks_in, position_in, updates
+from orion_recall.graph.projection.facts import OperationPlan, run_plan
+from orion_recall.graph.projection.memories import plan_changes, plan_removal
+from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
 from orion_recall.graph.stores.memory_queries import (
     held_query,
     memories,
@@ -26,7 +25,8 @@ from orion_recall.graph.stores.memory_queries import (
     versions_in,
 )
 from orion_recall.graph.stores.oxigraph_rows import each_row, rows_of
-from orion_recall.graph.stores.row_cache import KeptRows
+from orion_recall.graph.stores.row_cache import RowCache
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.index.embedded.folders import free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
@@ -57,7 +57,7 @@ class RdfGraph:
         self._position = 0
         self._record: str | None = None
         self._expected: str | None = None
-        self._kept = KeptRows()
+        self._kept = RowCache()
         self._writing = Lock()
 
     async def open(self) -> None:
@@ -139,7 +139,7 @@ class RdfGraph:
         for start in range(0, len(changes), _AT_A_TIME):
             page = changes[start : start + _AT_A_TIME]
             await RECALLS.pause()
-            await self._threads.run(lambda page=page: self._write(projected(page), page[-1].position))
+            await self._threads.run(lambda page=page: self._write(plan_changes(page), page[-1].position))
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the graph holds, by key."""
@@ -150,7 +150,7 @@ class RdfGraph:
         for start in range(0, len(keys), _AT_ONCE):
             places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
             if places:
-                await self._threads.run(lambda places=places: self._write(removed(places), None))
+                await self._threads.run(lambda places=places: self._write(plan_removal(places), None))
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -178,8 +178,8 @@ class RdfGraph:
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
         self._store = store
-        card = self._select(CARD_QUERY)
-        found, marks = position_in(card), marks_in(card)
+        card = self._select(METADATA_QUERY)
+        found, marks = position_in(card), identities_in(card)
         if found is None and len(store) > len(marks):
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
             store.clear()
@@ -203,13 +203,13 @@ class RdfGraph:
     def _select(self, query: str) -> list[Row]:
         return rows_of(self._open(), query)
 
-    def _write(self, asking: Projecting, reached: int | None) -> None:
+    def _write(self, asking: OperationPlan, reached: int | None) -> None:
         with self._writing:
             self._write_alone(asking, self._position if reached is None else reached)
 
-    def _write_alone(self, asking: Projecting, reached: int) -> None:
+    def _write_alone(self, asking: OperationPlan, reached: int) -> None:
         # Each request is one transaction: a crash between two of them writes them again.
-        for request in updates(answered(asking, self._select), self._position, reached, guarded=False):
+        for request in updates(run_plan(asking, self._select), self._position, reached, guarded=False):
             try:
                 self._open().update(request)
             finally:

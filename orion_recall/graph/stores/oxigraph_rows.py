@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyoxigraph
 
-from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.terms import Row
 
 
 def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:

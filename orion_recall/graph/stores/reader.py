@@ -19,10 +19,10 @@ import pyoxigraph
 from rdflib import URIRef
 
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
-from orion_recall.graph.projection.lookups import Row
-from orion_recall.graph.projection.updates import CARD_QUERY, position_in
+from orion_recall.graph.projection.updates import METADATA_QUERY, position_in
 from orion_recall.graph.stores.oxigraph_rows import rows_of
 from orion_recall.graph.stores.sparql_client import Form, SparqlClient, SparqlServer
+from orion_recall.graph.terms import Row
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.engine_threads import translated
 from orion_recall.settings import Settings
@@ -33,7 +33,7 @@ _WAITS_S = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class SparqlAnswer:
     """The answer to a query of any form: rows of `columns`, an ASK's truth, or statements (s, p, o) as text.
 
     Statements are written as in N-Triples. `truncated`: there was more than was wanted.
@@ -50,7 +50,7 @@ class GraphReader(Protocol):
 
     async def select(self, query: str) -> Sequence[Row]: ...
 
-    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> SparqlAnswer:
         """A query of any reading form, over one named graph alone, or (None) over all that there is."""
         ...
 
@@ -115,19 +115,19 @@ class _ServerReader:
     async def select(self, query: str) -> Sequence[Row]:
         return await self._client.select(query)
 
-    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> SparqlAnswer:
         result = await self._client.answer(query, form, graph=None if graph is None else str(graph))
         if form == "ASK":
-            return Answered(truth=bool(result.askAnswer))
+            return SparqlAnswer(truth=bool(result.askAnswer))
         if form in ("CONSTRUCT", "DESCRIBE"):
             triples = sorted(tuple(term.n3() for term in triple) for triple in result.graph or ())
-            return Answered(columns=_TRIPLE, rows=tuple(triples[:limit]), truncated=len(triples) > limit)
+            return SparqlAnswer(columns=_TRIPLE, rows=tuple(triples[:limit]), truncated=len(triples) > limit)
         columns = tuple(str(name) for name in result.vars or ())
         found: list[tuple[str | None, ...]] = [
             tuple(None if (value := row.get(name)) is None else str(value) for name in result.vars or ())
             for row in result.bindings[: limit + 1]
         ]
-        return Answered(columns=columns, rows=tuple(found[:limit]), truncated=len(found) > limit)
+        return SparqlAnswer(columns=columns, rows=tuple(found[:limit]), truncated=len(found) > limit)
 
 
 _TRIPLE = ("subject", "predicate", "object")
@@ -145,14 +145,14 @@ class _FolderReader:
     async def select(self, query: str) -> Sequence[Row]:
         return await _in_a_thread(lambda: self._again(lambda store: rows_of(store, query)), self._timeout_s)
 
-    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> SparqlAnswer:
         return await _in_a_thread(
             lambda: self._again(lambda store: _answer(store, query, graph, limit)), self._timeout_s
         )
 
     def _opened(self) -> pyoxigraph.Store:
         store = _opened(self._folder)
-        if position_in(rows_of(store, CARD_QUERY)) is None:
+        if position_in(rows_of(store, METADATA_QUERY)) is None:
             raise SourceError(f"the graph in {self._folder} is not built yet: a worker that starts on it builds it")
         return store
 
@@ -166,23 +166,23 @@ class _FolderReader:
             return work(self._store)
 
 
-def _answer(store: pyoxigraph.Store, query: str, graph: URIRef | None, limit: int) -> Answered:
+def _answer(store: pyoxigraph.Store, query: str, graph: URIRef | None, limit: int) -> SparqlAnswer:
     # The data set that is given here holds, whatever FROM a query has.
     only = None if graph is None else pyoxigraph.NamedNode(str(graph))
     found = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
     if isinstance(found, pyoxigraph.QueryBoolean):
-        return Answered(truth=bool(found))
+        return SparqlAnswer(truth=bool(found))
     columns, rows = _TRIPLE, list[tuple[str | None, ...]]()
     if isinstance(found, pyoxigraph.QuerySolutions):
         columns = tuple(variable.value for variable in found.variables)
     for one in found:
         if len(rows) == limit:
-            return Answered(columns=columns, rows=tuple(rows), truncated=True)
+            return SparqlAnswer(columns=columns, rows=tuple(rows), truncated=True)
         if isinstance(one, pyoxigraph.Triple):
             rows.append((str(one.subject), str(one.predicate), str(one.object)))
         else:
             rows.append(tuple(None if value is None else _text(value) for value in one))
-    return Answered(columns=columns, rows=tuple(rows))
+    return SparqlAnswer(columns=columns, rows=tuple(rows))
 
 
 def _text(value: Any) -> str:

@@ -10,12 +10,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 
-from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.terms import Row
 
 _MOST_QUERIES, _MOST_ROWS, _MOST_CHARACTERS = 256, 400, 100_000
 
 
-class KeptRows:
+class RowCache:
     """The rows of the last few queries, those that are short. May be used from several threads."""
 
     def __init__(self) -> None:

@@ -15,18 +15,17 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
-from orion_recall.graph.projection.facts import Projecting
-from orion_recall.graph.projection.lookups import Row
-from orion_recall.graph.projection.memories import projected, removed
+from orion_recall.graph.projection.facts import OperationPlan
+from orion_recall.graph.projection.memories import plan_changes, plan_removal
 from orion_recall.graph.projection.operations import Operation
 from orion_recall.graph.projection.updates import (
-    CARD_QUERY,
-    FORGET,
-    OTHERS_QUERY,
-    adoption,
-    clear,
+    FORGET_OTHER_FORMAT,
+    METADATA_QUERY,
+    OTHER_FORMAT_QUERY,
+    adoption_update,
+    clear_update,
     count_query,
-    marks_in,
+    identities_in,
     position_in,
     updates,
 )
@@ -39,6 +38,7 @@ from orion_recall.graph.stores.memory_queries import (
     versions_in,
 )
 from orion_recall.graph.stores.sparql_client import SparqlClient
+from orion_recall.graph.terms import Row
 from orion_recall.index.record_identity import refuse_another, refuse_without
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MemoryView
@@ -102,7 +102,7 @@ class SparqlGraph:
             key = memory_key(newest.tenant, newest.id)
             held = memories(await self._client.select(memories_query([key])))
             refuse_without(self._what, newest, held, advice=_ADVICE)
-            await self._client.update(adoption(self._position, self._expected))
+            await self._client.update(adoption_update(self._position, self._expected))
             await self._look()
         except BaseException:
             self._uncertain = True
@@ -118,7 +118,7 @@ class SparqlGraph:
         """See where the graph is; again when another may have moved it.
 
         AnotherRecordsCopy when it is another record's. TransientSourceError whatever else keeps the server from
-        telling: it may change there, without a word to us.
+        relations_of_kind: it may change there, without a word to us.
         """
         try:
             await self._look(timeout_s=_LOOK_S)
@@ -140,7 +140,7 @@ class SparqlGraph:
             return
         self._refuse_unknown()
         before = self._position
-        await self._write(projected(changes), before, changes[-1].position)
+        await self._write(plan_changes(changes), before, changes[-1].position)
         if self._position == before != changes[-1].position:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} does not give back what was written: queries must "
@@ -167,7 +167,7 @@ class SparqlGraph:
         for start in range(0, len(keys), _AT_ONCE):
             places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
             if places:
-                await self._write(removed(places), held, held)
+                await self._write(plan_removal(places), held, held)
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -196,7 +196,7 @@ class SparqlGraph:
             why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
             raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
 
-    async def _write(self, asking: Projecting, held: int, reached: int) -> None:
+    async def _write(self, asking: OperationPlan, held: int, reached: int) -> None:
         """Ask what must be known, write to a graph at position `held`, and see where it is then."""
         async with self._writing:
             try:
@@ -212,7 +212,7 @@ class SparqlGraph:
                 self._uncertain = True
                 raise
 
-    async def _answered(self, asking: Projecting) -> list[Operation]:
+    async def _answered(self, asking: OperationPlan) -> list[Operation]:
         """The operations at the end of a conversation with the server."""
         rows: Sequence[Row] | None = None
         while True:
@@ -224,12 +224,12 @@ class SparqlGraph:
     async def _empty(self) -> None:
         """Take out what another format has left. To a graph of this one it does nothing, however late."""
         try:
-            graphs = [row["graph"] for row in await self._client.select(OTHERS_QUERY)]
+            graphs = [row["graph"] for row in await self._client.select(OTHER_FORMAT_QUERY)]
             for graph in graphs:
                 await self._empty_one(graph)
         except (LookupError, ValueError) as error:
             raise SourceError("the graph answers with rows that were not asked for") from error
-        await self._client.update(FORGET)
+        await self._client.update(FORGET_OTHER_FORMAT)
 
     async def _empty_one(self, graph: str) -> None:
         before: int | None = None
@@ -240,12 +240,12 @@ class SparqlGraph:
                     "format: empty it, and it is built anew"
                 )
             before = left
-            await self._client.update(clear(graph))
+            await self._client.update(clear_update(graph))
 
     async def _look(self, *, timeout_s: float | None = None) -> None:
         """Read position and mark from the server; AnotherRecordsCopy when they are another record's."""
         self._uncertain = True
-        rows = await self._client.select(CARD_QUERY, timeout_s=timeout_s)
+        rows = await self._client.select(METADATA_QUERY, timeout_s=timeout_s)
         try:
             found = position_in(rows)
         except (KeyError, ValueError) as error:
@@ -258,7 +258,7 @@ class SparqlGraph:
             log.warning(
                 "the graph at %s is of another format: it is built anew from the record", self._client.address
             )
-        marks = marks_in(rows)
+        marks = identities_in(rows)
         # Of several marks one at least is another's.
         self._record = next((mark for mark in marks if mark != self._expected), marks[0] if marks else None)
         position = found or 0
@@ -272,7 +272,7 @@ class SparqlGraph:
         self._uncertain = False
 
 
-def _step(asking: Projecting, rows: Sequence[Row] | None) -> str | list[Operation]:
+def _step(asking: OperationPlan, rows: Sequence[Row] | None) -> str | list[Operation]:
     """The next question, or the operations at the end."""
     try:
         return next(asking) if rows is None else asking.send(rows)

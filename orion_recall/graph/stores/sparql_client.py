@@ -10,7 +10,6 @@ import asyncio
 import logging
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Literal
@@ -22,9 +21,10 @@ from rdflib import Graph
 from rdflib.query import Result, ResultException
 
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.graph.terms import Row
 
 log = logging.getLogger("orion_recall.sources")
-Row = Mapping[str, str]
+
 
 _RESULTS = "application/sparql-results+json"
 _JSON = frozenset({_RESULTS, "application/json"})

@@ -20,7 +20,7 @@ from typing import Literal
 
 from orion_recall.errors import TransientSourceError
 from orion_recall.graph.relation_words import SYMMETRIC, fitting, folded
-from orion_recall.graph.tenant_graph import Asked, Edge, TenantGraph, Told
+from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
 from orion_recall.values import Scope
 
 Ended = Literal["found", "exhausted", "expansions", "deadline"]
@@ -63,7 +63,7 @@ class Step:
     text: str
     weight: float
     seen: float | None
-    memories: tuple[Told, ...]
+    memories: tuple[EdgeMemory, ...]
     cost: Mapping[str, float]
 
 
@@ -109,7 +109,7 @@ class _Reached:
 
 
 async def find_path(
-    store: Asked,
+    store: Queryable,
     tenant: str,
     seed: str,
     target: str | None = None,
@@ -308,7 +308,7 @@ class _Search:
         ways = [_way(reached) for reached in self.found]
         edges = list({step.edge.iri: None for way in ways for step in way if step.edge is not None})
         nodes = list({node: None for reached in self.found for node in reached.nodes()})
-        told = await self._graph.told(edges, limit=self._bounds.memories, scope=scope)
+        told = await self._graph.edge_memories(edges, limit=self._bounds.memories, scope=scope)
         labels = await self._graph.labels(nodes)
         made: list[Path] = []
         for reached, way in zip(self.found, ways, strict=True):

@@ -54,7 +54,7 @@ async def test_memories_are_newest_first_and_limited():
     memories = [Said(id=f"m{n}", text=f"t{n}", at=NOW + n, statements=(("A", "knows", "B"),)) for n in range(9)]
     graph = TenantGraph(sample_graph(memories), TENANT)
     (edge,) = (await graph.edges([iri("A")], limit=2))[iri("A")]
-    told = (await graph.told([edge.iri], limit=4))[edge.iri]
+    told = (await graph.edge_memories([edge.iri], limit=4))[edge.iri]
     assert len(told) == 4
     assert [one.ts for one in told] == sorted((one.ts for one in told if one.ts is not None), reverse=True)
 

@@ -18,7 +18,7 @@ from orion_recall.errors import ImportFileError
 from orion_recall.graph.exchange.export import tenant_of, write_csv, write_rdf
 from orion_recall.graph.exchange.import_file import memory_lines
 from orion_recall.graph.exchange.paging import tenants
-from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import tenant_graph
 from orion_recall.memory.intake.compose import compose
 from orion_recall.values import Memory, Statement
