@@ -1,8 +1,8 @@
-"""What a memory refers to by name: memories by their ids, and URIs that may be those of memories.
+"""References from a memory to other memories: by id, and by URI.
 
-An id counts where the sender says so - `in_reply_to` or `refers_to` in the metadata, one id or a list - or where
-the text has it in double square brackets: `[[m-17]]`. A URI in the text is kept as it is: the memories that have it
-as their own `uri` are what is quoted. Whether there is such a memory is not asked, for it may come later.
+Ids come from `in_reply_to` and `refers_to` in the metadata (one id or a list) and from double square brackets in
+the text: `[[m-17]]`. A URI in the text refers to the memories whose own `uri` it is. References are not checked:
+the memory they name may be stored later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST = 16
 
 
 def referred_ids(memory: Memory) -> Sequence[str]:
-    """The ids it refers to, in order, its own left out; 16 at most."""
+    """The ids that the memory refers to, in order, without its own; 16 at most."""
     found: dict[str, None] = {}
     for name in _FIELDS:
         given = memory.metadata.get(name)
@@ -31,6 +31,6 @@ def referred_ids(memory: Memory) -> Sequence[str]:
 
 
 def quoted_uris(memory: Memory) -> Sequence[str]:
-    """The URIs in its text, in order, its own left out; 16 at most. What ends a sentence is no part of one."""
+    """The URIs in the memory's text, in order, without its own and without trailing punctuation; 16 at most."""
     found = dict.fromkeys(match.group().rstrip(".,;:!?)") for match in _URI.finditer(memory.text))
     return [one for one in found if one != memory.uri][:_MOST]

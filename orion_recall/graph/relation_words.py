@@ -1,4 +1,4 @@
-"""How well a relation's name fits a word that somebody asks for: `employer` and "works at", say."""
+"""Relation matching: how well a relation's name fits a word of a question, such as "works at" and `employer`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OVERLAP = 0.7
 _ENDINGS = ("ments", "ment", "ings", "ing", "ers", "er", "ors", "or", "ies", "ied", "ed", "es", "ee", "s", "e", "y")
 _SHORTEST_STEM = 3
 
-# What a role is called, and the relations that people state it by. With `<`: from the object to the subject.
+# Words for a role, and the relations that state it. With `<` the relation leads from its object to its subject.
 _ROLES: Mapping[str, str] = {
     "employer company job workplace work": "works at, worked at, joined",
     "employee staff": "<works at",
@@ -44,7 +44,7 @@ _ROLES: Mapping[str, str] = {
     "successor": "succeeded by",
     "namesake": "named after",
 }
-# Relations that say the same from either end.
+# Relations that hold in both directions.
 SYMMETRIC = frozenset(
     """married to|engaged to|dating|divorced from|works with|worked with|lives with|knows|met|borders|sister of
     |brother of|husband of|wife of|partner of|friend of|colleague of|cousin of|twin of|neighbour of|neighbor of
@@ -54,7 +54,7 @@ SYMMETRIC = frozenset(
 
 
 def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
-    """The relations of every role: (relation, whether it is gone along backwards)."""
+    """The relations of every role: (relation, whether it is followed backwards)."""
     return {
         role: tuple((part.strip().removeprefix("<"), part.strip().startswith("<")) for part in relations.split(","))
         for names, relations in _ROLES.items()
@@ -66,7 +66,7 @@ _RELATIONS_OF = _by_role()
 
 
 def folded(name: str) -> str:
-    """The words of a relation's name or a wanted word, folded: `WORKS_AT`, "works at" and "Works-at" are one."""
+    """The words of a name, folded: `WORKS_AT`, "works at" and "Works-at" are one."""
     return " ".join(without_possessive(word) for word in words(name.replace("_", " ")))
 
 
@@ -81,10 +81,10 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
-    """How well a relation fits the wanted word, in [0, 1], and whether it leads from its object to its subject.
+    """How well a relation fits the wanted word, in [0, 1], and whether it is followed from object to subject.
 
-    "Ana's sister" is whoever is "sister of" Ana: relations that end in "of", and have more words than were asked
-    for, are gone along backwards.
+    "Ana's sister" is the person who is "sister of" Ana: a relation that ends in "of" is followed backwards, unless
+    the wanted word ends in "of" too.
     """
     asked, name = folded(wanted), folded(relation)
     if not asked or not name:
@@ -105,12 +105,12 @@ def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
 
 
 def fitting(wanted: str, relations: Iterable[str]) -> dict[str, tuple[float, bool]]:
-    """The relations that fit the wanted word at all, each with how well and whether backwards."""
+    """The relations that fit the wanted word at all, with their `compatibility`."""
     found = {relation: compatibility(wanted, relation) for relation in relations}
     return {relation: fit for relation, fit in found.items() if fit[0] > 0.0}
 
 
 def _stems(name: str) -> frozenset[str]:
-    """The stems of the words that say something; of all of them when none does ("from")."""
+    """The stems of the words without stop words; of all words when nothing is left ("from")."""
     parts = name.split()
     return frozenset(stem(word) for word in parts if word not in STOP_WORDS) or frozenset(parts)

@@ -1,6 +1,6 @@
-"""Reading entities, relations and edges out of a tenant's graph, so many at a time and no more.
+"""Bounded reads from one tenant's graph: entities, relations, edges, and the memories behind edges.
 
-Limits stand inside a sub-select of each node: a node with fifty thousand edges costs what one with fifty does.
+Each node has a sub-select with its own limit: a node with fifty thousand edges costs what one with fifty does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.terms import sparql_term
+from orion_recall.graph.terms import UNEXPECTED_ROWS, sparql_term
 from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
 from orion_recall.values import Scope
 
@@ -25,17 +25,17 @@ _ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
 
 
 class Queryable(Protocol):
-    """What can be asked for the rows of a SELECT: every `sources.source.GraphStore` is one."""
+    """A graph that answers SPARQL SELECT queries, embedded or on a server."""
 
     async def select(self, query: str) -> Sequence[Mapping[str, str]]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A statement that the tenant's memories make: unique in subject, relation and object (IRIs).
+    """A relation between two entities that memories state: unique by subject, relation and object (IRIs).
 
-    `name` is the relation's, `weight` the number of memories that say so, `seen` the newest of their times (None:
-    undated).
+    `name` is the relation's name, `weight` the number of memories that state it, `seen` the newest of their times
+    (None: undated).
     """
 
     iri: str
@@ -48,13 +48,13 @@ class Edge:
     seen: float | None
 
     def other(self, end: str) -> str:
-        """The end that is not this one."""
+        """The end opposite to this one."""
         return self.object if end == self.subject else self.subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeMemory:
-    """A memory that an edge rests on."""
+    """A memory that is evidence of an edge."""
 
     id: str
     text: str
@@ -62,13 +62,13 @@ class EdgeMemory:
 
 
 class TenantGraph:
-    """One tenant's graph, and the engine that holds it. What is no answer to a question is a SourceError."""
+    """One tenant's graph in a store. An answer of another shape than its query's is a SourceError."""
 
     def __init__(self, store: Queryable, tenant: str) -> None:
         self._store, self.graph = store, tenant_graph(tenant)
 
     async def rows(self, pattern: str) -> Sequence[Mapping[str, str]]:
-        """The rows of `SELECT … WHERE { … }` parts inside the tenant's graph."""
+        """The rows of a graph pattern, matched inside the tenant's graph."""
         return await self._store.select(f"SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {pattern} }} }}")
 
     async def edges(
@@ -79,9 +79,9 @@ class TenantGraph:
         relations: Mapping[str, Sequence[str]] | None = None,
         scan: int = 0,
     ) -> dict[str, list[Edge]]:
-        """The edges at each of the nodes, `limit` of each; the nodes in batches.
+        """The edges at each of the nodes, at most `limit` of each; nodes are read in batches.
 
-        With `relations` only edges of the given relations (IRIs) of each node, among the first `scan` it has.
+        With `relations` (IRIs by node) only edges of these relations, among the first `scan` of the node.
         """
         found: dict[str, dict[str, Edge]] = {node: {} for node in nodes}
         for start in range(0, len(nodes), _AT_ONCE):
@@ -93,7 +93,7 @@ class TenantGraph:
                     if not relations.get(node):
                         continue
                     wanted = ", ".join(URIRef(one).n3() for one in relations[node])
-                    # Before anything else is read of them: of five hundred edges few are of these relations.
+                    # Filtered before anything else is read: of five hundred edges few are of these relations.
                     edges = (
                         f"{{ SELECT ?edge WHERE {{ {edges} ?edge {_PREDICATE} ?relation "
                         f"FILTER(?relation IN ({wanted})) }} LIMIT {limit} }}"
@@ -108,7 +108,7 @@ class TenantGraph:
         return {node: list(edges.values()) for node, edges in found.items()}
 
     async def strongest(self, limit: int, *, scan: int) -> list[Edge]:
-        """The edges of most weight, among the first `scan` that the engine comes to."""
+        """The edges of most weight, among the first `scan` in the engine's order."""
         rows = await self.rows(
             f"{{ SELECT ?edge ?weight WHERE {{ {{ SELECT ?edge ?weight WHERE {{ ?edge {_WEIGHT} ?weight }} "
             f"LIMIT {scan} }} }} ORDER BY DESC(?weight) ?edge LIMIT {limit} }} {_EDGE}"
@@ -118,7 +118,7 @@ class TenantGraph:
     async def edge_memories(
         self, edges: Sequence[str], *, limit: int, scope: Scope | None = None
     ) -> dict[str, list[EdgeMemory]]:
-        """The memories (of the scope) that each of the edges rests on, `limit` of each, newest first."""
+        """The memories (in the scope) that are evidence of each edge, at most `limit` of each, newest first."""
         seen = scope_conditions(scope) if scope is not None else ""
         found: dict[str, dict[str, EdgeMemory]] = {edge: {} for edge in edges}
         for start in range(0, len(edges), _AT_ONCE):
@@ -139,7 +139,7 @@ class TenantGraph:
         }
 
     async def labels(self, entities: Sequence[str]) -> dict[str, str]:
-        """The names of entities as written; those without one are absent."""
+        """The shown names of entities; entities without one are absent."""
         found: dict[str, str] = {}
         for start in range(0, len(entities), 4 * _AT_ONCE):
             values = " ".join(URIRef(one).n3() for one in entities[start : start + 4 * _AT_ONCE])
@@ -149,7 +149,7 @@ class TenantGraph:
         return found
 
     async def speakers(self, entities: Sequence[str]) -> frozenset[str]:
-        """Which of the entities speak in memories."""
+        """The entities among these that are a speaker of some memory."""
         found: set[str] = set()
         for start in range(0, len(entities), _AT_ONCE):
             batch = entities[start : start + _AT_ONCE]
@@ -204,7 +204,7 @@ _EDGE = (
 
 
 def scope_conditions(scope: Scope) -> str:
-    """Conditions on ?memory that must all hold; what a memory does not say, it does not satisfy."""
+    """SPARQL conditions on ?memory for a scope. A memory without a property does not match a condition on it."""
     conditions: list[str] = []
     if scope.session_id is not None:
         conditions.append(f"?memory {ORION.session.n3()} {sparql_term(Literal(scope.session_id))}")
@@ -241,7 +241,7 @@ def _of(row: Mapping[str, str], name: str) -> str:
     try:
         return row[name]
     except LookupError as error:
-        raise SourceError("the graph answers with rows that were not asked for") from error
+        raise SourceError(UNEXPECTED_ROWS) from error
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:
@@ -249,5 +249,5 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
         return float(row[name]) if name in row else None
     except ValueError as error:
         raise SourceError(
-            f"the graph holds a {name} that is no number: it was not written by orion-recall"
+            f"the graph holds a {name} that is not a number: it was not written by orion-recall"
         ) from error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Generator, Mapping
 
 from rdflib import Literal, URIRef
 
+from orion_recall.errors import SourceError
+
 Row = Mapping[str, str]
 """One row of a SELECT: values as text by variable name; unbound variables are absent."""
+UNEXPECTED_ROWS = "the graph's answer does not fit the query: a column is missing, or its value has the wrong type"
 
 
 def sparql_term(term: URIRef | Literal) -> str:
@@ -19,3 +23,12 @@ def sparql_term(term: URIRef | Literal) -> str:
     if isinstance(term, Literal) and term.datatype is None and "\n" in term:
         return '"' + "\\n".join(Literal(line).n3()[1:-1] for line in term.split("\n")) + '"'
     return term.n3()
+
+
+@contextlib.contextmanager
+def reading_rows() -> Generator[None]:
+    """A LookupError or ValueError in the block, which reads rows of an answer, becomes a SourceError."""
+    try:
+        yield
+    except (LookupError, ValueError) as error:
+        raise SourceError(UNEXPECTED_ROWS) from error

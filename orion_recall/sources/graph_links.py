@@ -11,6 +11,7 @@ from rdflib.namespace import PROV
 
 from orion_recall.errors import SourceError
 from orion_recall.graph.tenant_graph import Queryable, scope_conditions
+from orion_recall.graph.terms import UNEXPECTED_ROWS
 from orion_recall.graph.vocabulary import ORION, tenant_graph
 from orion_recall.graph.walks.spreading import Link
 from orion_recall.values import Scope
@@ -62,7 +63,7 @@ async def links_around(
             links[Link(memory, entity, "mentions")] = None
             links[Link(entity, memory, "mentioned")] = None
     except (LookupError, ValueError) as error:
-        raise SourceError("the graph answers with rows that were not asked for") from error
+        raise SourceError(UNEXPECTED_ROWS) from error
     return Around(list(links), {memory: tuple(texts) for memory, texts in said.items()})
 
 

@@ -1,4 +1,4 @@
-"""Asks a tenant's graph a question in Cypher: parse, look names up, compile, select, read the rows."""
+"""Executes a Cypher query on a tenant's graph: parse, look names up, compile, select, read the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cell = str | float | None | Mapping[str, str | float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
-    """Rows with a cell a column; a whole entity, memory or relation is a mapping. `sparql`: what was asked."""
+    """Rows with a cell for each column; a whole entity, memory or relation is a mapping. `sparql` is what ran."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -30,17 +30,17 @@ class QueryResult:
 async def run_cypher(
     text: str, store: Queryable, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0
 ) -> QueryResult:
-    """The answer to a query in Cypher.
+    """The result of a Cypher query.
 
-    GraphQueryError for what cannot be understood, SourceError when the graph cannot be asked, TransientSourceError
-    when it takes longer than `timeout_s` seconds.
+    GraphQueryError for an invalid query, SourceError when the graph cannot be queried, TransientSourceError when it
+    takes longer than `timeout_s` seconds.
     """
     query = parse(text)
     graph = TenantGraph(store, tenant)
     asked = [one for condition in query.conditions for one in comparisons(condition) if isinstance(one.value, str)]
     names = [str(one.value) for one in asked if one.property == "name" and one.operator in ("=", "<>")]
     likenesses = dict.fromkeys(str(one.value) for one in asked if one.operator == "SIMILAR")
-    # Compiled once for its mistakes: they cost no question to the graph.
+    # Compiled once before any name is looked up, so that an invalid query costs one query to the graph.
     try:
         async with asyncio.timeout(timeout_s):
             relations = await graph.relations()

@@ -1,4 +1,4 @@
-"""Makes the tree of a query out of what the parser gives, from the leaves up."""
+"""Builds a query's tree from the parse tree, from the leaves up: one method for each rule of the grammar."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ _ESCAPED = {
 
 
 @v_args(inline=True)
-class QueryReader(Transformer[Token, Any]):
-    """Makes the tree's values, from the leaves up."""
+class TreeBuilder(Transformer[Token, Any]):
+    """A lark transformer: a method for each rule of the grammar."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

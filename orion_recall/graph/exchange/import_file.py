@@ -1,7 +1,7 @@
-"""What was exported, as memories to store: the graph follows from the record, so that is where statements go.
+"""Reads an exported graph file as memories to store: the graph is built from the record, so imports go there.
 
-A memory of an RDF file is that memory again. An edge whose evidence is not in the file, and every row of an
-`edges.csv`, becomes a memory that says it, with the file as its source.
+A memory in an RDF file becomes that memory again. An edge whose evidence is not in the file, and every row of an
+`edges.csv`, becomes a memory that states it, with the file as its source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FORMATS = {
     ".jsonld": pyoxigraph.RdfFormat.JSON_LD,
 }
 _MOST_IN_A_CELL = 1_000_000
-# Where what is in no graph goes: its tenant is the one that the memories are stored for.
+# The graph for triples that are in none: their tenant is the one the memories are stored for.
 _NO_TENANT = URIRef(f"{TENANTS}")
 _FIELDS = {
     "id": "id", "content": "text", "kind": "kind", "title": "title", "speaker": "speaker", "session": "session_id",
@@ -75,7 +75,7 @@ def _of_csv(path: Path) -> Iterator[Line]:
             for row in rows:
                 ends = [(row[name] or "").strip() for name in ("source", "relation", "target")]
                 if not all(ends):
-                    raise ImportFileError(f"{path}:{rows.line_num}: source, relation and target must say something")
+                    raise ImportFileError(f"{path}:{rows.line_num}: source, relation and target must not be empty")
                 text = row.get("text") or " ".join(ends)
                 yield _stated(path, ends, text, row.get("last_seen"), row.get("tenant"))
         except csv.Error as error:
@@ -83,7 +83,7 @@ def _of_csv(path: Path) -> Iterator[Line]:
 
 
 async def _of_rdf(path: Path) -> AsyncIterator[Line]:
-    """By way of a store in a folder of its own, so that a large file needs no more memory than a small one."""
+    """Loads the file into a temporary store on disk, so that a large file needs no more memory than a small one."""
     folder = tempfile.mkdtemp(prefix="orion-graph-")
     try:
         store = pyoxigraph.Store(folder)
@@ -106,7 +106,7 @@ async def _of_rdf(path: Path) -> AsyncIterator[Line]:
                 found = True
                 yield line
         if not found:
-            raise ImportFileError(f"{path}: holds no memories and statements in the words of `graph export`")
+            raise ImportFileError(f"{path}: holds no memories or statements in the vocabulary of `graph export`")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -134,7 +134,7 @@ async def _of_graph(path: Path, select: Select, graph: URIRef) -> AsyncIterator[
 
 
 def _remembered(path: Path, said: Mapping[str, Sequence[str]], tenant: str | None) -> Line | None:
-    """A memory again: what the sender gave of it, as far as the graph holds it."""
+    """An exported memory as one to store, with the fields that the graph holds."""
     line: Line = {field: _one(said, ORION[name]) for name, field in _FIELDS.items()}
     if not line["id"] or not line["text"]:
         return None
@@ -150,7 +150,7 @@ def _remembered(path: Path, said: Mapping[str, Sequence[str]], tenant: str | Non
 
 
 def _stated(path: Path, ends: Sequence[str], text: str, last_seen: str | None, tenant: str | None) -> Line:
-    """A memory that says what an edge says. The same statement has the same id, whatever the file."""
+    """An edge as a memory that states it. The same statement has the same id in every file."""
     subject, relation, obj = ends
     line: Line = {
         "id": f"graph:{number_of(f'{subject} {relation}', obj)}",
@@ -170,7 +170,7 @@ def _moment(path: Path, seconds: str | None) -> str | None:
     try:
         return datetime.fromtimestamp(float(seconds), UTC).isoformat()
     except (ValueError, OverflowError, OSError) as error:
-        raise ImportFileError(f"{path}: {seconds[:40]!r} is no time in epoch seconds") from error
+        raise ImportFileError(f"{path}: {seconds[:40]!r} is not a time in epoch seconds") from error
 
 
 def _source(path: Path) -> str:

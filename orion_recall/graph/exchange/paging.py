@@ -1,4 +1,4 @@
-"""A whole graph, read page by page, so that neither side holds all of it at once."""
+"""Reads a whole graph page by page, so that neither side holds all of it in memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def ends(select: Select, graph: URIRef) -> AsyncIterator[list[tuple[str, s
 
 
 async def count(select: Select, graph: URIRef, kind: URIRef) -> int:
-    """How many nodes of a kind there are."""
+    """The number of nodes of a kind."""
     (row,) = await select(
         f"SELECT (COUNT(?node) AS ?count) WHERE {{ GRAPH {graph.n3()} {{ ?node a {kind.n3()} }} }}"
     )

@@ -1,6 +1,6 @@
-"""A part of a tenant's graph as one page that needs nothing else: no server, no library, no network.
+"""A part of a tenant's graph drawn on one self-contained HTML page: no server, no library, no network.
 
-The page's own policy lets nothing in but the script and the style that it carries, by their hashes.
+The page's content security policy allows only its own script and style, by their hashes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OTHER = "Thing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnEntity:
-    """An entity in a picture: `kind` is Person, Place, Organisation, or Thing where nothing tells."""
+    """An entity in a picture: `kind` is Person, Place, Organisation, or Thing where no relation implies one."""
 
     iri: str
     name: str
@@ -38,18 +38,18 @@ class DrawnEntity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subgraph:
-    """A part of a graph. `cut`: there is more around it, or there are more edges, than it has."""
+    """A part of a graph. `cut`: limits left out nodes or edges around it."""
 
     nodes: tuple[DrawnEntity, ...]
     edges: tuple[Edge, ...]
-    told: Mapping[str, Sequence[EdgeMemory]]
+    memories: Mapping[str, Sequence[EdgeMemory]]
     cut: bool
 
 
 async def subgraph_around(
     store: Queryable, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int
 ) -> Subgraph:
-    """What is at most `hops` edges from the entities (IRIs); without any, what the strongest edges link.
+    """The subgraph within `hops` edges of the entities (IRIs); without entities, the one of the strongest edges.
 
     At most `max_nodes` entities, and four edges for each of them.
     """
@@ -73,8 +73,8 @@ async def subgraph_around(
         DrawnEntity(iri=node, name=labels.get(node, node), kind=most_frequent_kind(votes[node]) or OTHER)
         for node in nodes
     )
-    told = await graph.edge_memories([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
-    return Subgraph(nodes=tuple(drawn), edges=tuple(kept), told=told, cut=cut)
+    memories = await graph.edge_memories([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
+    return Subgraph(nodes=tuple(drawn), edges=tuple(kept), memories=memories, cut=cut)
 
 
 async def _around(
@@ -84,7 +84,7 @@ async def _around(
     found: dict[str, Edge] = {}
     frontier, cut = list(nodes), len(entities) > max_nodes
     for hop in range(hops + 1):
-        # The last look is for edges between those that are there.
+        # The last pass finds the edges between nodes that are there already.
         at_nodes = await graph.edges(frontier, limit=_EDGES_OF_A_NODE + 1)
         cut = cut or any(len(edges) > _EDGES_OF_A_NODE for edges in at_nodes.values())
         new: dict[str, None] = {}
@@ -134,7 +134,7 @@ def _hash(text: str) -> str:
 
 
 def _embedded(value: Any) -> str:
-    """JSON that ends no script element, opens no comment and is no markup, whatever the texts are."""
+    """JSON that cannot end the script element, open a comment or be markup, whatever the texts are."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -151,7 +151,7 @@ def _data(part: Subgraph) -> dict[str, Any]:
                 "text": edge.text,
                 "weight": edge.weight,
                 "seen": edge.seen,
-                "memories": list(_memories(part.told.get(edge.iri, ()))),
+                "memories": list(_memories(part.memories.get(edge.iri, ()))),
             }
             for edge in part.edges
         ],
@@ -159,7 +159,7 @@ def _data(part: Subgraph) -> dict[str, Any]:
     }
 
 
-def _memories(told: Iterable[EdgeMemory]) -> Iterable[dict[str, Any]]:
-    for one in told:
+def _memories(memories: Iterable[EdgeMemory]) -> Iterable[dict[str, Any]]:
+    for one in memories:
         text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
         yield {"id": one.id, "text": text, "ts": one.ts}

@@ -1,4 +1,4 @@
-"""The edges that memories state: which of them change, how they are counted, and which go."""
+"""Plans the changes of edges: which edges the memories' statements change, their new counts, and which go."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from orion_recall.graph.vocabulary import Edge
 
 @dataclass(slots=True)
 class _EdgeChange:
-    """One edge: which of the memories told of state it, and which of them were evidence of it before.
+    """One edge, and which of the changed memories state it now (`after`) and were its evidence `before`.
 
-    `rest` is the evidence to which the memories' own is added: of an edge that is `unsure`, without any of theirs.
+    `rest` is the stored evidence to which the new memories are added. Of an edge that is `unsure` it is recounted
+    without any of the changed memories.
     """
 
     after: dict[URIRef, MemoryFacts] = field(default_factory=dict[URIRef, MemoryFacts])
@@ -41,15 +42,15 @@ class _EdgeChange:
 
     @property
     def evidence(self) -> Evidence:
-        """All of it, now."""
+        """The edge's whole evidence after the change."""
         counted = set[URIRef]() if self.unsure else self.before
         return self.rest.including({iri: one.time for iri, one in self.after.items() if iri not in counted})
 
 
 def edge_changes(said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts]) -> OperationPlan:
-    """What makes the edges those that the memories state.
+    """The operations that make the edges those that the memories state.
 
-    New evidence is counted in; where some was lost or has changed, the rest is counted anew.
+    New evidence is added to the stored count; where evidence was lost or has changed, the rest is counted anew.
     """
     touched = _touched(said, held)
     rows: dict[Node, list[Row]] = defaultdict(list)
@@ -103,14 +104,14 @@ def _touched(said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts])
 
 
 def _is_altered(said: MemoryFacts, held: StoredFacts) -> bool:
-    """Whether an edge may say something else of the same memory."""
+    """Whether the memory's names or time differ from the stored ones, which its edges depend on."""
     return held.present and (frozenset(held.names) != said.names or held.time != said.time)
 
 
 def _count(
     edges: Mapping[Node, _EdgeChange], said: Mapping[Node, MemoryFacts]
 ) -> Generator[str, Sequence[Row], None]:
-    """What is evidence of the edges besides the memories told of."""
+    """Sets `rest` of the edges: their evidence besides the changed memories."""
     without = [node.iri for node in said]
     first_last: dict[Node, tuple[float, float]] = {}
     for row in (yield from select_in_batches(partial(times_query, without=without), list(edges))):
@@ -123,7 +124,7 @@ def _count(
 
 
 def _texts(changed: Mapping[Node, _EdgeChange]) -> Generator[str, Sequence[Row], dict[Node, str]]:
-    """The words of every edge that has evidence: those of the memory whose IRI comes first."""
+    """The text of every edge that has evidence: in the words of the memory with the least IRI."""
     texts: dict[Node, str] = {}
     asked: dict[Node, list[Node]] = defaultdict(list)
     for node, one in changed.items():
@@ -146,7 +147,7 @@ def _texts(changed: Mapping[Node, _EdgeChange]) -> Generator[str, Sequence[Row],
 
 
 def _without(gone: Iterable[Node], touched: Mapping[Node, _EdgeChange]) -> OperationPlan:
-    """What takes edges away, and the relations that no other edge has."""
+    """The operations that remove edges, and relations that no other edge has."""
     edges: dict[URIRef, list[URIRef]] = defaultdict(list)
     relations: dict[Node, None] = {}
     for node in gone:

@@ -1,4 +1,4 @@
-"""What an edge says of its evidence: how many memories, since when, and in whose words."""
+"""The stored evidence of an edge: how many memories state it, their times, and the words of one of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVIDENCE = PROV.wasDerivedFrom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Some memories that state one edge: how many, the first IRI of them, and the times of those with one."""
+    """Memories that state one edge: their count, the least of their IRIs, and the first and last of their times."""
 
     count: int = 0
     least: URIRef | None = None
@@ -34,7 +34,7 @@ class Evidence:
     last: float | None = None
 
     def including(self, memories: Mapping[URIRef, float | None]) -> Evidence:
-        """With more memories, by IRI, and their times."""
+        """This evidence with more memories: their times (None: undated) by IRI."""
         times = [time for time in (self.first, self.last, *memories.values()) if time is not None]
         iris = (*memories, *((self.least,) if self.least is not None else ()))
         return Evidence(
@@ -47,7 +47,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeState:
-    """An edge as the graph has it."""
+    """An edge as the graph holds it."""
 
     edge: Edge
     evidence: Evidence
@@ -55,7 +55,7 @@ class EdgeState:
 
     @classmethod
     def read(cls, rows: Sequence[Row]) -> EdgeState | None:
-        """Out of the rows of `edge_query` for one edge; None when they do not say each thing once."""
+        """From the rows of `edge_query` for one edge; None when a property is missing or there is more than one."""
         (row, *others) = rows
         text, worded = row.get("text"), row.get("wordedBy")
         if others or text is None or worded is None or "weight" not in row:
@@ -84,7 +84,7 @@ def edge_operation(
     gained: Iterable[URIRef],
     lost: Iterable[URIRef],
 ) -> Operation:
-    """An edge as it now is; `known` when there is something of it that must go first."""
+    """The operation that writes an edge; `known` when the graph holds properties of it that must be cleared."""
     return Operation(
         graph=graph,
         cleared=(iri,) if known else (),
@@ -99,7 +99,7 @@ def edge_operation(
 
 
 def edge_text(edge: Edge, names: Iterable[str]) -> str:
-    """The edge as a sentence, its ends spelled as a memory with these names spells them."""
+    """The edge as a sentence, its entities spelled as in these names of a memory."""
     given = list(names)
 
     def spelled(entity: URIRef) -> str:

@@ -1,6 +1,6 @@
-"""The entities that memories name: the spellings that some memory has of each, and the names merged into it.
+"""Plans the changes of entities: the spellings that memories give them, and the names merged into them.
 
-Which names were merged is said with every memory that names the entity, whole: so the last word on it is right.
+Every change of a memory carries all merged names of the entities it names, so the last change is right.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orion_recall.graph.vocabulary import entity_iri, entity_triples
 def entity_changes(
     said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts]
 ) -> Generator[str, Sequence[Row], tuple[list[Operation], list[Operation]]]:
-    """What takes spellings away that nobody uses any more, and what brings new ones."""
+    """The operations that remove spellings which no memory uses any more, and those that add new ones."""
     given: dict[Node, set[str]] = defaultdict(set)
     merged: dict[Node, set[str]] = {}
     for node, one in said.items():
@@ -55,7 +55,7 @@ def entity_changes(
 def _gone(
     said: Mapping[Node, MemoryFacts], held: Mapping[Node, StoredFacts], given: Mapping[Node, set[str]]
 ) -> Generator[str, Sequence[Row], dict[Node, set[str]]]:
-    """The spellings that were only used where they are not any more, by entity."""
+    """By entity the spellings that these memories have lost and that no other memory uses."""
     lost: dict[Name, Node] = {}
     for node, one in said.items():
         for text in sorted(held[node].names - one.names):

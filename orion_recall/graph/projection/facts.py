@@ -1,4 +1,4 @@
-"""What memories say and what a graph has of them, as far as it matters to others; and how a graph is asked."""
+"""The facts of a memory that other nodes depend on, as stated and as stored; and how a plan queries a graph."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import Edge, all_entities, edge_of, event_time
 from orion_recall.values import Change, Memory, MergedName
 
-# A conversation with a graph: yields SPARQL queries, is sent their rows, ends with what it was for.
+# Generators that yield SPARQL queries and are sent their rows. They return rows, or operations.
 RowQuery = Generator[str, Sequence[Row], list[Row]]
 OperationPlan = Generator[str, Sequence[Row], list[Operation]]
 
-_ASKED_AT_ONCE = 400
+_QUERY_BATCH = 400
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
-    """The names, the time and the edges that a memory gives; nothing for one that is to go.
+    """The names, the time and the edges that a memory states; nothing for a deleted one.
 
-    `voice` is what its speaker is called, `merged` are those of its entities that others were merged into.
+    `voice` is the speaker's name after merges, `merged` are the memory's entities that other names were merged
+    into.
     """
 
     names: frozenset[str] = frozenset()
@@ -35,8 +36,8 @@ class MemoryFacts:
     merged: tuple[MergedName, ...] = ()
 
     @classmethod
-    def by(cls, memory: Memory | None, change: Change | None = None) -> MemoryFacts:
-        """What this one says; the change knows of merged names."""
+    def of(cls, memory: Memory | None, change: Change | None = None) -> MemoryFacts:
+        """The facts of a memory; its change has the merged names."""
         if memory is None:
             return cls()
         voice = change.called(memory.speaker) if change is not None and memory.speaker else memory.speaker
@@ -52,7 +53,7 @@ class MemoryFacts:
 
 @dataclass(slots=True)
 class StoredFacts:
-    """What the graph has of a memory: edges too when its own node is not there."""
+    """What the graph holds of a memory; edges may be there though its own node is not."""
 
     present: bool = False
     names: set[str] = field(default_factory=set[str])
@@ -61,18 +62,18 @@ class StoredFacts:
 
 
 def select_in_batches(query: Callable[[Sequence[T]], str], about: Sequence[T]) -> RowQuery:
-    """All rows of a query about many things, asked for some hundred of them at a time."""
+    """All rows of a query about many things, sent for a few hundred of them at a time."""
     rows: list[Row] = []
-    for start in range(0, len(about), _ASKED_AT_ONCE):
-        rows += yield query(about[start : start + _ASKED_AT_ONCE])
+    for start in range(0, len(about), _QUERY_BATCH):
+        rows += yield query(about[start : start + _QUERY_BATCH])
     return rows
 
 
-def run_plan(asking: OperationPlan, select: Callable[[str], Sequence[Row]]) -> list[Operation]:
-    """The operations at the end of a conversation with a graph that is asked here and now."""
+def run_plan(plan: OperationPlan, select: Callable[[str], Sequence[Row]]) -> list[Operation]:
+    """The operations of a plan whose queries are answered synchronously."""
     try:
-        query = next(asking)
+        query = next(plan)
         while True:
-            query = asking.send(select(query))
+            query = plan.send(select(query))
     except StopIteration as end:
         return end.value

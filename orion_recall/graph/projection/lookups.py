@@ -1,7 +1,7 @@
-"""What is asked of a graph before it is changed: fixed look-ups of given nodes, and what the rows say.
+"""The queries that a plan sends before it changes a graph.
 
-A node is (graph, IRI): what is asked of several tenants is asked at once. Every look-up starts from the nodes, so
-that it costs as much in a large graph as in a small one.
+A node is (graph, IRI), so one query serves several tenants. Every query starts from given nodes: it costs as much
+in a large graph as in a small one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from orion_recall.graph.vocabulary import ORION
 
 _EVIDENCE = PROV.wasDerivedFrom.n3()
 _NAMED, _NEXT, _OCCURRED = ORION.named.n3(), ORION.next.n3(), ORION.occurred.n3()
-# What is asked of an edge: what it connects, and what follows from its evidence.
+# The properties of an edge: what it connects, and what is derived from its evidence.
 LABELS = (SKOS.prefLabel, SKOS.altLabel, SKOS.hiddenLabel)
 _CONNECTS = {"subject": RDF.subject, "predicate": RDF.predicate, "object": RDF.object}
 COUNTED = {name: ORION[name] for name in ("weight", "text", "wordedBy", "firstSeen", "lastSeen")}
@@ -56,7 +56,7 @@ def evidence_query(memories: Iterable[Node]) -> str:
 
 
 def next_query(memories: Iterable[Node]) -> str:
-    """Rows of (graph, from, to): the steps between turns that lead from or to one of the memories."""
+    """Rows of (graph, from, to): the `next` links from or to one of the memories."""
     known = list(memories)
     parts = (f"{{ {_values(end, known)} GRAPH ?graph {{ ?from {_NEXT} ?to }} }}" for end in ("from", "to"))
     return f"SELECT DISTINCT ?graph ?from ?to WHERE {{ {' UNION '.join(parts)} }}"
@@ -73,7 +73,7 @@ def edge_query(edges: Iterable[Node]) -> str:
 
 
 def count_query(edges: Iterable[Node], without: Sequence[URIRef]) -> str:
-    """Rows of (graph, node, count, least): an edge's evidence but for some memories, and the first IRI of it."""
+    """Rows of (graph, node, count, least): an edge's evidence but for some memories, and its least IRI."""
     return (
         f"SELECT ?graph ?node (COUNT(?memory) AS ?count) (MIN(STR(?memory)) AS ?least) WHERE {{ "
         f"{_evidence(edges, without)} }} GROUP BY ?graph ?node"

@@ -1,19 +1,18 @@
-"""Whole memories out of a graph, wherever it is: the query, and what its rows say."""
+"""Queries for whole memories, and readers of their rows: the same for an embedded graph and a server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from orion_recall.errors import SourceError
 from orion_recall.graph.projection.lookups import Node, node_of
-from orion_recall.graph.terms import Row
+from orion_recall.graph.terms import Row, reading_rows
 from orion_recall.graph.vocabulary import ORION, key_of, memory_iri
 from orion_recall.text.normal import text_hash
 from orion_recall.values import MemoryView
 
 
 def memories_query(keys: Sequence[int]) -> str:
-    """SPARQL for everything that the graph says of the memories: rows of (memory, property, value)."""
+    """SPARQL for all properties of the memories: rows of (memory, property, value)."""
     values = " ".join(memory_iri(key).n3() for key in keys)
     return (
         f"SELECT ?memory ?property ?value WHERE {{ VALUES ?memory {{ {values} }} "
@@ -22,19 +21,17 @@ def memories_query(keys: Sequence[int]) -> str:
 
 
 def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
-    """The memories that the rows tell of, by key; SourceError for rows that are no answer to `memories_query`."""
-    told: dict[str, dict[str, list[str]]] = {}
-    try:
+    """The memories in the rows of `memories_query`, by key; SourceError for rows of another shape."""
+    properties: dict[str, dict[str, list[str]]] = {}
+    with reading_rows():
         for row in rows:
             name = row["property"].removeprefix(str(ORION))
-            told.setdefault(row["memory"], {}).setdefault(name, []).append(row["value"])
-        return {key_of(memory): _view(found) for memory, found in told.items() if "id" in found}
-    except (LookupError, ValueError) as error:
-        raise SourceError("the graph answers with rows that were not asked for") from error
+            properties.setdefault(row["memory"], {}).setdefault(name, []).append(row["value"])
+        return {key_of(memory): _view(found) for memory, found in properties.items() if "id" in found}
 
 
-def places_query(keys: Sequence[int]) -> str:
-    """SPARQL for where those of the memories are that the graph holds: rows of (graph, node)."""
+def nodes_query(keys: Sequence[int]) -> str:
+    """SPARQL for the nodes of those of the memories that the graph holds: rows of (graph, node)."""
     values = " ".join(memory_iri(key).n3() for key in keys)
     return (
         f"SELECT ?graph ?node WHERE {{ VALUES ?node {{ {values} }} GRAPH ?graph {{ ?node {ORION.id.n3()} ?id }} }}"
@@ -42,15 +39,13 @@ def places_query(keys: Sequence[int]) -> str:
 
 
 def nodes_in(rows: Sequence[Row]) -> list[Node]:
-    """The memories that the rows of `places_query` tell of."""
-    try:
+    """The nodes in the rows of `nodes_query`."""
+    with reading_rows():
         return [node_of(row) for row in rows]
-    except LookupError as error:
-        raise SourceError("the graph answers with rows that were not asked for") from error
 
 
-def held_query(*, after: str | None = None, limit: int | None = None) -> str:
-    """SPARQL for rows of (memory, version); with a limit the first ones by IRI after that of another one."""
+def versions_query(*, after: str | None = None, limit: int | None = None) -> str:
+    """SPARQL for rows of (memory, version); with `after` and `limit` one page in the order of IRIs."""
     bound = f'FILTER(STR(?memory) > "{memory_iri(key_of(after))}")' if after is not None else ""
     page = f" ORDER BY STR(?memory) LIMIT {limit}" if limit is not None else ""
     held = f"GRAPH ?tenant {{ ?memory {ORION.version.n3()} ?version }}"
@@ -58,20 +53,18 @@ def held_query(*, after: str | None = None, limit: int | None = None) -> str:
 
 
 def versions_in(rows: Iterable[Row]) -> dict[int, int]:
-    """Version by key, out of the rows of `held_query`."""
-    try:
+    """The version of every memory, by key, from the rows of `versions_query`."""
+    with reading_rows():
         return {key_of(row["memory"]): int(row["version"]) for row in rows}
-    except (LookupError, ValueError) as error:
-        raise SourceError("the graph answers with rows that were not asked for") from error
 
 
-def _view(told: Mapping[str, Sequence[str]]) -> MemoryView:
+def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
     def one(name: str) -> str | None:
-        return told[name][0] if name in told else None
+        return properties[name][0] if name in properties else None
 
     text, occurred = one("content") or "", one("occurred")
     return MemoryView(
-        id=told["id"][0],
+        id=properties["id"][0],
         text=text,
         text_hash=text_hash(text),
         kind=one("kind"),
@@ -82,5 +75,5 @@ def _view(told: Mapping[str, Sequence[str]]) -> MemoryView:
         ts=float(occurred) if occurred is not None else None,
         uri=one("uri"),
         source_ref="graph",
-        tags=tuple(sorted(told.get("tag", ()))),
+        tags=tuple(sorted(properties.get("tag", ()))),
     )

@@ -1,4 +1,4 @@
-"""The rows of a query to an Oxigraph in this process."""
+"""The rows of a SELECT on an Oxigraph store in this process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
 
 def each_row(store: pyoxigraph.Store, query: str) -> Iterator[Row]:
     """As `rows_of`, one by one."""
-    # Asked of the store itself, not through rdflib: making rdflib terms only to take their text costs more than
-    # the query does.
+    # Not through rdflib: making its terms only to take their text costs more than the query does.
     solutions = store.query(query)
     assert isinstance(solutions, pyoxigraph.QuerySolutions)
     names = [variable.value for variable in solutions.variables]

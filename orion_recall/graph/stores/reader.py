@@ -1,7 +1,7 @@
-"""Reading the graph from another process than the worker's: for commands.
+"""Read-only access to the graph for commands, which run beside the worker that writes it.
 
-With a server's address the server is asked. Without one the embedded store is opened for reading only, which its
-writer does not notice: what is read is the graph as it stood when it was opened.
+With ORION_SPARQL_URL the server is queried. Without it the embedded store is opened read-only: it shows the graph
+as it was when it was opened, and does not disturb its writer.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _WAITS_S = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparqlAnswer:
-    """The answer to a query of any form: rows of `columns`, an ASK's truth, or statements (s, p, o) as text.
+    """The answer to a SPARQL query of any form: rows of a SELECT, the truth of an ASK, or triples.
 
-    Statements are written as in N-Triples. `truncated`: there was more than was wanted.
+    Triples are rows of (subject, predicate, object) in N-Triples syntax. `truncated`: the limit cut rows off.
     """
 
     columns: tuple[str, ...] = ()
@@ -46,17 +46,17 @@ class SparqlAnswer:
 
 
 class GraphReader(Protocol):
-    """A graph that can be read and not written."""
+    """A graph open for reading."""
 
     async def select(self, query: str) -> Sequence[Row]: ...
 
     async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> SparqlAnswer:
-        """A query of any reading form, over one named graph alone, or (None) over all that there is."""
+        """The answer to a query, over one named graph alone or (None) over the whole data set."""
         ...
 
 
 def sparql_server(settings: Settings) -> SparqlServer | None:
-    """The server that the settings name, None for the embedded graph; SettingsError for half an address."""
+    """The server in the settings, None for the embedded graph. SettingsError for parts of it without its URL."""
     if settings.sparql_url is None:
         for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
             if getattr(settings, name) is not None:
@@ -75,7 +75,7 @@ def sparql_server(settings: Settings) -> SparqlServer | None:
 async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGenerator[GraphReader]:
     """The graph on the server, else in the data folder; SourceError when there is none.
 
-    What it is asked for is given up after `timeout_s` seconds: TransientSourceError.
+    A query that takes longer than `timeout_s` seconds is a TransientSourceError.
     """
     server = sparql_server(settings)
     if server is not None:
@@ -101,7 +101,7 @@ def _opened(folder: Path) -> pyoxigraph.Store:
         try:
             return pyoxigraph.Store.read_only(str(place / "store"))
         except (OSError, RuntimeError, ValueError) as error:
-            # The writer may have put a file away between the moment it was listed and that it was opened.
+            # The writer may have removed a file between listing and opening it.
             if wait_s is None:
                 raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
             time.sleep(wait_s)
@@ -157,7 +157,7 @@ class _FolderReader:
         return store
 
     def _again(self, work: Callable[[pyoxigraph.Store], T]) -> T:
-        """What `work` gives; once more on the store as it is now, when the writer has put a file away."""
+        """The result of `work`; when the writer has removed a file, once more on the store reopened."""
         assert self._store is not None
         try:
             return work(self._store)
@@ -167,7 +167,7 @@ class _FolderReader:
 
 
 def _answer(store: pyoxigraph.Store, query: str, graph: URIRef | None, limit: int) -> SparqlAnswer:
-    # The data set that is given here holds, whatever FROM a query has.
+    # The data set given here overrides a query's own FROM.
     only = None if graph is None else pyoxigraph.NamedNode(str(graph))
     found = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
     if isinstance(found, pyoxigraph.QueryBoolean):
@@ -190,7 +190,7 @@ def _text(value: Any) -> str:
 
 
 async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
-    """What `work` gives. Nothing stops the engine in a query: a thread that is late ends with the process."""
+    """The result of `work`. A running query cannot be cancelled: a late thread ends with the process."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

@@ -1,7 +1,7 @@
 """The bounded neighbourhood of a few entities: fixed patterns of one or two hops, each with its own limit.
 
-Property paths with + or * are not used: the engine computes the whole closure first. Limits stand inside every
-sub-select, so that a name mentioned a hundred thousand times costs no more than one mentioned ten times.
+No property paths with + or *: the engine would compute the whole closure first. Every sub-select has a limit, so an
+entity mentioned a hundred thousand times costs no more than one mentioned ten times.
 """
 
 from __future__ import annotations

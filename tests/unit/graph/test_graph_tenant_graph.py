@@ -95,5 +95,5 @@ async def test_rows_that_were_not_asked_for_are_the_graphs_fault():
         async def select(self, query: str) -> Sequence[Mapping[str, str]]:
             return [{"place": "0", "something": "else"}]
 
-    with pytest.raises(SourceError, match="not asked for"):
+    with pytest.raises(SourceError, match="does not fit the query"):
         await TenantGraph(Wrong(), TENANT).edges(["urn:a"], limit=1)

@@ -143,7 +143,7 @@ async def test_a_graph_that_cannot_be_emptied_is_an_error_and_not_an_endless_loo
     async with answering(told) as stand_in:
         graph = graph_at(f"{stand_in.url}/query")
         await graph.open()
-        with pytest.raises(SourceError, match="does not let go of a graph of another format"):
+        with pytest.raises(SourceError, match="does not delete a graph of another format"):
             await graph.apply(changes(*ALL))
         await graph.close()
 
@@ -153,7 +153,7 @@ async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_grap
 ):
     other = graph_at(empty_oxigraph.url)
     await other.open()
-    answered_by = SparqlGraph._answered  # pyright: ignore[reportPrivateUsage]
+    answered_by = SparqlGraph._operations  # pyright: ignore[reportPrivateUsage]
 
     async def overtaken(self: SparqlGraph, asking: OperationPlan) -> list[Operation]:
         operations = await answered_by(self, asking)
@@ -162,7 +162,7 @@ async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_grap
             await graph.open()  # as a search does that looks where the graph is
         return operations
 
-    monkeypatch.setattr(SparqlGraph, "_answered", overtaken)
+    monkeypatch.setattr(SparqlGraph, "_operations", overtaken)
     await graph.apply(changes(*ALL[:2]))
     assert await positions(graph) == ["6"]
     assert (graph.position, len(await graph.held())) == (6, 6)
@@ -261,11 +261,11 @@ async def test_rows_that_were_not_asked_for_are_a_source_error(row: dict[str, st
     async with answering(told) as stand_in:
         graph = graph_at(f"{stand_in.url}/query")
         await graph.open()
-        with pytest.raises(SourceError, match="rows that were not asked for"):
+        with pytest.raises(SourceError, match="does not fit the query"):
             await graph.fetch([1])
-        with pytest.raises(SourceError, match="rows that were not asked for"):
+        with pytest.raises(SourceError, match="does not fit the query"):
             await graph.held()
-        with pytest.raises(SourceError, match="rows that were not asked for"):
+        with pytest.raises(SourceError, match="does not fit the query"):
             await RdfSource(graph, OneName()).search(request("Aurora"))
         await graph.close()
 
