@@ -1,7 +1,7 @@
-"""Searches and memories kept while many profiles are tried over the same queries.
+"""Caches of searches and memories while many profiles are tried over the same queries.
 
-What differs between two profiles is mostly what happens after the search. So every arm keeps what it found for a
-request, and is asked again only for another one: the recall itself runs as it is, with nothing worked out twice.
+Profiles mostly differ in what happens after the search. So every source keeps its hits by request and is searched
+again only for another request; the recall itself runs unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 
 class ReplayedSource:
-    """A source that answers a request it has answered before from memory. What failed is tried again."""
+    """A source that caches its hits by request. A failed search is repeated."""
 
     def __init__(self, source: Source) -> None:
         self.name: SourceName = source.name
@@ -25,7 +25,7 @@ class ReplayedSource:
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """As the source's own; errors are its own, too."""
-        asked = replace(request, timeout_s=0.0)  # how long it may take is nothing that it asks for
+        asked = replace(request, timeout_s=0.0)  # the timeout does not change the hits
         found = self._found.get(asked)
         if found is None:
             found = self._found[asked] = await self._source.search(request)
@@ -33,7 +33,7 @@ class ReplayedSource:
 
 
 class ReplayedReader:
-    """A reader that reads a memory once."""
+    """A reader that reads each memory once."""
 
     def __init__(self, reader: MemoryReader) -> None:
         self._reader = reader
@@ -48,7 +48,7 @@ class ReplayedReader:
 
 
 class ReplayedCloseness:
-    """Late interaction that compares a question with a memory once."""
+    """Late interaction that compares a question with each memory once."""
 
     def __init__(self, closeness: Closeness) -> None:
         self._closeness = closeness
@@ -59,7 +59,7 @@ class ReplayedCloseness:
         return await self._closeness.why_off()
 
     async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        """As the comparer's own: what one memory gets does not depend on the others."""
+        """As the comparer's own; the score of a memory does not depend on the others."""
         known = self._known.setdefault(text, {})
         missing = [key for key in keys if key not in known]
         if missing:
@@ -69,12 +69,12 @@ class ReplayedCloseness:
 
 
 def replayed(sources: Sources) -> Sources:
-    """The same sources, none of which does anything twice."""
+    """The same sources with caches."""
     return replace(
         sources,
         arms={
-            name: arm if isinstance(arm, ReplayedSource) else ReplayedSource(arm)
-            for name, arm in sources.arms.items()
+            name: source if isinstance(source, ReplayedSource) else ReplayedSource(source)
+            for name, source in sources.arms.items()
         },
         readers=tuple(ReplayedReader(reader) for reader in sources.readers),
         late=None if sources.late is None else ReplayedCloseness(sources.late),

@@ -1,4 +1,4 @@
-"""The stores of a run: filled with the memories of its file, or copied from what an earlier run has filled."""
+"""The stores of a run: filled with the memories of its file, or restored from the snapshot of an earlier run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 
-# Settings that a run takes over: models, profiles and the timeline. An address of a store must not be among them,
-# for the memories of the evaluation would be written to it.
-_TAKEN_OVER = (
+# Prefixes of the settings that a run keeps: models, profiles and the timeline. Addresses of other stores must not
+# be among them: the memories of the evaluation would be written there.
+_KEPT_SETTINGS = (
     "model",
     "embedder",
     "token_vectors",
@@ -39,11 +39,11 @@ _LOOKING = "looking into the cache"
 
 
 def private_settings(settings: Settings, data_dir: Path) -> Settings:
-    """The settings of a run: all but what it takes over is as if nothing was configured."""
+    """The settings of a run: defaults, but for those that a run keeps."""
     untouched = {
         name: option.get_default(call_default_factory=True)
         for name, option in Settings.model_fields.items()
-        if not name.startswith(_TAKEN_OVER)
+        if not name.startswith(_KEPT_SETTINGS)
     }
     return settings.changed(**untouched | {"data_dir": data_dir, "tenants": ("*",)})
 
@@ -52,7 +52,7 @@ def private_settings(settings: Settings, data_dir: Path) -> Settings:
 async def prepared(
     plan: Plan, private: Settings, progress: Progress, summary: RunSummary
 ) -> AsyncGenerator[tuple[Opened, Contents]]:
-    """The stores in the folder of `private`, open and holding the plan's memories, and what these are.
+    """The stores in the folder of `private`, open and filled with the plan's memories, and their contents.
 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
@@ -68,19 +68,19 @@ async def prepared(
             await asyncio.to_thread(_throw_away, plan, private)
         contents = await _built(plan, private, progress, summary)
         opened = await stack.enter_async_context(open_sources(private))
-        whole(opened)
+        index_and_graph(opened)
         yield opened, contents
 
 
-def whole(opened: Opened) -> tuple[Projection, Projection]:
-    """Index and graph, both of them open; SourceError says why not."""
+def index_and_graph(opened: Opened) -> tuple[Projection, Projection]:
+    """Index and graph; SourceError when one of them could not be opened."""
     if opened.index is None or opened.graph is None:
         raise SourceError("; ".join(opened.broken.values()))
     return opened.index, opened.graph
 
 
 async def _restored(plan: Plan, private: Settings, summary: RunSummary) -> Contents | None:
-    """What an earlier run has filled, copied; None when there is none."""
+    """The contents of a restored snapshot; None when there is none."""
     if plan.cache is None:
         return None
     key = _key(plan, private)
@@ -127,7 +127,7 @@ async def _fill(
             stack.callback(plan.cache.vectors.close)
             plan.cache.vectors.open()
         async with open_sources(private, around=around) as opened:
-            index, graph = whole(opened)
+            index, graph = index_and_graph(opened)
             progress.begins("index and graph", len(memories))
             await fill((index, graph), await asyncio.to_thread(changes, memories), progress.advanced)
     for embedder in embedders:
@@ -142,7 +142,7 @@ def _key(plan: Plan, private: Settings) -> str:
 
 
 def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None:
-    """EvaluationError for a query whose conversation has no memory; evidence that is no memory is counted."""
+    """EvaluationError for a query whose conversation has no memory; counts evidence that is no memory of it."""
     known = {conversation: frozenset(ids) for conversation, ids in contents.ids.items()}
     for query in plan.queries:
         if query.conversation not in known:

@@ -23,23 +23,23 @@ from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
 from orion_recall.values import SourceName
 
-# How good recall is must not depend on how busy the machine is: sources get all the time that a profile may give.
+# Figures must not depend on the load of the machine: sources get the longest timeout that a profile may have.
 SOURCE_TIMEOUT_MS = 60_000
 
-Arms = Mapping[SourceName, Source]
+TrialSources = Mapping[SourceName, Source]
 Run = dict[str, RunLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How a query of the evaluation is asked: of these sources, at its own time, else when last spoken there."""
+    """Recalls queries over these sources, at the query's time, else at that of its conversation's newest memory."""
 
     sources: Sources
     newest: Mapping[str, float]
     began: float = field(default_factory=time.time)
 
     async def recalled(self, query: JudgedQuery, profile: Profile) -> Recalled:
-        """What the query gets under the profile, with all the time that its sources want."""
+        """The recall of the query under the profile, without short timeouts."""
         options = None
         if query.scope is not None or query.user_id is not None:
             options = RecallOptionsV1(scope=query.scope, user=query.user_id)
@@ -54,43 +54,43 @@ class Asking:
 
 
 def _patient(profile: Profile) -> Profile:
-    """The profile with all the time for sources and for further layers that a profile may give."""
+    """The profile with the longest timeouts for sources and cascade layers."""
     cascade = profile.cascade.model_copy(update={"timeout_ms": SOURCE_TIMEOUT_MS})
     return profile.model_copy(update={"source_timeout_ms": SOURCE_TIMEOUT_MS, "cascade": cascade})
 
 
 class Trials:
-    """Recalls of the plan's queries under any number of profiles. What was searched for one is there for the next.
+    """Recalls of the plan's queries under any number of profiles; searches are cached from one to the next.
 
-    `arms` are searched in the place of the stores' own, where they are given.
+    `given` replaces the sources of the stores.
     """
 
     def __init__(
-        self, plan: Plan, opened: Opened, contents: Contents, progress: Progress, arms: Arms | None = None
+        self, plan: Plan, opened: Opened, contents: Contents, progress: Progress, given: TrialSources | None = None
     ) -> None:
         self.plan, self.opened, self.contents = plan, opened, contents
         self._progress = progress
-        sources = opened.sources if arms is None else replace(opened.sources, arms=arms)
+        sources = opened.sources if given is None else replace(opened.sources, arms=given)
         self._asking = Asking(sources=replayed(sources), newest=contents.newest)
 
     @property
-    def arms(self) -> Arms:
-        """What is searched, with what it has found so far."""
+    def sources(self) -> TrialSources:
+        """The sources, with their cached hits."""
         return self._asking.sources.arms
 
     async def run(self, profile: Profile, *, what: str) -> Run:
-        """What every query gets, by its id. `what` names the trial to who waits."""
+        """The result of every query by its id. `what` names the trial in the progress."""
         return {query.id: line_of(recalled) async for query, recalled in self.recalls(profile, what=what)}
 
     def of_queries(self, queries: Sequence[JudgedQuery]) -> Trials:
-        """Trials with these of the plan's queries alone, of what was searched so far."""
+        """Trials with only these of the plan's queries, and the hits cached so far."""
         plan = replace(self.plan, queries=queries)
-        return Trials(plan, self.opened, self.contents, self._progress, self.arms)
+        return Trials(plan, self.opened, self.contents, self._progress, self.sources)
 
     async def recalls(self, profile: Profile, *, what: str) -> AsyncGenerator[tuple[JudgedQuery, Recalled]]:
         """Every query with its recall, one after the other.
 
-        SourceError when a source or late interaction fails: the figures would be of something else.
+        SourceError when a source or late interaction fails: the figures would be wrong.
         """
         self._progress.begins(what, len(self.plan.queries))
         for done, query in enumerate(self.plan.queries, 1):
@@ -103,9 +103,9 @@ class Trials:
             yield query, recalled
             self._progress.advanced(done)
 
-    def with_arms(self, arms: Arms) -> Trials:
-        """The same queries asked of these arms alone."""
-        return Trials(self.plan, self.opened, self.contents, self._progress, arms)
+    def with_sources(self, sources: TrialSources) -> Trials:
+        """The same queries over these sources only."""
+        return Trials(self.plan, self.opened, self.contents, self._progress, sources)
 
 
 def line_of(recalled: Recalled) -> RunLine:
@@ -119,7 +119,7 @@ def line_of(recalled: Recalled) -> RunLine:
 
 @contextlib.asynccontextmanager
 async def trials(plan: Plan, settings: Settings, progress: Progress) -> AsyncGenerator[Trials]:
-    """The plan's memories in stores of their own, as for a run, for as long as the block lasts.
+    """The plan's memories in stores of their own, as for a run, until the end of the block.
 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """

@@ -1,4 +1,4 @@
-"""The queries that a profile does worst on: where their evidence is, why, and what stands before it."""
+"""The queries with the worst scores under a profile: the ranks of their evidence, why, and what ranks above it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One piece of evidence: where it is in the order (None: not in it), and why no better."""
+    """One memory of the evidence: its rank (None: not ranked), and why it is no better."""
 
     id: str
     rank: int | None
@@ -41,7 +41,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstQuery:
-    """One query, its value of the measure, its evidence, and the best of what was found."""
+    """One query, its value of the measure, its evidence, and the best ranked memories."""
 
     query: JudgedQuery
     value: float
@@ -50,9 +50,9 @@ class WorstQuery:
 
 
 async def worst(trials: Trials, *, by: str, limit: int, depth: int = 5, shown: int = 3) -> list[WorstQuery]:
-    """The `limit` worst by the measure `by`; of equal ones those first whose evidence is farthest.
+    """The `limit` worst queries by the measure `by`; of equals those first whose evidence ranks lowest.
 
-    `depth` is the rank that evidence is held against, `shown` how many of the found are told.
+    Evidence is compared with the memory at rank `depth`; `shown` memories of the ranking are returned.
     """
     profile = trials.plan.profile
     seen: list[tuple[float, float, WorstQuery]] = []
@@ -106,7 +106,7 @@ def _looked_into(
 
 
 def _behind(item: ScoredCandidate, rival: ScoredCandidate, profile: Profile) -> str:
-    """The parts in which it is most behind, by what each costs it in the score."""
+    """The score parts that cost the item most against its rival."""
     weights = rival.weights
     total = sum(weights[name] for name in rival.parts if name in weights) or 1.0
     lost = {
@@ -120,7 +120,7 @@ def _behind(item: ScoredCandidate, rival: ScoredCandidate, profile: Profile) -> 
 
 def _left_out(key: int, recalled: Recalled) -> str:
     if recalled.found and any(item.candidate.key == key for item in recalled.found.scored):
-        return "repeats one that is kept, or scores below the profile's min_score"
+        return "near-duplicate of a better one, or below the profile's min_score"
     ranks = {
         report.source: place
         for report in recalled.reports

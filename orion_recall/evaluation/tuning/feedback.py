@@ -1,4 +1,4 @@
-"""Fed-back recalls as judged queries: what was used is evidence, and nothing is judged but what was shown."""
+"""Converts feedback on recalls to judged queries: used memories are evidence, only shown memories are judged."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Literal
 from orion_recall.decisions.fed_back import FedBack
 
 LeftOut = Literal["no_decision", "text_not_kept", "nothing_used", "used_is_gone"]
-"""Why there is no query: the decision is not in the log (any more), or of another tenant; its text was not kept
-whole; nothing of what was shown was of use; what was of use is no memory any more, or one of a mapped store."""
+"""Why feedback gives no query: its decision is not in the log, or of another tenant; the query's text was cut or
+hashed; no shown memory was used; the used memories are deleted, or are in an external store."""
 
 _HASH = re.compile(r"blake2b:[0-9a-f]{32}")
 
 
 @dataclass(slots=True, kw_only=True)
 class Converted:
-    """What became of feedback: messages read, recalls they are about, queries made of these, and what was left out.
+    """Counts of a conversion: feedback messages, the recalls they are about, queries made, and reasons for none.
 
-    `not_shown` are ids that were judged and had not been shown, `gone` those shown that are no memories any more.
+    `not_shown` counts ids that were judged without having been shown, `gone` shown memories that are deleted.
     """
 
     messages: int = 0
@@ -35,7 +35,7 @@ class Converted:
     left_out: Counter[LeftOut] = field(default_factory=Counter[LeftOut])
 
     def add(self, fed_back: FedBack | None, messages: int) -> dict[str, Any] | None:
-        """The query as a line of the file, counted; None when there is none in it."""
+        """The query as a line of the file, counted; None when the feedback gives none."""
         self.messages += messages
         if fed_back is None:
             self.left_out["no_decision"] += messages
@@ -58,7 +58,7 @@ class Converted:
 
 
 def _verdicts(fed_back: FedBack) -> dict[str, Literal["used", "wrong"]]:
-    """The last word on every id; what one message calls both is wrong, for it was used by mistake."""
+    """The last verdict on every id; an id that one message calls used and wrong is wrong."""
     verdicts: dict[str, Literal["used", "wrong"]] = {}
     for said in fed_back.said:
         verdicts |= dict.fromkeys(said.used, "used")
@@ -68,7 +68,7 @@ def _verdicts(fed_back: FedBack) -> dict[str, Literal["used", "wrong"]]:
 
 def _left_out(fed_back: FedBack, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]) -> LeftOut | None:
     text = fed_back.query
-    # What was cut, or hashed, is another question: other words would be searched for.
+    # A cut or hashed text would search for other words.
     if not text.strip() or _HASH.fullmatch(text) or len(text) < fed_back.query_chars:
         return "text_not_kept"
     if used:
@@ -77,7 +77,7 @@ def _left_out(fed_back: FedBack, verdicts: dict[str, Literal["used", "wrong"]], 
 
 
 def _line(fed_back: FedBack, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
-    """As `read_queries` reads it; what it does not know is for people, and for what joins it with the log."""
+    """A line for `read_queries`; correlation_id and profile are there to join it with the decision log."""
     line: dict[str, Any] = {
         "query_id": fed_back.decision_id,
         "conversation_id": fed_back.tenant,

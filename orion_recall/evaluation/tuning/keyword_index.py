@@ -1,7 +1,6 @@
-"""BM25 in memory, for other constants than those that the index was written with.
+"""An in-memory BM25 index, to try other constants than those that the index was written with.
 
-The terms are those of the index, and so is idf, as Qdrant has it: ln(1 + (N - n + 0.5) / (n + 0.5)) over all
-memories.
+It has the index's terms and its idf, that of Qdrant: ln(1 + (N - n + 0.5) / (n + 0.5)) over all memories.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from orion_recall.values import Change, Scope
 
 
 class KeywordIndex:
-    """The words of memories, and of turns with those beside them: what the keyword source searches.
+    """Postings of memories (`text`) and of turns with their neighbours (`context`), as the keyword source searches.
 
-    Filters by tenant alone: an evaluation has no other scope.
+    Filters by tenant only: an evaluation has no other scope.
     """
 
     def __init__(self, changes: Sequence[Change], sparse: SparseEncoder) -> None:
@@ -38,7 +37,7 @@ class KeywordIndex:
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
-        """Nothing: there are words here and no vectors."""
+        """No hits: this index has no vectors."""
         return []
 
     async def search_sparse(
@@ -55,7 +54,7 @@ class KeywordIndex:
 
 
 class _Postings:
-    """Where each term occurs, and with what weight."""
+    """The documents of each term, with its weights there."""
 
     def __init__(self, documents: Sequence[SparseTerms]) -> None:
         places: dict[int, list[int]] = {}

@@ -1,11 +1,11 @@
-"""Weights of a linear score learned from judged lists: listwise softmax (ListNet's top one, Cao and others 2007).
+"""ListNet: learns the weights of a linear score from judged lists (top-one softmax, Cao and others 2007).
 
-Of a query's candidates the softmax of the scores should give all its mass to the evidence, in equal shares. With L2
-that is convex in the weights; weights below zero are not looked at, so that every weight of a profile says how much
-its part counts for a memory. Solved by projected Newton steps: a dozen weights take milliseconds an iteration.
+The softmax over a query's candidates should give all its mass to the evidence, in equal shares. With L2 this is
+convex in the weights. Weights below zero are excluded: a score part never counts against a memory. Solved by
+projected Newton steps: a dozen weights take milliseconds an iteration.
 
-A candidate may count less than whole: its share of the mass is that much smaller, and nothing at 0. So what was
-passed over, and may have been overlooked, says less than what was called wrong, and what nobody saw says nothing.
+A candidate may have a sample weight below 1, which scales its softmax mass. So a memory that was passed over, and
+perhaps overlooked, counts less than one that was called wrong, and one that was not shown does not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLOSE = 1e-6
 _OUT = -1e9
 
 
-def learned(
+def learn_weights(
     lists: Sequence[Values],
     relevant: Sequence[Flags],
     *,
@@ -34,17 +34,17 @@ def learned(
     counted: Sequence[Values] | None = None,
     near: Values | None = None,
 ) -> Values:
-    """The weights, one for each column of `lists`, none below 0.
+    """The learned weights, one for each column of `lists`, none below 0.
 
-    `lists` holds each query's candidates, of shape (candidates, parts), absent parts NaN; `relevant` says which are
-    evidence. An absent part is as good as the query's mean of it: it says nothing. Queries without evidence among
-    their candidates, or with nothing else, teach nothing. EvaluationError when no query is left.
+    `lists` holds each query's candidates, of shape (candidates, parts), missing parts NaN; `relevant` marks the
+    evidence. A missing part is replaced by the query's mean. Queries whose candidates are all evidence, or none,
+    are skipped. EvaluationError when no query is left.
 
-    `counted` says how much each candidate counts, 0 to 1; evidence counts whole. L2 holds weights near 0, else at
-    `near`, of the same shape as the weights: what the lists say nothing of stays there.
+    `counted` is the sample weight of each candidate, 0 to 1; that of evidence is 1. L2 pulls the weights to `near`
+    (default 0), of the same shape as the weights: weights on which the lists have no bearing stay there.
     """
     if counted is not None:
-        # What counts for nothing is no part of its list, nor of what an absent part is as good as.
+        # Candidates of weight 0 are removed, so that they do not count in the means either.
         relevant = [flags[counts > 0] for flags, counts in zip(relevant, counted, strict=True)]
         lists = [values[counts > 0] for values, counts in zip(lists, counted, strict=True)]
         counted = [counts[counts > 0] for counts in counted]
@@ -64,7 +64,7 @@ def learned(
 
 
 def _centred(values: Values) -> Values:
-    """Each part less its mean over the candidates that have it, which no softmax sees; absent ones are 0."""
+    """Each part minus its mean over the candidates that have it, which changes no softmax; missing ones are 0."""
     there = ~np.isnan(values)
     filled = np.where(there, values, 0.0)
     means = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
@@ -91,7 +91,7 @@ def _minimum(features: Values, outside: Values, wanted: Values, l2: float, near:
 
 
 def _along(problem: _Problem, weights: Values, step: Values) -> tuple[Values, float]:
-    """The first point on the way, halved again and again, at which the loss is lower, and how far it is."""
+    """Backtracking line search: the first point with a lower loss, and its distance."""
     before, share = _loss(*problem, weights), 1.0
     while share > _CLOSE:
         other = np.maximum(weights + share * step, 0.0)
