@@ -24,8 +24,8 @@ from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.optimised_copy import optimise_apart
 from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.postgres.pool import migrate, open_pool

@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Sources, recall
 from orion_recall.serving.backends import open_sources

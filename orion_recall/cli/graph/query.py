@@ -17,7 +17,7 @@ from orion_recall.graph.cypher.similar import FirstAvailable, GraphEntities, Ind
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning

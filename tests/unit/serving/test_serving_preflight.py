@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import ProfileError, SettingsError
-from orion_recall.models import chosen
 from orion_recall.serving.preflight import check_settings
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from orion_recall.errors import ModelError, SettingsError
-from orion_recall.models.chosen import open_embedder, open_reranker
 from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.tei import TeiEmbedder, TeiReranker
 from orion_recall.settings import Settings
 
