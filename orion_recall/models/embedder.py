@@ -1,4 +1,4 @@
-"""Vectors of queries and documents, off the event loop."""
+"""Embedders: vectors of queries and documents, computed off the event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NICER = 10
 
 
 class Embedder(Protocol):
-    """What gives texts a place in the vector space. Index and query must have the same weights' hash.
+    """Embeds texts as vectors. An index and its queries must have the same weights' hash.
 
     One that is a server may be away: until it has answered, what it is and what it does are a ModelError.
     """
@@ -53,7 +53,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class CountsQueries(Protocol):
-    """An embedder that says how its queries came to their vectors."""
+    """An embedder with counts of its cache and batches."""
 
     @property
     def cache_hits(self) -> int: ...
@@ -64,7 +64,7 @@ class CountsQueries(Protocol):
 
 
 class _Query(NamedTuple):
-    """A question's vector, and what became of its tokens, in half the bytes: most are never asked for."""
+    """A question's vector, and the states of its tokens as float16: most are never used."""
 
     vector: Vector
     states: TokenStates | None
@@ -139,7 +139,7 @@ class OnnxEmbedder:
 
     @property
     def batches(self) -> Sequence[int]:
-        """How many batches of queries there were of each size, from one on."""
+        """The number of batches of queries of each size, beginning with size 1."""
         return self._queries.batches
 
     async def load(self) -> None:
@@ -165,7 +165,7 @@ class OnnxEmbedder:
         return (await self._queries.embed(prepared(text))).vector
 
     async def query_tokens(self, text: str) -> Tokens:
-        """As `TokenVectors` says. The text is embedded once, whatever is asked of it, and in whatever order."""
+        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, whichever is asked first."""
         tokens = self._space()
         states = (await self._queries.embed(prepared(text))).states
         assert states is not None  # kept for every query as long as there is a space
@@ -196,7 +196,7 @@ class OnnxEmbedder:
     async def _in_slices(
         self, texts: Sequence[str], encode: Callable[[list[str]], T]
     ) -> AsyncGenerator[tuple[list[int], T]]:
-        """What `encode` makes of some texts at a time, in the documents' thread, with their places."""
+        """The results of `encode` for batches of the texts, in the documents' thread, with their positions."""
         loop = asyncio.get_running_loop()
         patiently = encode if RECALLS.is_waited_for else partial(giving_way, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
@@ -241,7 +241,7 @@ class OnnxEmbedder:
 
 
 def giving_way(encode: Callable[[list[str]], T], texts: list[str]) -> T:
-    """What `encode` makes of the texts, once no recall is under way, or after a while."""
+    """The result of `encode`, called when no recall is active, or after a limited wait."""
     RECALLS.give_way()
     return encode(texts)
 

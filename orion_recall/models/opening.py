@@ -1,4 +1,4 @@
-"""The embedder and the reranker that the settings name."""
+"""Opens the embedder and the reranker that the settings choose."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def open_reranker(settings: Settings) -> AsyncGenerator[Reranker | None]:
 
 
 async def check_models(settings: Settings) -> None:
-    """SettingsError for a choice that cannot be loaded, as far as can be seen without loading it.
+    """SettingsError for models that cannot be loaded, as far as can be checked without loading them.
 
     ModelError when the default weights are not on this machine.
     """
@@ -69,7 +69,7 @@ async def check_models(settings: Settings) -> None:
 
 
 def _warn_of_what_nobody_reads(settings: Settings) -> None:
-    """A model's name that is set and not used is most likely meant to be used."""
+    """SettingsError for a model's name that is set but not used: it was most likely meant to be used."""
     chosen_by = {
         "ORION_MODEL": (settings.model, settings.embedder == "transformers", "ORION_EMBEDDER=transformers"),
         "ORION_TEI_URL": (settings.tei_url, settings.embedder == "tei", "ORION_EMBEDDER=tei"),

@@ -1,4 +1,4 @@
-"""Rerankers: how well texts answer a query, judged with both in sight. Dearer than a search, so for a few texts."""
+"""Rerankers: cross-encoders score how well texts answer a query. Slower than a search, so for a few texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_CHARS = 4_000
 
 
 class Reranker(Protocol):
-    """What judges texts against a query."""
+    """Scores texts against a query."""
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """How well each text answers the query, in [0, 1], in the order of the texts. Raises `ModelError`."""

@@ -1,4 +1,4 @@
-"""Any model of sentence-transformers in this process. The library is optional, and imported when it is chosen."""
+"""Embedding models of sentence-transformers in this process. The library is an extra, imported when it is used."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def library() -> Any:
 
 
 def model_id(name: str) -> str:
-    """What indexes keep: the model's name without the default owner, or the name of its folder."""
+    """The name that indexes keep: the model's without the default owner, or that of its folder."""
     return Path(name).resolve().name if Path(name).is_dir() else short_name(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """`most_chars` is what of a text the model can see."""
+    """The loaded model; it reads at most `most_chars` characters of a text."""
 
     model: Any
     dimension: int
@@ -77,7 +77,7 @@ class TransformersEmbedder:
 
     @property
     def weights_sha256(self) -> str:
-        """A hash of the weights and of what else makes the vectors."""
+        """A hash of the weights and of everything else that the vectors depend on."""
         return self._ready().sha256
 
     async def load(self) -> None:
