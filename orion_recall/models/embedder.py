@@ -165,7 +165,7 @@ class OnnxEmbedder:
         return (await self._queries.embed(prepared(text))).vector
 
     async def query_tokens(self, text: str) -> Tokens:
-        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, whichever is asked first."""
+        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
         tokens = self._space()
         states = (await self._queries.embed(prepared(text))).states
         assert states is not None  # kept for every query as long as there is a space

@@ -1,9 +1,9 @@
-"""The CPU of a recall, stage by stage: `recall()` itself, with a clock around what it calls.
+"""A CPU clock for the stages of a recall: `recall()` itself runs with a clock around the functions it calls.
 
-What would run side by side - the arms, the read of the memories beside late interaction - runs one after another
-while the clock is on, so that the CPU of the whole process belongs to one stage at a time, engine threads
-included. A stage within another (the embedding in the vector arm) is taken off the outer one. So the stages add up
-to the recall, and what is left is what lies between them: tasks, the event loop, waiting made and undone.
+Concurrent stages - the sources, reading memories beside late interaction - run one after another while the clock is
+on, so the CPU of the whole process, engine threads included, belongs to one stage at a time. A nested stage (the
+embedding in the vector source) is subtracted from the outer one. So the stages add up to the recall, and the rest
+lies between them: tasks and the event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 UNDERSTANDING, EMBEDDING = "understanding", "embedding, as the worker does it"
-VECTOR, KEYWORDS, GRAPH, TIMELINE = "vector arm", "keyword arm", "graph arm", "timeline arm"
+VECTOR, KEYWORDS, GRAPH, TIMELINE = "vector source", "keyword source", "graph source", "timeline source"
 FUSION, READING, LATE = "fusion", "reading the memories", "late interaction"
 ADMITTING, LINKS, SECOND_STEP = "filters", "following: titles", "following: second step"
 SCORING, DUPLICATES = "scoring", "near-duplicates"
@@ -36,7 +36,7 @@ STAGES = (
     SECOND_STEP, SCORING, DUPLICATES, SELECTING, RENDERING, CONFIDENCE, BETWEEN,
 )  # fmt: skip
 
-# What the path of a query calls by these names, and the stage that it is.
+# The functions that a recall calls (module, name), and the stage of each.
 _CALLED: tuple[tuple[ModuleType, str, str], ...] = (
     (pipeline, "understand", UNDERSTANDING),
     (pipeline, "fuse", FUSION),
@@ -63,7 +63,7 @@ _is_alone: ContextVar[bool] = ContextVar("_is_alone", default=False)
 
 
 class Clock:
-    """Where the CPU of this process goes while it is on; off it costs nothing and changes nothing."""
+    """Assigns the CPU of this process to stages while it is on; off, it does nothing."""
 
     def __init__(self, now: Callable[[], float] = time.process_time) -> None:
         self._now = now
@@ -91,7 +91,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Generator[None]:
-        """What is spent in the block, but for stages within it, is this stage's."""
+        """The CPU of the block, without nested stages, counts for this stage."""
         if not self.is_on:
             yield
             return
@@ -105,7 +105,7 @@ class Clock:
 
     @contextlib.asynccontextmanager
     async def alone(self, name: str) -> AsyncGenerator[None]:
-        """As `stage`, and no other such block runs meanwhile. One within another is the outer one's."""
+        """As `stage`, while no other such block runs. A nested block counts for the outer one."""
         if not self.is_on or _is_alone.get():
             yield
             return
@@ -149,7 +149,7 @@ class Clock:
 
 @contextlib.contextmanager
 def clocked_recall(clock: Clock) -> Generator[None]:
-    """In the block a query's path calls its stages through the clock; for the arms see `asked_anew`."""
+    """In the block a recall calls its stages through the clock; for the sources see `uncached`."""
     with ExitStack() as stack:
         for module, name, stage in _CALLED:
             stack.enter_context(patch.object(module, name, clock.called(stage, getattr(module, name))))

@@ -1,4 +1,4 @@
-"""The engines' own floors: each called as directly as Python can, on a copy of the worker's data.
+"""The lower bounds (floors) of the engines: each is called as directly as possible, on a copy of the data.
 
 No event loop where the engine needs none, no threads, no retries, no translation of results. The requests are
 built beforehand; what is timed is the engine's call alone.

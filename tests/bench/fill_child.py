@@ -33,7 +33,7 @@ from orion_recall.serving.backends import graph_of, index_of
 from orion_recall.settings import Settings
 from orion_recall.values import Change
 from tests.bench.corpus import corpus
-from tests.bench.word_vectors import MadeVectors
+from tests.bench.word_vectors import WordVectors
 
 NOW = 1_767_225_600.0
 """When the last memory was told, epoch seconds: the first moment of 2026."""
@@ -86,9 +86,9 @@ async def fill_graph(settings: Settings, steps: Sequence[Change]) -> None:
         await pool.close()
 
 
-def _made(embedder: Embedder) -> MadeVectors:
+def _made(embedder: Embedder) -> WordVectors:
     assert isinstance(embedder, TokenVectors)
-    return MadeVectors(embedder)
+    return WordVectors(embedder)
 
 
 def _pages(steps: Sequence[Change]) -> list[Sequence[Change]]:

@@ -1,4 +1,4 @@
-"""Index, graph and record filled with synthetic memories, without the bus, and kept for the next run.
+"""Stores filled with synthetic memories: index, graph and record, without the bus, kept for the next run.
 
 They are kept under /tmp by size, corpus and the code that decides what is written. The memories end at a fixed
 moment, which is the clock of every question.
@@ -30,13 +30,13 @@ from orion_recall.settings import Settings
 from tests.bench.fill_child import SESSIONS, settings_of
 
 _DONE = "filled"
-# What decides what is written for a memory.
+# The code that decides what is written for a memory.
 _CODE = ("memory", "models", "index", "sources", "graph", "evaluation/fill.py", "contracts", "text")
 _BENCH = ("corpus.py", "corpus_words.py", "fill_child.py", "word_vectors.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
+class FilledStores:
     """A running Postgres and the settings of the stores.
 
     To fill them took `seconds`, and `cpu_s` without Postgres's own; None where an earlier run has kept them.
@@ -52,7 +52,7 @@ class Filled:
 
 
 @contextlib.asynccontextmanager
-async def open_filled(size: int, vectors: str, *, fresh: bool) -> AsyncGenerator[Filled]:
+async def open_filled(size: int, vectors: str, *, fresh: bool) -> AsyncGenerator[FilledStores]:
     """The stores of so many memories, filled unless they were kept; `fresh` fills them anew.
 
     `vectors` are those of `fill_child`.
@@ -70,7 +70,7 @@ async def open_filled(size: int, vectors: str, *, fresh: bool) -> AsyncGenerator
         if not was_kept:
             await _fill(size, vectors, data, engines.postgres_dsn)
             (data / _DONE).touch()
-        yield Filled(
+        yield FilledStores(
             size=size,
             settings=settings_of(data, engines.postgres_dsn),
             postgres_pid=engines.pids["postgres"],

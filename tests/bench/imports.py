@@ -1,4 +1,4 @@
-"""Imports against their floors, alone and beside recalls, interleaved in one run.
+"""Imports against their lower bounds (floors), alone and beside recalls, interleaved in one run.
 
     python -m tests.bench.imports [--memories 20000] [--rounds 4] [--recalls-per-second 10] [--json FILE]
 

@@ -1,8 +1,8 @@
-"""reflect.v1 as it is, and with all that was added to its ranking switched off; and the graph's options.
+"""Ablated profiles: one without the added ranking features, and one for each option of the graph source.
 
-Switched off is what has been added since sources were fused and ranked by fused score, similarity and recency: late
-interaction, learned weights with their parts, times, what is followed, paths, further words, cascade, strategies. A
-section of the profile goes back to its default, and as many candidates are ranked as were then.
+The first version fused the sources and ranked by fused score, similarity and recency. Added since are late
+interaction, learned weights, time, followed links, paths, query expansion, cascade and strategies. The ablated
+profile has the defaults in these sections and the smaller rank pool of then.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from orion_recall.profile.sections import GraphWalk, Rerank
 
 ADDED_SECTIONS = ("ranking", "time", "expansion", "rerank", "cascade", "no_answer", "strategies")
 RANK_POOL_BEFORE = 48
-# On a busy machine a source should be slow, and not late: what is late costs less.
+# Long enough for a busy machine: a source that times out would cost less.
 _PATIENT_MS = 60_000
 
 
 def measured(profile: Profile) -> Profile:
-    """The profile as it is measured: without a reranker, which is not counted, and patient."""
+    """The profile as it is measured: without a reranker, and with a long timeout."""
     return profile.model_copy(update={"rerank": Rerank(), "source_timeout_ms": _PATIENT_MS})
 
 
 def before(profile: Profile) -> Profile:
-    """The profile with all that was added switched off."""
+    """The profile without the added ranking features."""
     fields = type(profile).model_fields
     changed: dict[str, Any] = {name: fields[name].get_default() for name in ADDED_SECTIONS}
     changed["rank_pool"] = RANK_POOL_BEFORE
@@ -33,7 +33,7 @@ def before(profile: Profile) -> Profile:
 
 
 def graph_options(profile: Profile, deep: Profile) -> dict[str, Profile]:
-    """The profile with the graph arm alone: by default, with each option as `deep` has it, and with all of them."""
+    """The profile with the graph source alone: with defaults, with each option of `deep`, and with all of them."""
     default = GraphWalk()
     alone: dict[str, Any] = {"vector_top_k": 0, "lexical_top_k": 0, "enable_sql_timeline": False, "rdf_top_k": 12}
     mine: dict[str, Any] = deep.graph.model_dump()

@@ -1,4 +1,4 @@
-"""What was measured against the floors of the same round, and whether it counts."""
+"""Ratios of measured recalls to the floors of the same round, and whether a round counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CPU_SUM = (
     floors.SQL, floors.FETCH, floors.LATE, stages.DECODE, stages.UNDERSTAND, stages.RANK, stages.SELECT,
     stages.WRITE,
 )  # fmt: skip
-# What the graph arm and the ranking read of the index beside the two searches.
+# What the graph source and the ranking read from the index beside the two searches.
 OWN_READS = (floors.ENTITIES, floors.FETCH, floors.LATE)
 
 

@@ -1,4 +1,4 @@
-"""Recalls over the bus: so many in flight for so many seconds, and what they cost every process."""
+"""Load of recalls over the bus: a number in flight for some seconds, with latency and the CPU of every process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from orion_recall.errors import ClientError
 from tests.bench.measure import percentile, thread_cpu_s, tree_cpu_s
-from tests.bench.running_worker import Scene
+from tests.bench.running_worker import Setup
 
 WORKER, BUS, RECORD, CLIENT = "worker", "valkey", "postgres", "client"
 # The decision log is written a moment after the answer: its CPU belongs to the recalls.
@@ -30,18 +30,18 @@ class Cell:
     loop_ms: float
 
 
-async def recall_cell(scene: Scene, in_flight: int, seconds: float) -> Cell:
+async def recall_cell(setup: Setup, in_flight: int, seconds: float) -> Cell:
     """Recalls with `in_flight` of them under way at any time, after a few that do not count."""
-    await _asked_by_many(scene, in_flight, until=0.0)
+    await _asked_by_many(setup, in_flight, until=0.0)
     await asyncio.sleep(_SETTLE_S)
-    before = _cpu_s(scene)
-    loop_before, client_before = thread_cpu_s(scene.worker_pid), time.process_time()
+    before = _cpu_s(setup)
+    loop_before, client_before = thread_cpu_s(setup.worker_pid), time.process_time()
     began = time.perf_counter()
-    taken_s = await _asked_by_many(scene, in_flight, until=began + seconds)
+    taken_s = await _asked_by_many(setup, in_flight, until=began + seconds)
     passed_s = time.perf_counter() - began
     client_s = time.process_time() - client_before
     await asyncio.sleep(_SETTLE_S)
-    used_s = {name: after - before[name] for name, after in _cpu_s(scene).items()} | {CLIENT: client_s}
+    used_s = {name: after - before[name] for name, after in _cpu_s(setup).items()} | {CLIENT: client_s}
     answered = [taken for taken in taken_s if taken is not None]
     count = len(answered)
     if not count:
@@ -54,17 +54,17 @@ async def recall_cell(scene: Scene, in_flight: int, seconds: float) -> Cell:
         p95_ms=percentile(answered, 0.95) * 1000,
         per_s=count / passed_s,
         cpu_ms={name: used * 1000 / count for name, used in used_s.items()},
-        loop_ms=(thread_cpu_s(scene.worker_pid) - loop_before) * 1000 / count,
+        loop_ms=(thread_cpu_s(setup.worker_pid) - loop_before) * 1000 / count,
     )
 
 
-async def _asked_by_many(scene: Scene, in_flight: int, *, until: float) -> list[float | None]:
+async def _asked_by_many(setup: Setup, in_flight: int, *, until: float) -> list[float | None]:
     """Seconds of every recall; None of one that got no answer or an error. Each asker asks once at least."""
     taken_s: list[float | None] = []
 
     async def ask() -> None:
         while True:
-            taken_s.append(await _asked_once(scene))
+            taken_s.append(await _asked_once(setup))
             if time.perf_counter() >= until:
                 return
 
@@ -72,19 +72,19 @@ async def _asked_by_many(scene: Scene, in_flight: int, *, until: float) -> list[
     return taken_s
 
 
-async def _asked_once(scene: Scene) -> float | None:
+async def _asked_once(setup: Setup) -> float | None:
     began = time.perf_counter()
     try:
-        answer = await scene.client.recall(next(scene.queries))
+        answer = await setup.client.recall(next(setup.queries))
     except ClientError:
         return None
     return time.perf_counter() - began if answer.error is None else None
 
 
-def _cpu_s(scene: Scene) -> dict[str, float]:
-    engines = scene.engines.pids
+def _cpu_s(setup: Setup) -> dict[str, float]:
+    engines = setup.engines.pids
     return {
-        WORKER: tree_cpu_s(scene.worker_pid),
+        WORKER: tree_cpu_s(setup.worker_pid),
         BUS: tree_cpu_s(engines["valkey"]),
         RECORD: tree_cpu_s(engines["postgres"]),
     }

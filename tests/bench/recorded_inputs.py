@@ -1,6 +1,6 @@
-"""What real questions lead to on real data: the inputs of every engine and of every stage, one set a question.
+"""Recorded inputs of every engine and stage, one set for each question.
 
-They are taken through the product's own arms on a copy of the worker's data, which is then closed again.
+They are recorded from the product's own sources on a copy of the worker's data, which is then closed again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One question and everything that it leads to. `sparql` is None where no entity is named."""
+    """One question with the inputs of its stages. `sparql` is None where no entity is named."""
 
     query: RecallQueryV1
     envelope: bytes
@@ -56,7 +56,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What was asked, under which profile, and who speaks in the memories."""
+    """The recorded questions, their profile, and the speakers of the memories."""
 
     profile: Profile
     caps: Caps
@@ -64,8 +64,8 @@ class Inputs:
     asked: Sequence[Asked]
 
 
-class _Listener:
-    """Stands before the graph and keeps the last query that it is sent."""
+class _RecordingGraph:
+    """A graph that records its last query."""
 
     def __init__(self, graph: OwnGraph) -> None:
         self._graph = graph
@@ -108,10 +108,10 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
         max_entities=profile.graph.max_entities,
         max_statements=profile.graph.max_statements,
     )
-    listener = _Listener(opened.graph)
-    arms = dict(opened.sources.arms) | {"rdf": RdfSource(listener, opened.index)}
+    listener = _RecordingGraph(opened.graph)
+    sources = dict(opened.sources.arms) | {"rdf": RdfSource(listener, opened.index)}
     reports = await search_all(
-        {name: arms[name] for name in profile.sources_on},
+        {name: sources[name] for name in profile.sources_on},
         dict.fromkeys(profile.sources_on, request),
         opened.sources.breakers,
         timeout_s=_TIMEOUT_S,

@@ -1,4 +1,4 @@
-"""What was measured, as tables for people and as JSON for programs."""
+"""The report of `bench`: tables, and JSON."""
 
 from __future__ import annotations
 

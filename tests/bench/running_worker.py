@@ -1,7 +1,7 @@
-"""Everything that one size is measured on: engines, a worker in a process of its own, its memories, the floors.
+"""The setup of one size: engines, a worker in a process of its own with its memories, and the floors.
 
-The memories go in through the bus, as anybody's would. Then the worker is stopped, so that its index and graph can
-be copied for the floors, and started again: the memory it uses is that of recalls, not of an import.
+The memories are stored over the bus. Then the worker is stopped, so that its index and graph can be copied for the
+floors, and started again: its memory use is then that of recalls, not of an import.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """One size, ready to be measured. `queries` never ends and never repeats itself."""
+class Setup:
+    """One size, ready to be measured. `queries` is endless and without repetitions."""
 
     size: int
     engines: EmbeddedEngines
@@ -69,9 +69,9 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def open_scene(
+async def open_setup(
     size: int, profile: str, folder: Path, encoder: OnnxEncoder, say: Say
-) -> AsyncGenerator[Scene]:
+) -> AsyncGenerator[Setup]:
     """Engines started, memories imported, a copy taken, the worker warm."""
     async with contextlib.AsyncExitStack() as stack:
         data, copy = folder / "data", folder / "copy"
@@ -96,7 +96,7 @@ async def open_scene(
             _process("tests.bench.bus_echo", engines.redis_url, str(stages.reply_bytes), log=log)
         )
         client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
-        yield Scene(
+        yield Setup(
             size=size,
             engines=engines,
             worker_pid=worker.pid,

@@ -1,4 +1,4 @@
-"""The recalls of one size, each through `recall()` on real stores in this process, and the CPU that they took."""
+"""Recalls on real stores in this process, through `recall()`, with the CPU of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.bench.corpus import questions
 from tests.bench.costs import Clocked, Compared
 from tests.bench.cpu_clock import Clock, clocked_recall
 from tests.bench.fill_child import NOW
-from tests.bench.filled_stores import Filled
+from tests.bench.filled_stores import FilledStores
 from tests.bench.measure import tree_cpu_s
 from tests.bench.running_worker import queries_from
-from tests.bench.uncached import EmbedderAnew, Recalls, clocked_arms, sources_anew
+from tests.bench.uncached import Recalls, UncachedEmbedder, clocked_sources, uncached_sources
 
 _TIMEOUT_S = 120.0
 _WARM_UP = 10
@@ -32,43 +32,43 @@ _WARM_UP = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockedRun:
-    """All questions by one profile; `postgres_ms` is what Postgres itself used for one, which no stage counts."""
+    """All questions under one profile; `postgres_ms` is Postgres's own CPU for one, which no stage includes."""
 
     asked: Sequence[Clocked]
     postgres_ms: float
 
 
 class Recaller:
-    """Asks one question at a time, as if it had never been asked before."""
+    """Recalls one question at a time, without caches from earlier recalls."""
 
     def __init__(
-        self, filled: Filled, sources: Sources, encoder: OnnxEncoder, recalls: Recalls, clock: Clock
+        self, filled: FilledStores, sources: Sources, encoder: OnnxEncoder, recalls: Recalls, clock: Clock
     ) -> None:
         self._filled, self._encoder, self._recalls, self._clock = filled, encoder, recalls, clock
-        self._plain, self._clocked = sources, clocked_arms(sources, clock)
+        self._plain, self._clocked = sources, clocked_sources(sources, clock)
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, filled: Filled, encoder: OnnxEncoder) -> AsyncGenerator[Recaller]:
+    async def open(cls, filled: FilledStores, encoder: OnnxEncoder) -> AsyncGenerator[Recaller]:
         """On the filled stores, warm."""
         recalls, clock = Recalls(), Clock()
 
         def around(embedder: Embedder) -> Embedder:
             assert isinstance(embedder, TokenVectors)
-            return EmbedderAnew(embedder, recalls, clock)
+            return UncachedEmbedder(embedder, recalls, clock)
 
         async with open_sources(filled.settings, around=around) as opened:
             assert not opened.broken, opened.broken
-            yield cls(filled, sources_anew(opened, recalls), encoder, recalls, clock)
+            yield cls(filled, uncached_sources(opened, recalls), encoder, recalls, clock)
 
     def queries(self, count: int, *, with_chains: bool = False) -> list[RecallQueryV1]:
-        """Questions from the sessions that are going on, always the same; with chains every second one has one."""
+        """Questions from the recent sessions, always the same; with chains half have a possessive one."""
         kinds = (lists.QUESTIONS_WITH_CHAINS, (*lists.QUESTIONS_WITH_NAMES, *lists.QUESTIONS_WITHOUT_NAMES))
         asked: Iterator[str] | None = questions(forms=kinds) if with_chains else None
         return list(islice(queries_from(self._filled.recent_sessions, "reflect.v1", asked), count))
 
     async def clocked(self, queries: Sequence[RecallQueryV1], profile: Profile) -> ClockedRun:
-        """Each question once without a clock, and then with it."""
+        """Recalls each question once without a clock, and then with it."""
         await self._warm_up(queries, profile)
         asked: list[Clocked] = []
         before = tree_cpu_s(self._filled.postgres_pid)
@@ -83,7 +83,7 @@ class Recaller:
     async def compared(
         self, queries: Sequence[RecallQueryV1], profile: Profile, without: Profile
     ) -> Sequence[Compared]:
-        """Each question by both profiles, one right after the other, in turns who is first; both once before."""
+        """Recalls each question under both profiles in alternating order, after a warm-up of both."""
         await self._warm_up(queries, profile)
         compared: list[Compared] = []
         for place, query in enumerate(queries):
@@ -98,12 +98,12 @@ class Recaller:
     async def _warm_up(self, queries: Sequence[RecallQueryV1], profile: Profile) -> None:
         for query in queries[:_WARM_UP]:
             self._embedding_ms(await self._recalled(query, profile, self._plain))
-        # What was made so far is no part of what is measured: the collector need not walk through it every time.
+        # The objects made so far are not measured: the garbage collector need not scan them again.
         gc.collect()
         gc.freeze()
 
     def _embedding_ms(self, recalled: Recalled) -> float:
-        """CPU of embedding the question, as directly as it can be done."""
+        """CPU of embedding the question directly."""
         assert recalled.understood is not None
         text = prepared(recalled.understood.question.dense_text)
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""What the parts of a recall cost, as tables for people and as JSON for programs."""
+"""The report of the costs of a recall's stages: tables, and JSON."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.bench.fill_child import MODEL, WORDS
 from tests.bench.ranking_ablation import ADDED_SECTIONS, RANK_POOL_BEFORE
 from tests.bench.ratios import QUIET_BUSY_SHARE
 
-_VECTORS = {MODEL: "by the model", WORDS: "made of those of their words"}
+_VECTORS = {MODEL: "by the model", WORDS: "means of word vectors"}
 _NOTES = (
-    "A stage is measured inside the recall, alone: what else would run beside it waits. Stages within it count for "
-    "themselves. What lies between them holds the clock's own cost and what running one after another adds.",
-    "CPU is of this process, engine threads included; Postgres's own is told apart. No question finds its vector "
-    "or its graph rows kept from before; each is asked once before it counts.",
-    f"Without what was added: {', '.join(ADDED_SECTIONS)} and graph.paths as by default, "
+    "A stage is measured inside the recall, alone: concurrent stages wait. Nested stages are subtracted. What lies "
+    "between the stages includes the clock's own cost and that of running one after another.",
+    "CPU is of this process, engine threads included; Postgres's own is shown separately. No question finds its "
+    "vector or its graph rows in a cache; each is recalled once before it counts.",
+    f"Without added features: {', '.join(ADDED_SECTIONS)} and graph.paths have their defaults, "
     f"rank_pool {RANK_POOL_BEFORE}. In both a reranker is left out.",
 )
 
@@ -37,7 +37,7 @@ class ProfileFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeFigures:
-    """One size. `filled_s` and `filled_cpu_s` are None where the stores were kept by an earlier run."""
+    """One size. `filled_s` and `filled_cpu_s` are None where the stores are those of an earlier run."""
 
     size: int
     vectors: str
@@ -57,7 +57,7 @@ class SizeFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmsResult:
+class SourceCosts:
     """One run: on what, with what, and every size from the smallest."""
 
     machine: Mapping[str, Any]
@@ -67,7 +67,7 @@ class ArmsResult:
     sizes: Sequence[SizeFigures]
 
 
-def as_json(result: ArmsResult) -> dict[str, Any]:
+def as_json(result: SourceCosts) -> dict[str, Any]:
     """The whole result."""
     sizes = [
         asdict(size)
@@ -77,7 +77,7 @@ def as_json(result: ArmsResult) -> dict[str, Any]:
     return asdict(result) | {"notes": _NOTES, "sizes": sizes}
 
 
-def print_report(result: ArmsResult, out: Console) -> None:
+def print_report(result: SourceCosts, out: Console) -> None:
     """For each size: the stages by profile, the graph's options, and what was added."""
     machine = ", ".join(f"{name} {value}" for name, value in result.machine.items())
     out.print(
@@ -94,7 +94,7 @@ def print_report(result: ArmsResult, out: Console) -> None:
             out.print(_figures(one.profile, one.stages))
             out.print(Text(f"and Postgres itself {one.postgres_ms:.2f} ms a recall", style="dim"))
         out.print()
-        out.print(_figures("graph arm alone, half of the questions with a possessive chain", size.graph))
+        out.print(_figures("graph source alone, half of the questions with a possessive chain", size.graph))
         out.print()
         out.print(_figures("whole recalls, in turns", size.whole))
         out.print()

@@ -1,12 +1,13 @@
-"""What each part of a recall costs, as shares of one embedding of its question; and what ranking has added to it.
+"""The CPU of each source and stage of a recall, as shares of one embedding; and the cost of ranking features.
 
     python -m tests.bench.sources [--sizes 10000,100000] [--questions 200] [--json FILE]
 
 For every size: index, graph and record of synthetic memories, filled directly and kept under /tmp for the next run;
 then recalls in this process, one at a time, through the service's own `recall()`. For each profile the CPU of every
-stage; the graph arm alone with each of its options; and reflect.v1 whole against itself with all that was added to
-it switched off, question by question in turns. Everything is CPU of this process, engine threads included, in
-milliseconds and as the share of the CPU that one fp32 embedding of the same question took just before.
+stage; the graph source alone with each of its options; and reflect.v1 against the same profile without its added
+ranking features (see `ranking_ablation`), alternating by question. Everything is CPU of this process, engine
+threads included, in milliseconds and as the share of the CPU that one fp32 embedding of the same question took just
+before.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out.
 """
@@ -28,17 +29,17 @@ from tests.bench.command import finish, parser_of, say, seconds_so_far, sizes
 from tests.bench.costs import Figure, added, stage_figures, whole_figure
 from tests.bench.cpu_clock import GRAPH, STAGES
 from tests.bench.fill_child import MODEL, WORDS
-from tests.bench.filled_stores import Filled, open_filled
+from tests.bench.filled_stores import FilledStores, open_filled
 from tests.bench.measure import RestOfMachine
 from tests.bench.ranking_ablation import before, graph_options, measured
 from tests.bench.source_recalls import ClockedRun, Recaller
-from tests.bench.source_report import ArmsResult, ProfileFigures, SizeFigures, as_json, print_report
+from tests.bench.source_report import ProfileFigures, SizeFigures, SourceCosts, as_json, print_report
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 COMPARED, GRAPH_OPTIONS_OF = "reflect.v1", "deep.graph.v1"
 
 
-async def measure(options: argparse.Namespace) -> ArmsResult:
+async def measure(options: argparse.Namespace) -> SourceCosts:
     """One size after another."""
     profiles = {name: measured(loaded_profiles(None)[name].profile) for name in PROFILES}
     weights = find_weights(path=Settings.read().model_path)
@@ -49,7 +50,7 @@ async def measure(options: argparse.Namespace) -> ArmsResult:
         say(f"{size:,} memories, vectors of the {vectors}: stores")
         async with open_filled(size, vectors, fresh=options.fresh) as filled:
             found.append(await _measured(filled, profiles, encoder, options.questions))
-    return ArmsResult(
+    return SourceCosts(
         machine={
             "cores": os.cpu_count(),
             "machine": platform.machine(),
@@ -63,7 +64,7 @@ async def measure(options: argparse.Namespace) -> ArmsResult:
 
 
 async def _measured(
-    filled: Filled, profiles: Mapping[str, Profile], encoder: OnnxEncoder, count: int
+    filled: FilledStores, profiles: Mapping[str, Profile], encoder: OnnxEncoder, count: int
 ) -> SizeFigures:
     size, rest = f"{filled.size:,} memories", RestOfMachine()
     async with Recaller.open(filled, encoder) as recaller:
@@ -78,7 +79,7 @@ async def _measured(
         graph: list[Figure] = []
         chained = recaller.queries(count, with_chains=True)
         for told, option in graph_options(mine, profiles[GRAPH_OPTIONS_OF]).items():
-            say(f"{size}: graph arm, {told}")
+            say(f"{size}: graph source, {told}")
             run = await recaller.clocked(chained, option)
             graph += stage_figures(run.asked, {GRAPH: told})
     units = [one.embedding_ms for one in compared]

@@ -1,7 +1,7 @@
-"""Sources that answer nothing from what an earlier recall has left behind, with a clock around each arm.
+"""Sources without caches between recalls, each with a clock around it.
 
-A worker keeps the vectors of questions and the rows of the graph's queries. Here the same question is asked many
-times, and every time it should cost what it costs the first time; within one recall it is embedded once, as ever.
+A worker caches the vectors of questions and the rows of graph queries. The bench recalls the same question many
+times, and each time should cost as much as the first. Within one recall the caches work as usual.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _STAGES: dict[SourceName, str] = {
 
 
 class Recalls:
-    """Which recall this is: what is kept is kept by it."""
+    """The number of the current recall, which is part of every cache key."""
 
     def __init__(self) -> None:
         self.number = 0
 
     def begin(self) -> None:
-        """The next one."""
+        """Begins the next recall."""
         self.number += 1
 
 
-class EmbedderAnew:
-    """The embedder, to which a question of another recall is another text: spaces behind it change nothing else."""
+class UncachedEmbedder:
+    """An embedder whose cache misses in every new recall: trailing spaces make the text another one."""
 
     def __init__(self, embedder: TokenEmbedder, recalls: Recalls, clock: Clock) -> None:
         self._embedder, self._recalls, self._clock = embedder, recalls, clock
@@ -70,8 +70,8 @@ class EmbedderAnew:
         return text + " " * (self._recalls.number % 1000)
 
 
-class _GraphAnew:
-    """The graph, to which a query of another recall is another query, by a comment."""
+class _UncachedGraph:
+    """A graph whose row cache misses in every new recall: the query gets a comment."""
 
     def __init__(self, graph: OwnGraph, recalls: Recalls) -> None:
         self._graph, self._recalls = graph, recalls
@@ -83,25 +83,25 @@ class _GraphAnew:
         await self._graph.check()
 
 
-class _ClockedArm:
-    """An arm as a stage, alone."""
+class _ClockedSource:
+    """A source measured as a stage, alone."""
 
-    def __init__(self, arm: Source, clock: Clock) -> None:
-        self.name: SourceName = arm.name
-        self._arm, self._clock = arm, clock
+    def __init__(self, source: Source, clock: Clock) -> None:
+        self.name: SourceName = source.name
+        self._source, self._clock = source, clock
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         async with self._clock.alone(_STAGES[self.name]):
-            return await self._arm.search(request)
+            return await self._source.search(request)
 
 
-def sources_anew(opened: Opened, recalls: Recalls) -> Sources:
-    """The opened sources with a graph that remembers no query."""
+def uncached_sources(opened: Opened, recalls: Recalls) -> Sources:
+    """The opened sources with an uncached graph."""
     assert opened.graph is not None, opened.broken
-    rdf: Source = RdfSource(_GraphAnew(opened.graph, recalls), opened.index)
+    rdf: Source = RdfSource(_UncachedGraph(opened.graph, recalls), opened.index)
     return replace(opened.sources, arms={**opened.sources.arms, "rdf": rdf})
 
 
-def clocked_arms(sources: Sources, clock: Clock) -> Sources:
-    """The sources with every arm a stage of the clock."""
-    return replace(sources, arms={name: _ClockedArm(arm, clock) for name, arm in sources.arms.items()})
+def clocked_sources(sources: Sources, clock: Clock) -> Sources:
+    """The sources, each measured as a stage of the clock."""
+    return replace(sources, arms={name: _ClockedSource(source, clock) for name, source in sources.arms.items()})

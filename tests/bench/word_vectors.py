@@ -1,4 +1,4 @@
-"""Vectors of synthetic memories without a run of the model for each: 100,000 of them would take it half an hour.
+"""Vectors of synthetic memories as means of word vectors: embedding 100,000 of them would take half an hour.
 
 A text's vector is the mean of its words' vectors, at unit length, and its tokens are its words' tokens one after
 another; every word goes through the model once. So a text has as many tokens as it should, texts that share words
@@ -23,8 +23,8 @@ class TokenEmbedder(Embedder, TokenVectors, Protocol):
     """An embedder that gives the vectors of tokens, too."""
 
 
-class MadeVectors:
-    """Stands before an embedder. What it says of itself and of questions is the embedder's."""
+class WordVectors:
+    """An embedder of documents by word vectors; name, space and queries are those of the wrapped embedder."""
 
     def __init__(self, embedder: TokenEmbedder) -> None:
         self._embedder = embedder

@@ -8,10 +8,10 @@ from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
 from tests.bench.cpu_clock import EMBEDDING, Clock
-from tests.bench.uncached import EmbedderAnew, Recalls
+from tests.bench.uncached import Recalls, UncachedEmbedder
 
 
-class _Listener:
+class _RecordingGraph:
     """An embedder that keeps what it is asked."""
 
     name, dimension, weights_sha256 = "listener", 1, "0" * 64
@@ -36,8 +36,8 @@ class _Listener:
 
 
 async def test_within_a_recall_a_question_is_one_text_and_in_the_next_one_another_by_spaces_alone() -> None:
-    listener, recalls = _Listener(), Recalls()
-    embedder = EmbedderAnew(listener, recalls, Clock())
+    listener, recalls = _RecordingGraph(), Recalls()
+    embedder = UncachedEmbedder(listener, recalls, Clock())
 
     for _ in range(2):
         recalls.begin()
@@ -52,7 +52,7 @@ async def test_within_a_recall_a_question_is_one_text_and_in_the_next_one_anothe
 async def test_the_embedding_is_a_stage_of_the_clock() -> None:
     ticks = iter(range(100))
     clock = Clock(lambda: float(next(ticks)))
-    embedder = EmbedderAnew(_Listener(), Recalls(), clock)
+    embedder = UncachedEmbedder(_RecordingGraph(), Recalls(), clock)
 
     with clock.measuring() as spent:
         await embedder.embed_query("where is it?")

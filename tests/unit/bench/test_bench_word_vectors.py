@@ -8,7 +8,7 @@ import pytest
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
-from tests.bench.word_vectors import MadeVectors
+from tests.bench.word_vectors import WordVectors
 
 
 class _Axes:
@@ -37,7 +37,7 @@ class _Axes:
 
 async def test_a_text_is_the_mean_of_its_words_at_unit_length_with_the_tokens_of_each_of_them() -> None:
     embedder = _Axes()
-    made = MadeVectors(embedder)
+    made = WordVectors(embedder)
 
     vectors, tokens = await made.documents_with_tokens(["Anvils, bells!", "bells"])
 
@@ -50,7 +50,7 @@ async def test_a_text_is_the_mean_of_its_words_at_unit_length_with_the_tokens_of
 
 async def test_a_word_goes_through_the_model_once_and_a_question_as_ever() -> None:
     embedder = _Axes()
-    made = MadeVectors(embedder)
+    made = WordVectors(embedder)
 
     await made.embed_documents(["bells"])
     await made.embed_documents(["bells and anvils", "…"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import ProfileError, SettingsError
+from orion_recall.models import opening
 from orion_recall.serving.preflight import check_settings
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
