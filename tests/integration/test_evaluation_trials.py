@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from orion_recall.evaluation.tuning.reweigh import Reweighed
 
 from orion_recall.evaluation.baselines import BASELINES, Baseline
 from orion_recall.evaluation.dataset import JudgedQuery, read_memories, read_queries
@@ -19,7 +18,7 @@ from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.trials import Asking, Run, Trials, line_of, trials
 from orion_recall.evaluation.tuning.features import PARTS
 from orion_recall.evaluation.tuning.keyword_index import KeywordIndex
-from orion_recall.evaluation.tuning.sweep import ablate, sweep
+from orion_recall.evaluation.tuning.sweep import Reweighed, ablate, sweep
 from orion_recall.evaluation.tuning.tune import NOT_LEARNED, LearningOptions, tune
 from orion_recall.evaluation.tuning.variants import at, grid_of
 from orion_recall.evaluation.worst_queries import worst
