@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from orion_recall.errors import ModelError
+from orion_recall.models.loading import load_in_thread
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.transformers import library
 from orion_recall.text.normal import storable
@@ -44,14 +45,7 @@ class CrossEncoderReranker:
 
     async def load(self) -> None:
         """Load and warm the model. Raises `ModelError`."""
-        job = asyncio.get_running_loop().run_in_executor(self._thread, self._load)
-        await asyncio.wait([job])
-        error = job.exception()
-        if isinstance(error, ModelError):
-            raise error
-        if error is not None:
-            # The libraries raise whatever they like for a model they cannot find or read.
-            raise ModelError(f"the reranker {self._name} could not be loaded: {error}") from error
+        await load_in_thread(self._thread, self._load, f"the reranker {self._name}")
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """The sigmoid of the logit of each pair. A caller that is cancelled leaves the thread free soon after."""

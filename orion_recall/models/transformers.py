@@ -16,7 +16,8 @@ import numpy as np
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
-from orion_recall.models.embedder import give_way_to_others, giving_way
+from orion_recall.models.embedder import lower_thread_priority, run_after_recalls
+from orion_recall.models.loading import load_in_thread
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.weights import short_name
 from orion_recall.text.normal import storable
@@ -63,7 +64,9 @@ class TransformersEmbedder:
         self._loaded: _Loaded | None = None
         self._turn = threading.Lock()
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
-        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document", initializer=give_way_to_others)
+        self._documents = ThreadPoolExecutor(
+            1, thread_name_prefix="embed-document", initializer=lower_thread_priority
+        )
 
     @property
     def name(self) -> str:
@@ -84,16 +87,7 @@ class TransformersEmbedder:
         """Load and warm the model in a thread; a second call does nothing. Raises `ModelError`."""
         if self._loaded is not None:
             return
-        job = asyncio.get_running_loop().run_in_executor(self._documents, self._load)
-        await asyncio.wait([job])
-        error = job.exception()
-        if error is None:
-            self._loaded = job.result()
-        elif isinstance(error, ModelError):
-            raise error
-        else:
-            # The libraries raise whatever they like for a model they cannot find or read.
-            raise ModelError(f"the model {self._given} could not be loaded: {error}") from error
+        self._loaded = await load_in_thread(self._documents, self._load, f"the model {self._given}")
 
     async def embed_query(self, text: str) -> Vector:
         """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
@@ -106,7 +100,7 @@ class TransformersEmbedder:
         vectors = np.empty((len(texts), loaded.dimension), dtype=np.float32)
         for rows in batches_of_like_length([len(text) for text in short]):
             some = [short[row] for row in rows]
-            job = loop.run_in_executor(self._documents, giving_way, self._encode_documents, some)
+            job = loop.run_in_executor(self._documents, run_after_recalls, self._encode_documents, some)
             try:
                 vectors[rows] = await job
             except (RuntimeError, ValueError) as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from orion_recall.bus.envelope import encode_request
-from orion_recall.contracts import QUERY_KIND, RecallQueryV1
+from orion_recall.contracts import QUERY_KIND, RecallOptionsV1, RecallQueryV1
 from orion_recall.graph.terms import Row
 from orion_recall.interfaces import OwnGraph
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
@@ -19,7 +19,7 @@ from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.fuse import fuse
-from orion_recall.recall.requests import scope_of
+from orion_recall.recall.requests import caps_of, scope_of
 from orion_recall.recall.search import search_all
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.serving.backends import Opened, open_sources, timeline_table
@@ -89,7 +89,7 @@ async def take_inputs(
         tenant = settings.default_tenant
         speakers = await opened.index.speakers(tenant)
         asked = [await _asked(settings, opened, profile, query, now) for query in queries]
-    return Inputs(profile=profile, caps=_caps(profile), speakers=speakers, asked=asked)
+    return Inputs(profile=profile, caps=caps_of(profile, RecallOptionsV1()), speakers=speakers, asked=asked)
 
 
 async def _asked(settings: Settings, opened: Opened, profile: Profile, query: RecallQueryV1, now: float) -> Asked:
@@ -155,21 +155,4 @@ def _envelope(query: RecallQueryV1) -> bytes:
         source={"name": "bench"},
         reply_to="recall.reply.v1:" + "0" * 32,
         ttl_ms=10_000,
-    )
-
-
-def _caps(profile: Profile) -> Caps:
-    """What the profile says for a query without options."""
-    return Caps(
-        source_top_k={
-            "vector": profile.vector_top_k,
-            "lexical": profile.effective_lexical_top_k,
-            "rdf": profile.rdf_top_k,
-            "sql_timeline": profile.sql_top_k,
-        },
-        max_per_source=profile.max_per_source,
-        max_total_items=profile.max_total_items,
-        budget_tokens=profile.render_budget_tokens,
-        snippet_tokens=profile.snippet_tokens,
-        over_budget=profile.over_budget,
     )
