@@ -39,7 +39,7 @@ _CODE = (
     "text",
 )
 _MODEL_SETTINGS = ("model", "embedder", "token_vectors", "tei")
-_CARD, _PART = "contents.json", ".part-"
+_METADATA, _PART = "contents.json", ".part-"
 _PART_LIVES_S = 3600.0
 
 
@@ -85,8 +85,8 @@ class Snapshots:
         """Copies the snapshot to `data_dir`; None when there is none that can be read."""
         kept = self.folder / key
         try:
-            card: dict[str, Any] = json.loads((kept / _CARD).read_text("utf-8"))
-            contents = Contents(ids=card["ids"], newest=card["newest"])
+            metadata: dict[str, Any] = json.loads((kept / _METADATA).read_text("utf-8"))
+            contents = Contents(ids=metadata["ids"], newest=metadata["newest"])
             shutil.copytree(kept, data_dir, dirs_exist_ok=True)
             os.utime(kept)
         except FileNotFoundError:
@@ -105,7 +105,7 @@ class Snapshots:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             shutil.rmtree(part, ignore_errors=True)
             shutil.copytree(data_dir, part, copy_function=_copy_with_holes)
-            (part / _CARD).write_text(json.dumps(asdict(contents)), "utf-8")
+            (part / _METADATA).write_text(json.dumps(asdict(contents)), "utf-8")
             self._put(part, key)
             self._make_room()
         except OSError as error:

@@ -82,7 +82,7 @@ class CrossEncoderReranker:
         logits: list[Vectors] = []
         for start in range(0, len(texts), _AT_ONCE):
             if abandoned.is_set():
-                raise ModelError("nobody waits for these scores any more")
+                raise ModelError("the caller was cancelled: these scores are not needed any more")
             logits.append(self._predict(self._model, [(query, text) for text in texts[start : start + _AT_ONCE]]))
         return [sigmoid(float(logit)) for part in logits for logit in part]
 

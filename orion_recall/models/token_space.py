@@ -29,7 +29,7 @@ _COMMON_WORDS = 4_000
 _SENTENCES, _SENTENCE_WORDS = 64, 12
 # Of other ways to project or to weigh: raised when vectors of the old way cannot be compared with those of the new.
 _WAY = 1
-# By these some vocabularies mark where a word begins.
+# The prefixes by which some vocabularies mark the beginning of a word.
 _BEGINS = "▁Ġ"
 # What comes before the words in a vocabulary - single characters, mostly - weighs this share of the rarest word.
 _CHARACTER_SHARE = 0.3
