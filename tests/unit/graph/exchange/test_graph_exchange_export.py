@@ -171,9 +171,9 @@ async def test_an_edge_without_its_memories_becomes_one(tmp_path: Path):
     [
         ("edges.csv", "a,b\n1,2\n", r":1: no column relation, source, target"),
         ("edges.csv", "source,relation,target\nAna,knows,Bo\nAna,,Bo\n", r":3: source, relation and target"),
-        ("edges.csv", "source,relation,target,last_seen\nAna,knows,Bo,soon\n", r"'soon' is no time"),
+        ("edges.csv", "source,relation,target,last_seen\nAna,knows,Bo,soon\n", r"'soon' is not a time"),
         ("g.nq", "<urn:a> <urn:b> .\n", r"g.nq: "),
-        ("g.nq", "<urn:a> <urn:b> <urn:c> .\n", r"holds no memories and statements"),
+        ("g.nq", "<urn:a> <urn:b> <urn:c> .\n", r"holds no memories or statements"),
         ("g.ttl", "<urn:a> a <urn:orion:vocabulary:Memory> .\n", r"has no urn:orion:vocabulary:id"),
         ("g.jsonld", '{"@context": "http://127.0.0.1:9/context", "a": 1}', r"g.jsonld: "),
         ("g.txt", "", r"its name should end in"),
