@@ -30,7 +30,7 @@ class HeldConnections:
         self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_external_tables: bool = False
     ) -> None:
         self._dsn, self._name, self._timeout_ms = dsn, name, timeout_ms
-        self._for_tables_of_others = for_external_tables
+        self._for_external_tables = for_external_tables
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(most)
 
@@ -71,5 +71,5 @@ class HeldConnections:
             self._dsn,
             name=self._name,
             statement_timeout_ms=self._timeout_ms,
-            for_external_tables=self._for_tables_of_others,
+            for_external_tables=self._for_external_tables,
         )

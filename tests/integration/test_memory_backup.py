@@ -81,7 +81,7 @@ async def test_no_table_is_forgotten(pool: Pool) -> None:
             "WHERE table_schema = current_schema() AND column_default LIKE 'nextval(%'"
         )
     kept = {table.name for table in (*tables.KEPT, *tables.DECISIONS)}
-    assert {row["tablename"] for row in rows} == kept | set(tables.LEFT_OUT), "say in memory/record/tables.py what it is"
+    assert {row["tablename"] for row in rows} == kept | set(tables.LEFT_OUT), "list it in memory/record/tables.py"
     numbered = {(row["table_name"], row["column_name"]) for row in serial if row["table_name"] in kept}
     assert numbered == {(table.name, table.serial) for table in tables.KEPT if table.serial}
 

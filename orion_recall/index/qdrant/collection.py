@@ -118,7 +118,7 @@ class QdrantCollection:
         if self._expected is None or not self.metadata.record:
             self._is_open = False
             why = (
-                "the identity of this database is not known yet"
+                "this record's database identity is not known yet"
                 if self._expected is None
                 else "it has no database identity yet"
             )
