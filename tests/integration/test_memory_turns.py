@@ -237,7 +237,7 @@ async def test_a_shared_copy_is_never_written_without_turns(pool: Pool) -> None:
 async def test_a_copy_gives_signs_of_life_though_nothing_is_stored_or_its_server_is_away(
     pool: Pool, database: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.memory.replicas.projector._SIGN_EVERY_S", 0.0)
+    monkeypatch.setattr("orion_recall.memory.replicas.projector._HEARTBEAT_EVERY_S", 0.0)
     record, server = Record(pool), Server()
 
     async def lives() -> bool:
