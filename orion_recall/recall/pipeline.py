@@ -25,26 +25,11 @@ from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.admit import LeftOut, admitted, of_its_time, without_the_dead
-from orion_recall.recall.answer_confidence import NOT_SURE, Sureness, Withheld, gate, sureness
 from orion_recall.recall.bundle.select import select
-from orion_recall.recall.cascade.descent import Descent, descend
-from orion_recall.recall.cascade.layers import limits_of
-from orion_recall.recall.dropped import Dropped
-from orion_recall.recall.fallback import SILENT, index_is_away
-from orion_recall.recall.fetch import fetch, to_be_fetched
-from orion_recall.recall.follow import NOTHING, Followed, follow
-from orion_recall.recall.found import Found
-from orion_recall.recall.fuse import WITH_TEXT, Fusing, fuse, similarities_of
-from orion_recall.recall.late_interaction import Closeness, late_interaction, scaled
-from orion_recall.recall.rank import near_duplicates, score_candidates
-from orion_recall.recall.requests import NO_OPTIONS, caps_of, requests_of, scope_of
-from orion_recall.recall.rerank import rerank
-from orion_recall.recall.search import StandIn, search_all
-from orion_recall.recall.stages import Stages
-from orion_recall.recall.time_search import SearchWithin
-from orion_recall.recall.understand.question import Understanding, understand
-from orion_recall.recall.unindexed import (
+from orion_recall.recall.candidates.fetch import fetch, to_be_fetched
+from orion_recall.recall.candidates.filters import LeftOut, admitted, of_its_time, without_the_dead
+from orion_recall.recall.candidates.fuse import WITH_TEXT, Fusing, fuse, similarities_of
+from orion_recall.recall.candidates.unindexed import (
     NONE_UNINDEXED,
     ComparesTexts,
     compared,
@@ -53,6 +38,21 @@ from orion_recall.recall.unindexed import (
     with_unindexed,
     without_indexed,
 )
+from orion_recall.recall.cascade.layers import limits_of
+from orion_recall.recall.cascade.run import Descent, descend
+from orion_recall.recall.confidence.answer import NOT_SURE, Sureness, Withheld, gate, sureness
+from orion_recall.recall.dropped import Dropped
+from orion_recall.recall.pass_result import Found
+from orion_recall.recall.ranking.late_interaction import Closeness, late_interaction, scaled
+from orion_recall.recall.ranking.rerank import rerank
+from orion_recall.recall.ranking.score import near_duplicates, score_candidates
+from orion_recall.recall.search.all_sources import StandIn, search_all
+from orion_recall.recall.search.fallback import SILENT, index_is_away
+from orion_recall.recall.search.follow_up import NOTHING, Followed, follow
+from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, requests_of, scope_of
+from orion_recall.recall.search.time_search import SearchWithin
+from orion_recall.recall.stage_times import Stages
+from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import (
     SOURCE_NAMES,

@@ -37,7 +37,7 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Sources
-from orion_recall.recall.search import StandIn
+from orion_recall.recall.search.all_sources import StandIn
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 from orion_recall.sources.graph import RdfSource

@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 from unittest.mock import patch
 
-from orion_recall.recall import follow, pipeline
+from orion_recall.recall import pipeline
 from orion_recall.recall.bundle import select
+from orion_recall.recall.search import follow_up
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,8 +55,8 @@ _CALLED: tuple[tuple[ModuleType, str, str], ...] = (
 _AWAITED: tuple[tuple[ModuleType, str, str], ...] = (
     (pipeline, "fetch", READING),
     (pipeline, "late_interaction", LATE),
-    (follow, "_linked", LINKS),
-    (follow, "_stepped", SECOND_STEP),
+    (follow_up, "_linked", LINKS),
+    (follow_up, "_stepped", SECOND_STEP),
 )
 
 

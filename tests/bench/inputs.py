@@ -18,9 +18,9 @@ from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.bundle.select import Caps
-from orion_recall.recall.fuse import fuse
-from orion_recall.recall.requests import scope_of
-from orion_recall.recall.search import search_all
+from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.search.all_sources import search_all
+from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.serving.backends import Opened, open_sources, timeline_table
 from orion_recall.serving.service import loaded_profiles

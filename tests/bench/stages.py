@@ -10,12 +10,12 @@ from orion_recall.bus.envelope import decode, encode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, count_unknown, read_message
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.answer_confidence import Sureness
 from orion_recall.recall.bundle.select import select
-from orion_recall.recall.confidence import confidences
-from orion_recall.recall.fuse import fuse
+from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.confidence.answer import Sureness
+from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pipeline import Recalled
-from orion_recall.recall.rank import near_duplicates, score_candidates
+from orion_recall.recall.ranking.score import near_duplicates, score_candidates
 from orion_recall.recall.report import decision as decisions
 from orion_recall.recall.report.reply import reply, reply_json
 from orion_recall.recall.understand.question import understand

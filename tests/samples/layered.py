@@ -9,7 +9,7 @@ from typing import Any
 from orion_recall.interfaces import in_scope
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.cascade.descent import Descent, Step
+from orion_recall.recall.cascade.run import Descent, Step
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName

@@ -19,7 +19,7 @@ from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade
 from orion_recall.profile.model import Strategies
 from orion_recall.profile.sections import RankingWeights, Rerank
-from orion_recall.recall.rank import near_duplicates
+from orion_recall.recall.ranking.score import near_duplicates
 from orion_recall.values import ScoredCandidate
 
 Values = npt.NDArray[np.float64]

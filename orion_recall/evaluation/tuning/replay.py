@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from orion_recall.interfaces import MemoryReader, Source
-from orion_recall.recall.late_interaction import Closeness
 from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.ranking.late_interaction import Closeness
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 

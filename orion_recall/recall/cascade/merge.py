@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import LayerName, MergeWeights
-from orion_recall.recall.confidence import Confidence
+from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.dropped import Dropped
-from orion_recall.recall.fallback import SILENT
-from orion_recall.recall.features import recency
-from orion_recall.recall.found import Found
-from orion_recall.recall.rank import combine, in_order, near_duplicates
+from orion_recall.recall.pass_result import Found
+from orion_recall.recall.ranking.score import combine, in_order, near_duplicates
+from orion_recall.recall.search.fallback import SILENT
+from orion_recall.scoring.parts import recency
 from orion_recall.values import SOURCE_NAMES, Hit, ScoredCandidate, SourceName, SourceReport
 
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.contracts import ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
-from orion_recall.recall.cascade.summary import descended, how_sure, not_answered
 from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.report.confidence import descended, how_sure, not_answered
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import backend_counts, source_stats
 from orion_recall.recall.understand.summary import understood

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orion_recall.recall.cascade.summary import descended, how_sure
-from orion_recall.recall.confidence import Confidence
-from orion_recall.recall.found import Found
+from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.recall.pass_result import Found
 from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.report.confidence import descended, how_sure
 from orion_recall.recall.report.explain_words import why_first
 from orion_recall.recall.understand.summary import understood
 from orion_recall.values import Candidate, DropReason, MemoryView, ScoredCandidate

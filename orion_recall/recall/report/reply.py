@@ -16,8 +16,8 @@ from orion_recall.contracts import (
     SourceStats,
     whole_ms,
 )
-from orion_recall.recall.cascade.summary import how_sure, not_answered
 from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.report.confidence import how_sure, not_answered
 from orion_recall.recall.report.explain import explained
 from orion_recall.values import SelectedItem, SourceReport
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from orion_recall.profile.cascade import LayerName, MergeWeights
 from orion_recall.recall.cascade.merge import Member, merged, one_pool, united
-from orion_recall.recall.confidence import Confidence, confidence
+from orion_recall.recall.confidence.factors import Confidence, confidence
 from orion_recall.recall.dropped import Dropped
-from orion_recall.recall.found import Found
+from orion_recall.recall.pass_result import Found
 from orion_recall.values import ScoredCandidate, SourceName, SourceReport, SourceStatus
 from tests.samples.recall_fakes import NOW, hit, key, profile, scored
 

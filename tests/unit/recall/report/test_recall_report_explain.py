@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.recall.rank import combine
+from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import MOST_OTHERS, MOST_RANKED, apportioned, explained, parts_of
 from orion_recall.values import ScoredCandidate
 from tests.samples.layered import LayeredSource, asked, cascading, of_kind

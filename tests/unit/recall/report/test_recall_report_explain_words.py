@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.recall.rank import combine
+from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import parts_of
 from orion_recall.recall.report.explain_words import ordinal, why_first
 from orion_recall.values import ScoredCandidate, SelectedItem, Selection, SourceName

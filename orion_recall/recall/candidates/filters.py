@@ -1,0 +1,128 @@
+"""The last door before ranking: which candidates may be shown at all. Sources filter already; this fails closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.interfaces import in_scope
+from orion_recall.memory.replicas.tombstones import Tombstones
+from orion_recall.recall.candidates.fetch import read_of
+from orion_recall.recall.dropped import Dropped
+from orion_recall.scoring.time_overlap import overlap
+from orion_recall.text.normal import normal_form
+from orion_recall.values import Candidate, MemoryView, Question, Scope
+
+OWN_TURN_S = 120.0
+_ACTIVE_TURN_S = 180.0
+# Of a longer text its beginning: looking for that leaves out no less.
+_MOST_CHARS = 4000
+# What is shorter stands in many texts: it is the turn only where it is the whole text.
+_FEWEST_WORDS, _FEWEST_CHARS = 3, 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """What a query wants left out: memories by id, and what says the `text` (in normal form) near the time `ts`.
+
+    `is_cut`: the text is the beginning of a longer one, and may end inside a word.
+    """
+
+    ids: frozenset[str]
+    text: str = ""
+    ts: float = 0.0
+    is_cut: bool = False
+
+    @classmethod
+    def of(cls, query: RecallQueryV1, now: float) -> LeftOut:
+        """What the options and the hint about the active turn name."""
+        ids, turn = frozenset(query.options.exclude if query.options else ()), query.exclude
+        if turn is None:
+            return cls(ids=ids)
+        return cls(
+            ids=ids.union(turn.active_turn_ids),
+            text=normal_form(turn.active_turn_text[:_MOST_CHARS]),
+            is_cut=len(turn.active_turn_text) > _MOST_CHARS,
+            ts=now if turn.active_turn_ts is None else turn.active_turn_ts,
+        )
+
+    def is_turn(self, memory: MemoryView) -> bool:
+        """Whether the memory says what the active turn says, of the same time."""
+        if not self.text or memory.ts is None or abs(self.ts - memory.ts) > _ACTIVE_TURN_S:
+            return False
+        said = normal_form(memory.text)
+        is_short = len(self.text) < _FEWEST_CHARS or self.text.count(" ") < _FEWEST_WORDS - 1
+        if is_short and not self.is_cut:
+            return self.text == said
+        return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
+
+
+def without_the_dead(
+    pool: Sequence[Candidate], tombstones: Tombstones, floor: float, dropped: Dropped
+) -> Sequence[Candidate]:
+    """The candidates that were not changed or deleted since the copies that were searched.
+
+    What the graph gives as its reasons may come of any memory: while there is something it has not heard of, it
+    gives none.
+    """
+    if not tombstones.any_above(floor):
+        return pool
+    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, floor)]
+    for candidate in kept:
+        candidate.statements, candidate.path = (), 0.0
+    dropped["deleted"] += len(pool) - len(kept)
+    return kept
+
+
+def admitted(
+    pool: Sequence[Candidate],
+    memories: Mapping[int, MemoryView],
+    scope: Scope,
+    question: Question,
+    left_out: LeftOut,
+    dropped: Dropped,
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates that may be shown. Sources filter already; this is the last door, and it fails closed."""
+    kept: list[tuple[Candidate, MemoryView]] = []
+    for candidate in pool:
+        memory = memories.get(candidate.key)
+        if memory is None:
+            memory = read_of(candidate)
+        if memory is None:
+            dropped.note("missing", candidate.key)
+        elif not in_scope(memory, scope):
+            dropped.note("filtered", candidate.key)
+        elif memory.id in left_out.ids:
+            dropped.note("excluded", candidate.key)
+        elif _is_own_turn(memory, question) or left_out.is_turn(memory):
+            dropped.note("own_turn", candidate.key)
+        else:
+            kept.append((candidate, memory))
+    return kept
+
+
+def of_its_time(
+    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Dropped
+) -> list[tuple[Candidate, MemoryView]]:
+    """Those of the time that the question names, where it names one; an undated memory is of none."""
+    intervals = question.time.intervals
+    if not intervals:
+        return list(kept)
+    of_it: list[tuple[Candidate, MemoryView]] = []
+    for found, memory in kept:
+        if overlap(intervals, memory.ts, memory.until):
+            of_it.append((found, memory))
+        else:
+            dropped.note("other_time", found.key)
+    return of_it
+
+
+def _is_own_turn(memory: MemoryView, question: Question) -> bool:
+    return (
+        memory.text_hash == question.text_hash
+        and memory.session_id is not None
+        and memory.session_id == question.session_id
+        and memory.ts is not None
+        and abs(question.now - memory.ts) <= OWN_TURN_S
+    )
