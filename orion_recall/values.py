@@ -23,24 +23,6 @@ SourceStatus = Literal["ok", "empty", "late", "failed", "off"]
 Outcome = Literal["invalid", "expired", "refused", "failed", "degraded", "empty", "ok"]
 OUTCOMES: tuple[Outcome, ...] = ("invalid", "expired", "refused", "failed", "degraded", "empty", "ok")
 
-DropReason = Literal[
-    "excluded",
-    "own_turn",
-    "filtered",
-    "deleted",
-    "missing",
-    "other_time",
-    "rank_pool",
-    "below_min_score",
-    "near_duplicate",
-    "source_top_k",
-    "max_per_source",
-    "max_total_items",
-    "token_budget",
-    "over_fetch",
-    "no_answer",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
@@ -327,7 +309,7 @@ class Hit(NamedTuple):
 class SourceReport:
     """How one source did: status, hits returned, milliseconds, and why it failed.
 
-    `stood_in` says what the hits of a source that failed or was late come from.
+    `fallback` names what the hits of a source that failed or was late come from.
     """
 
     source: SourceName
@@ -335,85 +317,4 @@ class SourceReport:
     hits: tuple[Hit, ...] = ()
     ms: float = 0.0
     error: str | None = None
-    stood_in: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankReport:
-    """How reranking did, where the profile wants it: memories judged, milliseconds, and why the order stayed."""
-
-    status: SourceStatus
-    count: int = 0
-    ms: float = 0.0
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateReport:
-    """How late interaction did, where the profile wants it: memories compared, milliseconds, and why there is none.
-
-    `off`: embedder or index do not offer it.
-    """
-
-    status: SourceStatus
-    count: int = 0
-    ms: float = 0.0
-    error: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Candidate:
-    """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
-
-    `source_ref` is what the best source's hit says of where it is from.
-    """
-
-    key: int
-    fused: float = 0.0
-    ranks: dict[SourceName, int] = field(default_factory=dict[SourceName, int])
-    scores: dict[SourceName, float] = field(default_factory=dict[SourceName, float])
-    read: Callable[[], MemoryView] | None = None
-    statements: tuple[str, ...] = ()
-    path: float = 0.0
-    best_source: SourceName = "vector"
-    source_ref: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredCandidate:
-    """A candidate with its final score in [0, 1], the named parts that made it, and what each part weighs.
-
-    The score is the mean of the parts by their weights; a weight without a part counts for nothing.
-    """
-
-    candidate: Candidate
-    memory: MemoryView
-    score: float
-    parts: Mapping[str, float]
-    weights: Mapping[str, float] = field(default_factory=dict[str, float])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectedItem:
-    """What the bundle keeps: the scored candidate, its snippet and its rendered line.
-
-    `tokens` are the line's, with the newline that follows it.
-    """
-
-    scored: ScoredCandidate
-    snippet: str
-    line: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What was kept, in order, and how many of what was found were dropped, by reason.
-
-    `left_out` has the reasons of those that were ranked and did not get into the bundle, by key.
-    """
-
-    items: tuple[SelectedItem, ...]
-    tokens: int
-    dropped: Mapping[DropReason, int]
-    left_out: Mapping[int, DropReason] = field(default_factory=dict[int, "DropReason"])
+    fallback: str | None = None

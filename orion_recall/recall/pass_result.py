@@ -1,22 +1,45 @@
-"""What one look at memory found: by whom, ranked, and what was left out on the way."""
+"""The result of one search pass: what was found, how it was ranked, and what was dropped on the way."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from orion_recall.recall.dropped import Dropped
-from orion_recall.values import Candidate, LateReport, MemoryView, RerankReport, ScoredCandidate, SourceReport
+from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.ranking.reports import LateReport, RerankReport
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.values import MemoryView, SourceReport
+
+
+class Drop(NamedTuple):
+    """Why a candidate was dropped, and the key of the memory that was kept in its place, where there is one."""
+
+    reason: DropReason
+    for_key: int | None = None
+
+
+class Dropped(Counter[DropReason]):
+    """The number of dropped candidates by reason; `each` has the reason of those noted by their key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.each: dict[int, Drop] = {}
+
+    def note(self, reason: DropReason, key: int, *, for_key: int | None = None) -> None:
+        """Count one candidate."""
+        self[reason] += 1
+        self.each[key] = Drop(reason, for_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One look, before caps and budget.
+class PassResult:
+    """One search pass, before caps and budget.
 
-    `within` are the further lists of the named time. `pool` is what went on after fusion, `scored` what of it may
-    be shown, `ranked` what of that neither repeats another nor has too low a score; both best first. `reranking`
-    and `late` are None where the profile does not want any.
-    """
+    `within` are the further lists of the time that the question names. `pool` are the fused candidates, `scored`
+    those that may be shown, `ranked` those without near-duplicates and too low scores; the last two are best first.
+    `reranking` and `late` are None where the profile has them off."""
 
     reports: tuple[SourceReport, ...]
     within: tuple[SourceReport, ...]
@@ -30,10 +53,10 @@ class Found:
 
     @property
     def keys(self) -> set[int]:
-        """The keys of all that any source found."""
+        """The keys of all hits."""
         return {hit.key for report in (*self.reports, *self.within) for hit in report.hits}
 
     @property
-    def told_again(self) -> set[int]:
-        """The keys of those in whose favour another memory was left out, which says the same."""
-        return {why.for_key for why in self.dropped.each.values() if why.for_key is not None}
+    def repeated(self) -> set[int]:
+        """The keys of memories that a dropped near-duplicate repeats."""
+        return {drop.for_key for drop in self.dropped.each.values() if drop.for_key is not None}

@@ -1,11 +1,11 @@
-"""How long every stage of a recall took."""
+"""Stage times: how long each stage of a recall took."""
 
 from __future__ import annotations
 
 import time
 
 
-class Stages:
+class StageTimes:
     """Milliseconds of every stage, in order."""
 
     __slots__ = ("_began", "_last", "ms")
@@ -16,10 +16,11 @@ class Stages:
 
     @property
     def seconds(self) -> float:
-        """Since the recall began."""
+        """Seconds since the recall began."""
         return time.perf_counter() - self._began
 
     def done(self, stage: str) -> None:
+        """End a stage; the next one begins now."""
         now = time.perf_counter()
         self.ms[stage] = round((now - self._last) * 1000, 3)
         self._last = now

@@ -109,7 +109,7 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
         max_statements=profile.graph.max_statements,
     )
     listener = _Listener(opened.graph)
-    arms = dict(opened.sources.arms) | {"rdf": RdfSource(listener, opened.index)}
+    arms = dict(opened.sources.by_name) | {"rdf": RdfSource(listener, opened.index)}
     reports = await search_all(
         {name: arms[name] for name in profile.sources_on},
         dict.fromkeys(profile.sources_on, request),

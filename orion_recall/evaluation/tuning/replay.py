@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from orion_recall.interfaces import MemoryReader, Source
-from orion_recall.recall.pipeline import Sources
 from orion_recall.recall.ranking.late_interaction import Closeness
+from orion_recall.recall.types import Sources
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 
@@ -72,9 +72,9 @@ def replayed(sources: Sources) -> Sources:
     """The same sources, none of which does anything twice."""
     return replace(
         sources,
-        arms={
+        by_name={
             name: arm if isinstance(arm, ReplayedSource) else ReplayedSource(arm)
-            for name, arm in sources.arms.items()
+            for name, arm in sources.by_name.items()
         },
         readers=tuple(ReplayedReader(reader) for reader in sources.readers),
         late=None if sources.late is None else ReplayedCloseness(sources.late),

@@ -18,7 +18,8 @@ from orion_recall.evaluation.snapshots import Contents
 from orion_recall.evaluation.tuning.replay import replayed
 from orion_recall.interfaces import Source
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, Sources, recall
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
 from orion_recall.values import SourceName
@@ -70,13 +71,13 @@ class Trials:
     ) -> None:
         self.plan, self.opened, self.contents = plan, opened, contents
         self._progress = progress
-        sources = opened.sources if arms is None else replace(opened.sources, arms=arms)
+        sources = opened.sources if arms is None else replace(opened.sources, by_name=arms)
         self._asking = Asking(sources=replayed(sources), newest=contents.newest)
 
     @property
     def arms(self) -> Arms:
         """What is searched, with what it has found so far."""
-        return self._asking.sources.arms
+        return self._asking.sources.by_name
 
     async def run(self, profile: Profile, *, what: str) -> Run:
         """What every query gets, by its id. `what` names the trial to who waits."""

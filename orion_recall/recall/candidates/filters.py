@@ -1,4 +1,4 @@
-"""The last door before ranking: which candidates may be shown at all. Sources filter already; this fails closed."""
+"""Filters: which candidates may be shown. Sources filter already; these fail closed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.recall.candidates.fetch import read_of
-from orion_recall.recall.dropped import Dropped
+from orion_recall.recall.pass_result import Dropped
+from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.time_overlap import overlap
 from orion_recall.text.normal import normal_form
-from orion_recall.values import Candidate, MemoryView, Question, Scope
+from orion_recall.values import MemoryView, Question, Scope
 
 OWN_TURN_S = 120.0
 _ACTIVE_TURN_S = 180.0
-# Of a longer text its beginning: looking for that leaves out no less.
+# Of a longer text only the beginning is compared; that excludes no fewer memories.
 _MOST_CHARS = 4000
-# What is shorter stands in many texts: it is the turn only where it is the whole text.
+# A shorter text is part of many others: it is the turn only where it is the whole text.
 _FEWEST_WORDS, _FEWEST_CHARS = 3, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """What a query wants left out: memories by id, and what says the `text` (in normal form) near the time `ts`.
+class Exclusions:
+    """What a query excludes: memories by id, and memories with the `text` (in normal form) near the time `ts`.
 
     `is_cut`: the text is the beginning of a longer one, and may end inside a word.
     """
@@ -35,8 +36,8 @@ class LeftOut:
     is_cut: bool = False
 
     @classmethod
-    def of(cls, query: RecallQueryV1, now: float) -> LeftOut:
-        """What the options and the hint about the active turn name."""
+    def of(cls, query: RecallQueryV1, now: float) -> Exclusions:
+        """The exclusions of the options and of the hint about the active turn."""
         ids, turn = frozenset(query.options.exclude if query.options else ()), query.exclude
         if turn is None:
             return cls(ids=ids)
@@ -48,7 +49,7 @@ class LeftOut:
         )
 
     def is_turn(self, memory: MemoryView) -> bool:
-        """Whether the memory says what the active turn says, of the same time."""
+        """Whether the memory is the active turn: the same text at about the same time."""
         if not self.text or memory.ts is None or abs(self.ts - memory.ts) > _ACTIVE_TURN_S:
             return False
         said = normal_form(memory.text)
@@ -58,32 +59,32 @@ class LeftOut:
         return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
 
 
-def without_the_dead(
-    pool: Sequence[Candidate], tombstones: Tombstones, floor: float, dropped: Dropped
+def without_deleted(
+    pool: Sequence[Candidate], tombstones: Tombstones, oldest_unapplied: float, dropped: Dropped
 ) -> Sequence[Candidate]:
-    """The candidates that were not changed or deleted since the copies that were searched.
+    """The candidates without memories that were changed or deleted after the position of the searched copies.
 
-    What the graph gives as its reasons may come of any memory: while there is something it has not heard of, it
-    gives none.
+    A statement of the graph may come from any memory: while a tombstone is newer than the copies, candidates lose
+    their statements.
     """
-    if not tombstones.any_above(floor):
+    if not tombstones.any_above(oldest_unapplied):
         return pool
-    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, floor)]
+    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, oldest_unapplied)]
     for candidate in kept:
         candidate.statements, candidate.path = (), 0.0
     dropped["deleted"] += len(pool) - len(kept)
     return kept
 
 
-def admitted(
+def visible(
     pool: Sequence[Candidate],
     memories: Mapping[int, MemoryView],
     scope: Scope,
     question: Question,
-    left_out: LeftOut,
+    exclusions: Exclusions,
     dropped: Dropped,
 ) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates that may be shown. Sources filter already; this is the last door, and it fails closed."""
+    """The candidates that may be shown, with their memories."""
     kept: list[tuple[Candidate, MemoryView]] = []
     for candidate in pool:
         memory = memories.get(candidate.key)
@@ -93,29 +94,29 @@ def admitted(
             dropped.note("missing", candidate.key)
         elif not in_scope(memory, scope):
             dropped.note("filtered", candidate.key)
-        elif memory.id in left_out.ids:
+        elif memory.id in exclusions.ids:
             dropped.note("excluded", candidate.key)
-        elif _is_own_turn(memory, question) or left_out.is_turn(memory):
+        elif _is_own_turn(memory, question) or exclusions.is_turn(memory):
             dropped.note("own_turn", candidate.key)
         else:
             kept.append((candidate, memory))
     return kept
 
 
-def of_its_time(
+def in_asked_time(
     kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Dropped
 ) -> list[tuple[Candidate, MemoryView]]:
-    """Those of the time that the question names, where it names one; an undated memory is of none."""
+    """The candidates of the time that the question names, where it names one; undated memories are dropped."""
     intervals = question.time.intervals
     if not intervals:
         return list(kept)
-    of_it: list[tuple[Candidate, MemoryView]] = []
+    within: list[tuple[Candidate, MemoryView]] = []
     for found, memory in kept:
         if overlap(intervals, memory.ts, memory.until):
-            of_it.append((found, memory))
+            within.append((found, memory))
         else:
             dropped.note("other_time", found.key)
-    return of_it
+    return within
 
 
 def _is_own_turn(memory: MemoryView, question: Question) -> bool:

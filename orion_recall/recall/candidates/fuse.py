@@ -1,4 +1,4 @@
-"""Many ranked lists into one.
+"""Fusion: many ranked lists into one.
 
 Reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): the sum of w / (k + rank) over the lists that hold
 a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched so
@@ -14,17 +14,18 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple, TypedDict
 
-from orion_recall.values import Candidate, Hit, SourceName, SourceReport
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.values import Hit, SourceName, SourceReport
 
 Method = Literal["rrf", "min_max"]
 
 WITH_TEXT = 16
-"""Of each list so many first hits go on if they bring a memory with them, whatever they come to: the index may not
-hold them, and then no other list could."""
+"""So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
+the index may not hold them, and then no other list could."""
 
 
 class Fusing(TypedDict):
-    """How lists become one, as keywords of the functions here."""
+    """The parameters of fusion, as keywords of the functions here."""
 
     method: Method
     k: int
@@ -33,7 +34,7 @@ class Fusing(TypedDict):
 
 
 class _List(NamedTuple):
-    """One list with hits: what it weighs, whose it is, rank and hit by key. A score of `zero` is worth nothing."""
+    """One list with hits: its weight, its source, rank and hit by key. A score of `zero` adds nothing."""
 
     weight: float
     source: SourceName
@@ -55,8 +56,8 @@ def fuse(
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
-    After those come the ones that bring a memory with them, are not among those, and stand among the first
-    `with_text` of a list. `within` are further lists of the sources, each with the weight `within_weight`.
+    After these come further hits that bring a memory with them and are among the first `with_text` of a list.
+    `within` are further lists of the sources, each with the weight `within_weight`.
 
     `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
     """
@@ -69,10 +70,10 @@ def fuse(
         for key, (rank, hit) in ranked.items():
             gain = 1 / (k + rank) if method == "rrf" else (hit.score - zero) / span if span > 0 else 1.0
             fused[key] = fused.get(key, 0.0) + weight * gain
-    # Objects are made only for those that go on: most of what a deep search finds does not.
+    # Objects are made only for candidates: most hits of a deep search become none.
     order = [key for _, key in sorted([(-round(score, 9), key) for key, score in fused.items()])]
     best = order[:limit]
-    if len(best) < len(order) and (bring := _bring_text(lists, with_text)):
+    if len(best) < len(order) and (bring := _with_memory(lists, with_text)):
         best += [key for key in order[len(best) :] if key in bring]
     return [_candidate(key, fused[key] / possible if possible > 0 else 0.0, lists) for key in best]
 
@@ -89,13 +90,12 @@ def fused_unindexed(
     within: Sequence[SourceReport] = (),
     within_weight: float = 0.0,
 ) -> Mapping[int, float]:
-    """The fused scores, by key, of memories that the index does not hold: their worth in the lists they are in.
+    """The fused scores, by key, of memories that the index does not hold: the mean over the lists that have them.
 
-    One with a cosine counts as if the dense list held it, too, at the place where that belongs. One without any
-    place in the dense list is left out: what it has cannot be compared with the others. `indexed` are the fused
-    scores of the index's own, which count the lists that missed them: the mean over the lists of one memory is
-    brought to their scale, by what they are on average of their worth in the dense list.
-    """
+    A memory with a cosine counts as if it were in the dense list, at the place of that cosine. A memory without any
+    place in the dense list is left out: its score cannot be compared with the others. `indexed` are the fused
+    scores of indexed memories, which count the lists that missed them. The means are brought to their scale by the
+    average share that those scores are of their gain in the dense list."""
     lists = _lists(reports, weights, within, within_weight)
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
@@ -134,7 +134,7 @@ def _lists(
     within: Sequence[SourceReport],
     within_weight: float,
 ) -> list[_List]:
-    """Those that have hits, the heaviest first, and the further ones after them."""
+    """The lists with hits, the heaviest first, and the further ones after them."""
     own = sorted(
         [(weights[report.source], report) for report in reports if report.hits],
         key=lambda one: (-one[0], one[1].source),
@@ -147,20 +147,20 @@ def _lists(
 
 
 def _zero(hits: Sequence[Hit]) -> float:
-    """As far below the last score as the scores are apart on average."""
+    """The score that adds nothing: as far below the last score as the scores are apart on average."""
     first, last = hits[0].score, hits[-1].score
     return last - (first - last) / max(1, len(hits) - 1)
 
 
-def _bring_text(lists: Sequence[_List], first: int) -> frozenset[int]:
-    """The keys of those among the first of some list that bring a memory with them."""
+def _with_memory(lists: Sequence[_List], first: int) -> frozenset[int]:
+    """The keys of hits among the first of a list that bring a memory with them."""
     return frozenset(
         key for one in lists for key, (_, hit) in islice(one.ranked.items(), first) if hit.read is not None
     )
 
 
 def _ranked(hits: Sequence[Hit]) -> dict[int, tuple[int, Hit]]:
-    """Rank and hit by key; a source that brings a memory twice has ranked it once, at the better place."""
+    """Rank and hit by key; of a memory that is in the list twice, the better place counts."""
     found: dict[int, tuple[int, Hit]] = {}
     rank, last = 0, math.inf
     for place, hit in enumerate(hits, start=1):
@@ -173,7 +173,7 @@ def _ranked(hits: Sequence[Hit]) -> dict[int, tuple[int, Hit]]:
 
 
 def _candidate(key: int, fused: float, lists: Sequence[_List]) -> Candidate:
-    """What the lists say of one memory. They come heaviest first, so that the first of equal ranks wins."""
+    """The candidate of one memory. The lists come heaviest first, so that the first of equal ranks wins."""
     candidate = Candidate(key=key, fused=fused)
     best: float = math.inf
     for _, source, ranked, _, _ in lists:
@@ -192,9 +192,9 @@ def _candidate(key: int, fused: float, lists: Sequence[_List]) -> Candidate:
 
 
 def similarities_of(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
-    """The cosines of all that the dense search found. What was found in its place has none, only its rank."""
+    """The cosines of all hits of the dense search. Hits of its fallback have none, only their rank."""
     by_meaning = [report for report in reports if report.source == "vector"]
-    if by_meaning and all(report.stood_in is None for report in by_meaning):
+    if by_meaning and all(report.fallback is None for report in by_meaning):
         return {hit.key: hit.score for report in by_meaning for hit in report.hits}
     for candidate in pool:
         candidate.scores.pop("vector", None)

@@ -1,10 +1,10 @@
-"""Candidates that the index does not hold: what their score needs and no source has told is made from their text.
+"""Unindexed candidates: memories that the index does not hold get their cosine and late interaction from their
+text.
 
-They come from stores of others, and from a timeline that is ahead of the index. The index gives its own memories a
-cosine and late interaction, and both of its arms may find them; such a candidate was only ever in reach of the arms
-that its store has. So it gets both from vectors of its text, and its fused score is the mean over the lists that it
-is in and the place that its cosine has in the dense list, brought to the scale of the index's own.
-"""
+They come from external stores, and from a timeline that is ahead of the index. Both sources of the index may find
+an indexed memory, and it has a cosine and late interaction; an unindexed one is only in reach of its own store. So
+it gets both from vectors of its text, and its fused score is the mean over the lists that have it and the place of
+its cosine in the dense list, brought to the scale of indexed memories."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from typing import Protocol
 from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
+from orion_recall.recall.ranking.reports import LateReport
 from orion_recall.recall.search.fallback import index_is_away
+from orion_recall.scoring.candidates import Candidate
 from orion_recall.sources.text_vectors import Nearness
-from orion_recall.values import Candidate, LateReport, MemoryView, Question, SourceReport
+from orion_recall.values import MemoryView, Question, SourceReport
 
 MOST_COMPARED = 24
-"""Texts of one recall that are compared: those that stand first in the list of a source. About 0.2 s of a slow core
-when none of them has been seen before, a millisecond when all have."""
-# To compare what is there takes a millisecond; even a recall that is out of time waits this long for it.
+"""Texts of one recall that are compared: the first of a source's list. About 0.2 s of a slow core when none of them
+is cached, a millisecond when all are."""
+# To compare cached texts takes a millisecond; even a recall that is out of time waits this long for it.
 _COMPARING_S = 0.1
 
 
 class ComparesTexts(Protocol):
-    """What compares: see `sources.text_vectors.TextVectors`."""
+    """Compares texts with a question: see `sources.text_vectors.TextVectors`."""
 
     async def embed(self, texts: Sequence[str]) -> None: ...
 
@@ -38,7 +40,7 @@ class ComparesTexts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unindexed:
-    """The keys of the candidates that the index does not hold, and what was made for some of them, by key."""
+    """The keys of unindexed candidates; cosines and late interaction of those that were compared, by key."""
 
     keys: frozenset[int] = frozenset()
     cosines: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -49,13 +51,13 @@ NONE_UNINDEXED = Unindexed()
 Kept = Sequence[tuple[Candidate, MemoryView]]
 
 
-def without_indexed(
+def limited(
     pool: Sequence[Candidate],
     limit: int,
     memories: Mapping[int, MemoryView],
     reports: Sequence[SourceReport],
 ) -> Sequence[Candidate]:
-    """The pool up to the limit, and of what came beyond it because it brought its text what the index lacks."""
+    """The pool up to the limit, and beyond it only unindexed candidates, which bring their text."""
     if len(pool) <= limit:
         return pool
     beyond = () if index_is_away(reports) else pool[limit:]
@@ -63,7 +65,7 @@ def without_indexed(
 
 
 def has_unindexed(kept: Kept, memories: Mapping[int, MemoryView], reports: Sequence[SourceReport]) -> bool:
-    """Whether there is anything to compare. While the index is away all is from elsewhere, and on one scale."""
+    """Whether there are unindexed candidates to compare; while the index is away, all are on one scale."""
     return any(candidate.key not in memories for candidate, _ in kept) and not index_is_away(reports)
 
 
@@ -75,9 +77,9 @@ async def compared(
     wants_late: bool,
     timeout_s: float,
 ) -> Unindexed:
-    """What could be made inside the time. Raises nothing: what was not made is not there.
+    """Cosines and late interaction of the first unindexed candidates, as far as time allows. Raises nothing.
 
-    The cosine is not made for what a dense search has found, and late interaction only where that is wanted.
+    A candidate of a dense search keeps its cosine; late interaction is made only with `wants_late`.
     """
     keys = frozenset(candidate.key for candidate, _ in unindexed)
     lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
@@ -104,14 +106,14 @@ async def compared(
     )
 
 
-def fused_anew(
+def fused_with_unindexed(
     kept: Kept,
     unindexed: Unindexed,
     reports: Sequence[SourceReport],
     within: Sequence[SourceReport],
     fusing: Fusing,
 ) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates, best first, with the cosines and fused scores of those that the index does not hold."""
+    """The candidates, best first, with the cosines and fused scores of the unindexed ones."""
     indexed = {candidate.key: candidate.fused for candidate, _ in kept if candidate.key not in unindexed.keys}
     fused = fused_unindexed(unindexed.keys, unindexed.cosines, indexed, reports, within=within, **fusing)
     for candidate, _ in kept:
@@ -124,7 +126,7 @@ def fused_anew(
 def with_unindexed(
     closeness: Mapping[int, float], late: LateReport | None, unindexed: Unindexed
 ) -> tuple[Mapping[int, float], LateReport | None]:
-    """Late interaction of the index, and what was compared here beside it."""
+    """Late interaction of indexed and unindexed memories together."""
     if late is None or not unindexed.late:
         return closeness, late
     together = {**closeness, **unindexed.late}

@@ -1,32 +1,30 @@
-"""How sure the answer is, and whether something so unsure is handed over at all."""
+"""The confidence of an answer, and the gate that withholds an answer below the profile's minimum."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from orion_recall.profile import Profile
 from orion_recall.profile.cascade import NoAnswer
-from orion_recall.recall.cascade.run import Descent
-from orion_recall.recall.confidence.factors import Confidence, confidences
-from orion_recall.recall.pass_result import Found
-from orion_recall.values import Question, Selection
+from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.scoring.candidates import ScoredCandidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sureness:
-    """The confidence of every item of the bundle, by key, and that of the answer; None when there is no item."""
+class AnswerConfidence:
+    """The confidence of every item of the bundle, by key, and of the answer; None when there is no item."""
 
     items: Mapping[int, Confidence]
     overall: float | None
 
 
-NOT_SURE = Sureness(items={}, overall=None)
+NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
-    """Why nothing is handed over although `near_misses` items were found."""
+    """Why the bundle is empty although `near_misses` items were found."""
 
     what: str
     value: float
@@ -35,30 +33,28 @@ class Withheld:
 
     @property
     def reason(self) -> str:
-        """In words."""
+        """The reason in words."""
         return f"the {self.what} of {self.value:.3f} is under the profile's minimum of {self.least:g}"
 
 
-def sureness(
-    selection: Selection, found: Found, question: Question, profile: Profile, descent: Descent | None
-) -> Sureness:
-    """The answer's confidence is its first item's; after a cascade, that of the surest first item of a layer."""
-    kept = [item.scored for item in selection.items]
-    if descent is None:
-        sure: Mapping[int, Confidence] = confidences(
-            kept, found.scored, question, profile, told_again=found.told_again
-        )
-    else:
-        sure = {item.candidate.key: descent.confidences[item.candidate.key] for item in kept}
+def answer_confidence(
+    kept: Sequence[ScoredCandidate], confidences: Mapping[int, Confidence], *, firsts: Collection[int] = ()
+) -> AnswerConfidence:
+    """The answer's confidence: that of its first item; after a cascade, the highest of the layers' `firsts`.
+
+    `kept` are the bundle's items, `confidences` those of them and of others, `firsts` the keys of first items.
+    """
     if not kept:
-        return NOT_SURE
-    firsts = descent.firsts & sure.keys() if descent else ()
-    overall = max([sure[key].overall for key in firsts], default=sure[kept[0].candidate.key].overall)
-    return Sureness(items=sure, overall=overall)
+        return NO_CONFIDENCE
+    items = {item.candidate.key: confidences[item.candidate.key] for item in kept}
+    overall = max(
+        [items[key].overall for key in firsts if key in items], default=items[kept[0].candidate.key].overall
+    )
+    return AnswerConfidence(items=items, overall=overall)
 
 
 def gate(selection: Selection, overall: float | None, least: NoAnswer) -> tuple[Selection, Withheld | None]:
-    """The selection, or an empty one and why, where the profile asks for more than there is."""
+    """The selection; or an empty one and the reason, where confidence or score is below the profile's minimum."""
     if not least.is_on or overall is None:
         return selection, None
     count, score = len(selection.items), max(item.scored.score for item in selection.items)

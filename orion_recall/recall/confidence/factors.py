@@ -1,9 +1,9 @@
-"""How sure an item is: five factors in [0, 1], weighed by the founding document's formula.
+"""The confidence of an item: five factors in [0, 1], weighed by the specification's formula.
 
 overall = 0.35 semantic relevance + 0.25 source quality + 0.15 recency + 0.15 consistency + 0.10 completeness
 
-The score orders what one query found and is relative to the best of it; confidence is not relative to anything, so
-that it can be held against a threshold. The confidence of an answer is that of its first item.
+A score is relative to the best candidate of its query. A confidence is not relative to anything, so that it can be
+compared with a threshold. The confidence of an answer is that of its first item.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Literal, NamedTuple
 
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.snippet import stems
-from orion_recall.scoring.parts import recency
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.part_values import recency
 from orion_recall.text.normal import content_words
-from orion_recall.values import MemoryView, Question, ScoredCandidate
+from orion_recall.values import MemoryView, Question
 
 Level = Literal["low", "medium", "high"]
 
@@ -27,7 +28,7 @@ RECENCY_WEIGHT = 0.15
 CONSISTENCY_WEIGHT = 0.15
 COMPLETENESS_WEIGHT = 0.1
 
-# What memories of a kind are worth by themselves; one of a kind that is not here, or of none, is worth _OTHER.
+# The source quality of a memory by its kind; _OTHER_QUALITY for other kinds and for none.
 QUALITY: Mapping[str, float] = {
     "world": 0.9,
     "experience": 0.85,
@@ -46,7 +47,7 @@ DOUBTING_TAGS = frozenset({"contradicted", "disputed", "doubtful", "outdated", "
 
 
 class Confidence(NamedTuple):
-    """The five factors of one item, what they come to (rounded to 1e-6), and that in a word."""
+    """The five factors of one item, and `overall` (rounded to 1e-6) as a number and as a level."""
 
     overall: float
     level: Level
@@ -63,12 +64,12 @@ def confidences(
     question: Question,
     profile: Profile,
     *,
-    told_again: Collection[int] = (),
+    repeated: Collection[int] = (),
 ) -> dict[int, Confidence]:
     """The confidence of each item, by its memory's key.
 
-    `among` is all that was ranked with them: where the dense search answered, an item that it did not reach is no
-    closer than the farthest that it did. `told_again` are the keys of those of which another memory says the same.
+    `among` are all items ranked with them: where the dense search answered, an item that it did not reach counts as
+    the farthest item that it did reach. `repeated` are the keys of items that a near-duplicate repeats.
     """
     reached = [item.candidate.scores["vector"] for item in among if "vector" in item.candidate.scores]
     farthest = min(reached) if reached else None
@@ -81,9 +82,9 @@ def confidences(
                 item.memory.ts,
                 question.now,
                 half_life_hours=profile.time_decay_half_life_hours,
-                floor=profile.recency_floor,
+                minimum=profile.recency_floor,
             ),
-            consistency=consistency(item.memory.tags, told_again=item.candidate.key in told_again),
+            consistency=consistency(item.memory.tags, is_repeated=item.candidate.key in repeated),
             completeness=completeness(item.memory),
         )
         for item in items
@@ -93,7 +94,7 @@ def confidences(
 def confidence(
     *, relevance: float, quality: float, recency: float, consistency: float, completeness: float
 ) -> Confidence:
-    """The formula."""
+    """The confidence by the formula."""
     overall = round(
         RELEVANCE_WEIGHT * relevance
         + QUALITY_WEIGHT * quality
@@ -119,10 +120,10 @@ def level(overall: float) -> Level:
 
 
 def semantic_relevance(item: ScoredCandidate, asked: frozenset[str], *, farthest: float | None) -> float:
-    """How close the memory is to the question: what the reranker said, else its cosine, negative ones as 0.
+    """How close the memory is to the question: the reranker's score, else its cosine, negative ones as 0.
 
-    Where the dense search was not asked or did not answer: the share of the question's words that the memory, or
-    the graph of it, has; `asked` are their stems.
+    Where the dense search was not asked or did not answer: the share of the question's words that the memory or its
+    statements have; `asked` are their stems.
     """
     if (judged := item.parts.get("rerank")) is not None:
         return judged
@@ -133,20 +134,20 @@ def semantic_relevance(item: ScoredCandidate, asked: frozenset[str], *, farthest
 
 
 def source_quality(kind: str | None, *, sources: int) -> float:
-    """What a memory of the kind is worth, and a little more when several sources found it independently."""
+    """The quality of the memory's kind, and a little more when several sources found it independently."""
     base = QUALITY.get(kind or "", _OTHER_QUALITY)
     return base + _FOUND_TWICE if sources > 1 else base
 
 
-def consistency(tags: Collection[str], *, told_again: bool) -> float:
-    """0.3 when a tag doubts it, 1 when a tag or another memory confirms it, 0.7 when it was told once."""
+def consistency(tags: Collection[str], *, is_repeated: bool) -> float:
+    """1 when a tag or another memory confirms the memory, 0.3 when a tag doubts it, else 0.7."""
     if not DOUBTING_TAGS.isdisjoint(tags):
         return DOUBTED
-    return CONFIRMED if told_again or not CONFIRMING_TAGS.isdisjoint(tags) else TOLD_ONCE
+    return CONFIRMED if is_repeated or not CONFIRMING_TAGS.isdisjoint(tags) else TOLD_ONCE
 
 
 def completeness(memory: MemoryView) -> float:
-    """The share of five things that is known of it: its time, who or what about, from where, names, tags."""
+    """The share of five things that are known: its time, its speaker or title, its origin, names, tags."""
     known = 0 if memory.ts is None else 1
     known += bool(memory.speaker or memory.title)
     known += bool(memory.session_id or memory.source_ref or memory.uri)

@@ -1,8 +1,7 @@
-"""Late interaction: the words of the question against those of each candidate, in the index.
+"""Late interaction: each word of the question compared with the words of each candidate, in the index.
 
-What it says is the part `late` of the score: how near a candidate's words come to the question's, from 0 for the
-farthest of those compared to 1 for the nearest. It is asked while the memories are read, and what goes wrong costs
-this part and nothing else.
+It gives the score part `late`: how near a candidate's words come to the question's, from 0 for the farthest of the
+compared candidates to 1 for the nearest. It runs while the memories are read, and an error costs this part only.
 """
 
 from __future__ import annotations
@@ -13,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.errors import ModelError, SourceError
+from orion_recall.recall.ranking.reports import LateReport
 from orion_recall.sources.breaker import Breaker
-from orion_recall.values import LateReport, SourceStatus
+from orion_recall.values import SourceStatus
 
 _NOTHING: Mapping[int, float] = {}
 _NO_INDEX, _AWAY = "there is no index", "the index is away"
 
 
 class Closeness(Protocol):
-    """What compares: see `sources.index.LateInteraction`."""
+    """Compares a question with memories: see `sources.vector_lexical.LateInteraction`."""
 
     async def why_off(self) -> str | None: ...
 
@@ -37,9 +37,9 @@ async def late_interaction(
     timeout_s: float,
     is_away: bool = False,
 ) -> tuple[Mapping[int, float], LateReport]:
-    """How close each candidate is that could be compared, by key, and how it went. Raises nothing.
+    """The closeness of each compared candidate, by key, and the report. Raises nothing.
 
-    `scaled` makes the part of it. `is_away`: the index has just not answered, and is not waited for once more.
+    `scaled` makes the score part of it. `is_away`: the index has just not answered, and is not asked again.
     """
     began = time.perf_counter()
 
@@ -77,7 +77,7 @@ async def late_interaction(
 
 
 def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
-    """The part: from 0 for the least to 1 for the most; all 1 where there is no difference."""
+    """The score part: from 0 for the least to 1 for the most; all 1 where there is no difference."""
     if not found:
         return found
     low, high = min(found.values()), max(found.values())

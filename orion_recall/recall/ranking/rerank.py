@@ -1,8 +1,7 @@
-"""The best of the ranking judged once more, by a model that reads question and memory together.
+"""Reranking: the best candidates judged by a model that reads question and memory together.
 
-What it says is one part of the score more, `rerank`, beside the others under its own weight. Without an answer in
-time the order stays what it was, and the report says why.
-"""
+It gives a further score part, `rerank`, with its own weight. Without an answer in time the order stays as it was,
+and the report says why."""
 
 from __future__ import annotations
 
@@ -15,9 +14,11 @@ from orion_recall.errors import ModelError
 from orion_recall.models.reranker import Reranker
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.render import body
+from orion_recall.recall.ranking.reports import RerankReport
 from orion_recall.recall.ranking.score import combine, in_order
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker
-from orion_recall.values import RerankReport, ScoredCandidate, SourceStatus
+from orion_recall.values import SourceStatus
 
 _NONE = "the profile wants reranking and no reranker is configured: set ORION_RERANKER"
 
@@ -31,11 +32,10 @@ async def rerank(
     *,
     timeout_s: float,
 ) -> tuple[list[ScoredCandidate], RerankReport]:
-    """The candidates with their part `rerank`, best first again; as they came when it was not to be had.
+    """The candidates with their part `rerank`, best first again; unchanged when the reranker did not answer.
 
-    The profile's `top_n` are judged, within the profile's time and `timeout_s`. One that was not judged is taken
-    to be no better than the worst that was: else it would gain by what the others lose.
-    """
+    The profile's `top_n` are judged, within the profile's time and `timeout_s`. A candidate that was not judged
+    gets the lowest part of those that were: else it would gain by what the others lose."""
     wanted = profile.rerank
     judged = scored[: wanted.top_n]
     began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""What answers in the place of the index while both of its arms are silent, inside the time they all have.
+"""The fallback search: another source answers while both sources of the index are silent, before the same deadline.
 
-It begins as soon as they have failed, or when half of the time has passed without a word of either: an index that
-hangs would leave none. What it finds counts only if the index has not answered by the end.
+It begins as soon as both have failed, or when half of the time has passed without an answer: an index that hangs
+would leave no time. Its hits count only if the index has not answered by the deadline.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 
 from orion_recall.values import SourceName, SourceReport
 
-INDEX_ARMS: tuple[SourceName, ...] = ("lexical", "vector")
+INDEX_SOURCES: tuple[SourceName, ...] = ("lexical", "vector")
 SILENT = ("failed", "late")
 RECORD = "record"
-# The share of the time after which the index is no longer waited for alone.
+# The share of the time after which the fallback is searched although the index may still answer.
 PATIENCE = 0.5
 
 
-async def stand_in(
-    arms: Collection[asyncio.Task[SourceReport]],
+async def search_fallback(
+    index: Collection[asyncio.Task[SourceReport]],
     search: Callable[[], Coroutine[Any, Any, SourceReport]],
     *,
     patience_s: float,
 ) -> SourceReport | None:
-    """The report of `search`, which is begun when it is needed; None once an arm has answered."""
-    waiting = set(arms)
+    """The report of `search`, which is begun when it is needed; None once a source of `index` has answered."""
+    waiting = set(index)
     until = asyncio.get_running_loop().time() + patience_s
     while waiting:
         left_s = until - asyncio.get_running_loop().time()
@@ -48,24 +48,24 @@ async def stand_in(
         searching.cancel()
 
 
-def _any_answered(arms: Collection[asyncio.Task[SourceReport]]) -> bool:
-    return any(not arm.cancelled() and arm.exception() is None and not is_silent(arm.result()) for arm in arms)
+def _any_answered(tasks: Collection[asyncio.Task[SourceReport]]) -> bool:
+    return any(not task.cancelled() and task.exception() is None and not is_silent(task.result()) for task in tasks)
 
 
 def index_is_away(reports: Iterable[SourceReport]) -> bool:
-    """Whether the index was asked and neither of its arms answered."""
-    asked = [report for report in reports if report.source in INDEX_ARMS and report.status != "off"]
+    """Whether the index was asked and neither of its sources answered."""
+    asked = [report for report in reports if report.source in INDEX_SOURCES and report.status != "off"]
     return bool(asked) and all(is_silent(report) for report in asked)
 
 
 def is_silent(report: SourceReport) -> bool:
-    """Whether nothing came. An arm over several stores, one of which failed, has failed and still has hits."""
-    return report.status in SILENT and (not report.hits or report.stood_in is not None)
+    """Whether the source gave no hits of its own. One over several stores may have failed and still have hits."""
+    return report.status in SILENT and (not report.hits or report.fallback is not None)
 
 
-def with_stand_in(silent: SourceReport, found: SourceReport | None) -> SourceReport:
-    """The silent arm's report with the hits that were found in its place, or with why there are none."""
+def with_fallback(silent: SourceReport, found: SourceReport | None) -> SourceReport:
+    """The silent source's report with the fallback's hits, or with why there are none."""
     if found is not None and found.status not in SILENT:
-        return replace(silent, hits=found.hits, stood_in=RECORD)
+        return replace(silent, hits=found.hits, fallback=RECORD)
     why = found.error if found is not None else "no answer in time"
-    return replace(silent, error=f"{silent.error}; the {RECORD} could not stand in: {why}")
+    return replace(silent, error=f"{silent.error}; the fallback ({RECORD}) failed: {why}")

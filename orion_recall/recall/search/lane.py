@@ -1,4 +1,4 @@
-"""The visibility lane of a query, as the settings take it: it narrows what is searched, or it means nothing."""
+"""The visibility lane of a query: it narrows the search, or it is ignored, as the settings say."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from orion_recall.values import LaneUse
 
 
 def narrowed(query: RecallQueryV1, profile: Profile, use: LaneUse) -> RecallQueryV1 | None:
-    """The query as its lane narrows it; None where the lane means nothing.
+    """The query narrowed by its lane; None where the lane is ignored.
 
-    As a tag: only memories with that tag. As a scope: session or user where all of a tenant's memories would be
-    searched, and nothing where the query's own scope is as narrow. InvalidMessage: what cannot be combined.
+    As a tag: only memories with that tag. As a scope: session or user, where all of a tenant's memories would be
+    searched; it is ignored where the query's own scope is as narrow. InvalidMessage when tag and lane exclude each
+    other.
     """
     lane, options = query.lane, query.options or NO_OPTIONS
     if lane is None or use == "ignore":

@@ -1,4 +1,4 @@
-"""What is asked for: the query and the profile together, as scope, requests to the sources, and caps."""
+"""Search requests: query and profile together as scope, requests to the sources, and caps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_OPTIONS = RecallOptionsV1()
 
 
 def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
-    """What the query may see. InvalidMessage for scope session or user without its id."""
+    """The scope of the query. InvalidMessage for scope session or user without its id."""
     options = query.options or NO_OPTIONS
     name = options.scope or profile.scope
     if name == "session" and query.session_id is None:
@@ -56,7 +56,7 @@ def requests_of(
 
 
 def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:
-    """How much of what was found is handed over."""
+    """The caps of the bundle."""
     return Caps(
         source_top_k={
             "vector": profile.vector_top_k,

@@ -1,9 +1,8 @@
-"""The index searched once more, inside the time that a question names.
+"""The time search: the index searched a second time, inside the time that a question names.
 
-Of a hundred thousand memories those of one weekend are seldom among the best hundred of all. So the arms of the
-index may be asked a second time, at once with the first, for that time alone; what they find is further lists in
-the fusion, in which the closest memory of the named time has the whole of its list's weight.
-"""
+Of a hundred thousand memories, those of one weekend are seldom among the best hundred. So the sources of the index
+may be asked a second time, at once with the first, for that time alone. Their hits are further lists in the fusion,
+where the closest memory of the named time has its list's full weight."""
 
 from __future__ import annotations
 
@@ -16,45 +15,45 @@ from typing import Self
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import Source
-from orion_recall.recall.search.fallback import INDEX_ARMS
+from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.scoring.time_overlap import WIDENED_S
 from orion_recall.values import Hit, Interval, Scope, SearchRequest, SourceName, SourceReport
 
 _ENDING_S = 0.05
 
 
-class SearchWithin:
-    """The second searches, from entering to leaving; there are none without an interval."""
+class TimeSearch:
+    """The second searches: entering the context starts them, leaving it cancels them. No interval, no search."""
 
     def __init__(
         self,
-        arms: Mapping[SourceName, Source],
+        sources: Mapping[SourceName, Source],
         requests: Mapping[SourceName, SearchRequest],
         intervals: Sequence[Interval],
     ) -> None:
         self._searches: dict[SourceName, asyncio.Task[Sequence[Hit]]] = {}
         self._wanted: dict[SourceName, tuple[Source, SearchRequest]] = {
-            name: (arms[name], replace(requests[name], scope=within(requests[name].scope, intervals)))
-            for name in INDEX_ARMS
-            if intervals and name in arms and name in requests
+            name: (sources[name], replace(requests[name], scope=within(requests[name].scope, intervals)))
+            for name in INDEX_SOURCES
+            if intervals and name in sources and name in requests
         }
 
     async def __aenter__(self) -> Self:
-        for name, (arm, request) in self._wanted.items():
-            self._searches[name] = asyncio.create_task(_hits(arm, request))
+        for name, (source, request) in self._wanted.items():
+            self._searches[name] = asyncio.create_task(_hits(source, request))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         unfinished = {task for task in self._searches.values() if task.cancel()}
-        if unfinished:  # they end in a turn or two; one that does not is not waited for
+        if unfinished:  # they end within a turn or two of the loop; one that does not is not waited for
             await asyncio.wait(unfinished, timeout=_ENDING_S)
 
-    async def found(self, reports: Sequence[SourceReport], *, until: float) -> list[SourceReport]:
-        """The lists of those arms whose first search answered; the others' failures are in their own reports.
+    async def reports(self, reports: Sequence[SourceReport], *, until: float) -> list[SourceReport]:
+        """The further lists of the sources whose first search answered; failures are in the first reports.
 
-        `until` is on `time.perf_counter`: what has not come by then is left out.
+        `until` is on `time.perf_counter`: a list that has not come by then is left out.
         """
         answered = {report.source for report in reports if report.status in ("ok", "empty")}
         waited: dict[SourceName, asyncio.Task[Sequence[Hit]]] = {
@@ -70,7 +69,7 @@ class SearchWithin:
 
 
 def within(scope: Scope, intervals: Sequence[Interval]) -> Scope:
-    """The scope and the time that the intervals cover together, a day more on both sides."""
+    """The scope, narrowed to the time that the intervals cover together and a day more on both sides."""
     starts = [one.start - WIDENED_S for one in intervals if one.start is not None]
     ends = [one.end + WIDENED_S for one in intervals if one.end is not None]
     since = [min(starts)] if len(starts) == len(intervals) else []
@@ -82,8 +81,8 @@ def within(scope: Scope, intervals: Sequence[Interval]) -> Scope:
     )
 
 
-async def _hits(arm: Source, request: SearchRequest) -> Sequence[Hit]:
+async def _hits(source: Source, request: SearchRequest) -> Sequence[Hit]:
     try:
-        return await arm.search(request)
+        return await source.search(request)
     except (SourceError, ModelError):
         return ()

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import RankingWeights
-from orion_recall.scoring.parts import READ_CHARS, WHOLE_LENGTH, parts_of
-from orion_recall.values import AnswerType, Candidate, MemoryView, QuestionTime, SourceName
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.scoring.part_values import READ_CHARS, WHOLE_LENGTH, Column, QueryFacts
+from orion_recall.scoring.parts import PARTS, part_columns
+from orion_recall.values import AnswerType, MemoryView, QuestionTime, SourceName
 from tests.samples.recall_fakes import NOW, key, profile, view
 
 Pair = tuple[Candidate, MemoryView]
@@ -23,9 +27,19 @@ def weighing(*parts: str) -> Profile:
     return profile(ranking={"fusion": 1.0, **dict.fromkeys(parts, 1.0)})
 
 
+def parts_of(candidates: Sequence[Pair], used: Profile, **facts: Any) -> dict[str, Column]:
+    return part_columns(
+        candidates,
+        QueryFacts(now=NOW, **facts),
+        used.ranking.model_dump(),
+        half_life_hours=used.time_decay_half_life_hours,
+        recency_minimum=used.recency_floor,
+    )
+
+
 def made(part: str, *candidates: Pair) -> dict[str, float | None]:
     """The part of each candidate by id; nothing when there is no such part."""
-    column = parts_of(candidates, weighing(part), now=NOW).get(part, ())
+    column = parts_of(candidates, weighing(part)).get(part, ())
     return {memory.id: value for (_, memory), value in zip(candidates, column, strict=bool(column))}
 
 
@@ -37,7 +51,7 @@ OFF_BY_DEFAULT = (
 
 def test_a_part_that_weighs_nothing_is_not_made():
     pair = [found("a", scores={"lexical": 2.0, "vector": 0.5}, session_id="s"), found("b")]
-    columns = parts_of(pair, profile(), now=NOW)
+    columns = parts_of(pair, profile())
     assert set(OFF_BY_DEFAULT).isdisjoint(columns)
     assert {name: RankingWeights().model_dump()[name] for name in OFF_BY_DEFAULT} == dict.fromkeys(
         OFF_BY_DEFAULT, 0
@@ -49,7 +63,7 @@ def test_of_a_long_text_the_beginning_is_read_for_what_it_tells():
     pair = [found("first", text=told + filler), found("last", text=filler + told)]
     weighed = weighing("tells_time", "tells_name", "tells_number")
     asked = AnswerType(name=True, number=True)
-    columns = parts_of(pair, weighed, now=NOW, time=QuestionTime(asks_when=True), answer_type=asked)
+    columns = parts_of(pair, weighed, time=QuestionTime(asks_when=True), answer_type=asked)
     assert {name: list(columns[name]) for name in columns if name.startswith("tells")} == {
         "tells_time": [1.0, 0.0],
         "tells_name": [1.0, 0.0],
@@ -86,13 +100,13 @@ def test_session_is_the_best_fused_score_among_the_candidates_of_the_session():
 def test_session_counts_late_interaction_as_much_as_the_fused_score():
     turns = [found("a", 0.8, session_id="one"), found("b", 0.4, session_id="one"), found("c", 0.4)]
     late = {key("a"): 0.0, key("b"): 1.0}
-    columns = parts_of(turns, weighing("session", "late"), now=NOW, further={"late": late})
+    columns = parts_of(turns, weighing("session", "late"), late=late)
     assert columns["session"] == pytest.approx([0.75, 0.75, 0.5])
 
 
 def test_passages_each_of_which_is_a_session_of_its_own_keep_the_order_of_the_fused_score():
     passages = [found(str(place), place / 10, session_id=str(place)) for place in range(1, 9)]
-    columns = parts_of(passages, weighing("session"), now=NOW)
+    columns = parts_of(passages, weighing("session"))
     assert columns["session"] == columns["fusion"]
 
 
@@ -115,9 +129,9 @@ def test_length_grows_up_to_a_whole_text():
     }
 
 
-def test_parts_made_elsewhere_are_parts_of_the_memories_that_they_know():
-    columns = parts_of([found("a"), found("b")], profile(), now=NOW, further={"links": {key("a"): 0.75}})
-    assert columns["links"] == [0.75, None]
+def test_late_interaction_is_a_part_of_the_memories_that_were_compared():
+    columns = parts_of([found("a"), found("b")], profile(), late={key("a"): 0.75})
+    assert columns["late"] == [0.75, None]
 
 
 def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_give():
@@ -127,8 +141,7 @@ def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_giv
     columns = parts_of(
         [own, farther, mapped, timed_out],
         weighing("words", "meaning", "session", "late"),
-        now=NOW,
-        further={"late": {key("own"): 0.5, key("mapped"): 1.0}},
+        late={key("own"): 0.5, key("mapped"): 1.0},
         unindexed=frozenset((key("mapped"), key("timed out"))),
     )
     assert columns["words"] == [1.0, 0.0, None, None]
@@ -141,12 +154,12 @@ def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_giv
 
 def test_what_the_index_does_not_hold_counts_for_its_session():
     turns = [found("a", 0.2, session_id="one"), found("b", 0.8, session_id="one")]
-    columns = parts_of(turns, weighing("session"), now=NOW, unindexed=frozenset((key("b"),)))
+    columns = parts_of(turns, weighing("session"), unindexed=frozenset((key("b"),)))
     assert columns["session"] == [1.0, 1.0]
 
 
 def test_no_candidates_have_no_parts():
-    assert parts_of([], weighing(*OFF_BY_DEFAULT), now=NOW, further={"late": {}}) == {}
+    assert parts_of([], weighing(*OFF_BY_DEFAULT), late={}) == {}
 
 
 def test_every_part_is_in_the_unit_interval_for_scores_of_any_kind():
@@ -163,7 +176,7 @@ def test_every_part_is_in_the_unit_interval_for_scores_of_any_kind():
     ]
     every = weighing(*RankingWeights.model_fields)
     near = {key(str(place)): dice.uniform(-1, 1) for place in range(40)}
-    columns = parts_of(candidates, every, now=NOW, named_speaker="Ana", similarities=near)
+    columns = parts_of(candidates, every, named_speaker="Ana", similarities=near)
     assert set(columns) >= {"fusion", "words", "meaning", "session", "length", "similarity", "neighbour"}
     assert all(value is not None and 0 <= value <= 1 for column in columns.values() for value in column)
 
@@ -177,6 +190,12 @@ def test_all_parts_of_a_hundred_candidates_take_a_fraction_of_a_querys_embedding
     took: list[float] = []
     for _ in range(20):
         began = time.thread_time()
-        parts_of(candidates, every, now=NOW, named_speaker="Ana")
+        parts_of(candidates, every, named_speaker="Ana")
         took.append(time.thread_time() - began)
     assert min(took) < 0.001
+
+
+def test_the_ranking_section_of_a_profile_has_the_parts_of_the_table_and_their_weights():
+    assert list(RankingWeights.model_fields) == [part.name for part in PARTS]
+    assert RankingWeights().model_dump() == {part.name: part.weight for part in PARTS}
+    assert len({part.name for part in PARTS}) == len(PARTS)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.scoring.time_overlap import overlap, tells_time
+from orion_recall.scoring.time_overlap import overlap
 from orion_recall.values import Interval
 
 DAY = 86_400.0
@@ -42,26 +42,3 @@ def test_an_open_interval_has_one_end():
 
 def test_of_several_intervals_each_will_do():
     assert overlap([WEEK, BEFORE], 3 * DAY) == overlap([BEFORE, WEEK], 3 * DAY) == 1.0
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I went yesterday.",
-        "We met LAST WEEK, at noon",
-        "two years ago",
-        "On Friday we sail",
-        "it was in May",
-        "since 1998",
-        "The past few months were hard",
-    ],
-)
-def test_a_text_with_words_for_a_time_tells_one(text: str):
-    assert tells_time(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["May I come?", "we march on", "the last crane", "a good day", "number 20", "", "Chicago", "2500 euros"]
-)
-def test_a_text_without_does_not(text: str):
-    assert not tells_time(text)

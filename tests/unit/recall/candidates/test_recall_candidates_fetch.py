@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.recall.candidates.fetch import read_of
-from orion_recall.values import Candidate, MemoryView
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.values import MemoryView
 from tests.samples.recall_fakes import hit
 
 

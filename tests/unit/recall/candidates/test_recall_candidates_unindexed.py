@@ -12,9 +12,10 @@ from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.interfaces import Source
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.candidates.unindexed import MOST_COMPARED
-from orion_recall.recall.pipeline import Recalled, Sources, recall
+from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.explain import explained
-from orion_recall.recall.search.all_sources import StandIn
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.text_vectors import Nearness
 from orion_recall.values import MemoryView, Question, SourceName
 from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view
@@ -162,11 +163,11 @@ async def test_a_cosine_that_a_mapped_collection_gave_is_kept_and_not_made_anew(
     near = Near({"The crane lifts forty tonnes.": Nearness(0.1, 0.9)})
     made = stores(tokens, near)
     found = [hit(note.id, 0.7, read=lambda: note), *OWN_HITS[:99]]
-    arms: dict[SourceName, Source] = {**made.arms, "vector": FakeSource("vector", found)}
+    arms: dict[SourceName, Source] = {**made.by_name, "vector": FakeSource("vector", found)}
     recalled = await recall(
         query("How much does the crane lift?"),
         shipped_like(),
-        Sources(arms=arms, tokens=tokens, readers=made.readers, late=made.late, texts=near),
+        Sources(by_name=arms, tokens=tokens, readers=made.readers, late=made.late, texts=near),
         now=NOW,
     )
     assert place_of(recalled, note) == 1
@@ -175,7 +176,7 @@ async def test_a_cosine_that_a_mapped_collection_gave_is_kept_and_not_made_anew(
     await recall(
         query("How much does the crane lift?"),
         profile(),
-        Sources(arms=arms, tokens=tokens, readers=made.readers, late=made.late, texts=texts),
+        Sources(by_name=arms, tokens=tokens, readers=made.readers, late=made.late, texts=texts),
         now=NOW,
     )
     assert texts.embedded == [], "without late interaction nothing is lacking"
@@ -186,7 +187,7 @@ async def test_while_the_index_is_away_nothing_is_compared(tokens: TokenCounter)
     away = [FakeSource(name, errors=[TransientSourceError("no server")]) for name in ("vector", "lexical")]
     record = FakeSource("lexical", [hit(one.id, 1.0, read=lambda one=one: one) for one in OWN[:5]])
     made = sources(
-        tokens, [*away, of_others(MAPPED)], *OWN, late=Late(), texts=texts, standing_by=StandIn(source=record)
+        tokens, [*away, of_others(MAPPED)], *OWN, late=Late(), texts=texts, fallback=FallbackSource(source=record)
     )
     recalled = await asked(made)
     assert texts.embedded == []

@@ -123,7 +123,7 @@ async def test_the_path_is_tracked_with_hits_confidence_and_time(tokens: TokenCo
     semantic, episodic, graph, procedural = steps(recalled)
     assert [step.hits for step in steps(recalled)] == [2, 2, 0, 1]
     assert graph.confidence is None
-    assert episodic.confidence == recalled.sure.items[memory_key("default", "episode")].overall
+    assert episodic.confidence == recalled.confidence.items[memory_key("default", "episode")].overall
     assert procedural.confidence is not None
     assert all(step.ms > 0 for step in (semantic, episodic, procedural))
     assert descent_of(recalled).layers[memory_key("default", "episode")] == "episodic"
@@ -134,8 +134,8 @@ async def test_confidence_improves(tokens: TokenCounter):
     recalled, _ = await asked(tokens, LOW, cascading(threshold=BETWEEN))
     before = steps(recalled)[0].confidence
     assert before is not None
-    assert recalled.sure.overall is not None
-    assert before < BETWEEN <= recalled.sure.overall
+    assert recalled.confidence.overall is not None
+    assert before < BETWEEN <= recalled.confidence.overall
 
 
 async def test_a_layers_weight_moves_its_items(tokens: TokenCounter):
@@ -209,7 +209,7 @@ async def test_the_question_is_embedded_once_for_all_layers(tokens: TokenCounter
             raise AssertionError(terms)
 
     embedder, index = Embedder(), Index()
-    made = replace(sources(tokens, [], *LOW), arms={"vector": VectorSource(index, embedder)})
+    made = replace(sources(tokens, [], *LOW), by_name={"vector": VectorSource(index, embedder)})
     recalled = await recall(query(), cascading(threshold=BETWEEN), made, now=NOW)
     assert len(path(recalled)) == 4
     assert index.searches == 3, "the graph layer has no vectors"
@@ -234,14 +234,14 @@ async def test_a_caller_may_ask_for_it_with_a_threshold_and_a_depth(
     for by, extra in ((cascading(threshold=0.1), {}), (profile(), {"cascade": True})):
         recalled, _ = await asked(tokens, LOW, by, options=extra | options)
         if layers is None or not (extra | options).get("cascade", True):
-            assert recalled.descent is None
+            assert recalled.cascade is None
         else:
             assert (len(path(recalled)), descent_of(recalled).ended) == (layers, ended)
 
 
 async def test_without_being_asked_for_there_is_none_and_the_answer_is_the_same(tokens: TokenCounter):
     recalled, (arm,) = await asked(tokens, LOW, profile(), options={"confidence_threshold": 1.0})
-    assert recalled.descent is None
+    assert recalled.cascade is None
     assert len(arm.requests) == 1
     assert "cascade" not in recalled.stage_ms
 
@@ -297,7 +297,7 @@ async def test_kinds_that_are_in_no_layer_are_searched_for_without_one(tokens: T
     (incident,) = of_kind("incident", "incident")
     by = cascading(first="semantic", max_depth=0)
     recalled, _ = await asked(tokens, LOW | {incident: 0.4}, by, options={"kinds": ["incident"]})
-    assert recalled.descent is None
+    assert recalled.cascade is None
     assert (recalled.outcome, ids(recalled)) == ("ok", ["incident"])
 
 
@@ -376,7 +376,7 @@ async def test_whatever_is_found_is_shown_once_or_counted_once(
     assert len(layers) == len(set(layers))
     scores = [item.scored.score for item in recalled.selection.items]
     assert scores == sorted(scores, reverse=True)
-    assert recalled.sure.items.keys() == {item.scored.candidate.key for item in recalled.selection.items}
+    assert recalled.confidence.items.keys() == {item.scored.candidate.key for item in recalled.selection.items}
 
 
 async def test_a_memory_that_no_reader_has_is_missing_in_a_cascade_too(tokens: TokenCounter):

@@ -16,10 +16,10 @@ FOUND = {FACT: 0.4, OTHER: 0.1}
 async def test_the_confidence_of_an_answer_is_its_first_items(tokens: TokenCounter):
     recalled, _ = await asked(tokens, FOUND, profile())
     first, second = recalled.selection.items
-    sure = [recalled.sure.items[item.scored.candidate.key].overall for item in (first, second)]
-    assert recalled.sure.overall == sure[0] > sure[1]
+    sure = [recalled.confidence.items[item.scored.candidate.key].overall for item in (first, second)]
+    assert recalled.confidence.overall == sure[0] > sure[1]
     nothing, _ = await asked(tokens, {}, profile())
-    assert (nothing.sure.overall, nothing.sure.items) == (None, {})
+    assert (nothing.confidence.overall, nothing.confidence.items) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ async def test_what_is_not_sure_enough_is_no_answer_where_the_profile_says_so(
     assert (recalled.withheld.reason, recalled.withheld.near_misses) == (reason, 2)
     assert recalled.selection.dropped == {"no_answer": 2}
     assert recalled.selection.tokens == 0
-    assert recalled.sure.overall == 0.609055, "how sure it would have been is still told"
+    assert recalled.confidence.overall == 0.609055, "how sure it would have been is still told"
 
 
 @pytest.mark.parametrize("least", [{}, {"min_confidence": 0.6}, {"min_score": 0.8}])

@@ -14,7 +14,8 @@ from orion_recall.recall.confidence.factors import (
     level,
     source_quality,
 )
-from orion_recall.values import Question, ScoredCandidate
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.values import Question
 from tests.samples.recall_fakes import NOW, profile, scored
 
 HOUR = 3600.0
@@ -81,7 +82,7 @@ def test_an_item_of_a_recall_has_all_five_factors():
         entities=("crane",), tags=("harbour",),
     )  # fmt: skip
     crane.candidate.ranks["lexical"] = 3
-    (made,) = of(crane, told_again={crane.candidate.key})
+    (made,) = of(crane, repeated={crane.candidate.key})
     # 0.21 + 0.225 + 0.075 + 0.15 + 0.1
     assert made == (0.76, "high", 0.6, 0.9, 0.5, 1.0, 1.0)
 
@@ -123,11 +124,11 @@ def test_quality_is_the_kinds_and_a_little_more_when_several_sources_found_it():
     assert source_quality("world", sources=4) == pytest.approx(0.95)
 
 
-def test_what_is_told_again_or_confirmed_is_consistent_and_what_is_disputed_is_not():
-    assert consistency((), told_again=False) == 0.7
-    assert consistency((), told_again=True) == 1.0
-    assert consistency(("harbour", "verified"), told_again=False) == 1.0
-    assert consistency(("disputed", "verified"), told_again=True) == 0.3
+def test_what_is_repeated_or_confirmed_is_consistent_and_what_is_disputed_is_not():
+    assert consistency((), is_repeated=False) == 0.7
+    assert consistency((), is_repeated=True) == 1.0
+    assert consistency(("harbour", "verified"), is_repeated=False) == 1.0
+    assert consistency(("disputed", "verified"), is_repeated=True) == 0.3
 
 
 def test_completeness_counts_five_things():

@@ -10,12 +10,14 @@ import pytest
 
 from orion_recall.errors import ModelError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.ranking.reports import RerankReport
 from orion_recall.recall.ranking.rerank import rerank
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply
+from orion_recall.recall.types import Recalled
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker
-from orion_recall.values import RerankReport, ScoredCandidate
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, scored, sources, view
 
 
@@ -144,7 +146,7 @@ async def test_a_reranker_that_keeps_failing_is_left_alone_for_a_while():
     reports = [(await judged(ranked(0.8), judge, breaker=breaker))[1] for _ in range(6)]
     assert len(judge.asked) == 3
     assert reports[-1].error == "left alone after: gone"
-    breaker.closed_until = time.monotonic()
+    breaker.retry_at = time.monotonic()
     judge.error, judge.known = None, {"a": 0.5}
     assert (await judged(ranked(0.8), judge, breaker=breaker))[1].status == "ok"
     assert (await judged(ranked(0.8), judge, breaker=breaker))[1].status == "ok"
@@ -176,7 +178,7 @@ async def test_a_recall_follows_the_reranker_where_its_profile_wants_it(tokens: 
     assert (stats.status, stats.count) == ("ok", 3)
     assert (answer.bundle.items[0].score_parts or {})["rerank"] == 1.0
     kept = decision(
-        Asked(decision_id="d", corr_id="c"), outcome=recalled.outcome, latency_ms=1.0, recalled=recalled
+        RequestFacts(decision_id="d", corr_id="c"), outcome=recalled.outcome, latency_ms=1.0, recalled=recalled
     )
     assert kept.sources["rerank"].status == "ok"
     assert kept.selected[0].parts["rerank"] == 1.0
@@ -195,7 +197,7 @@ async def test_a_profile_that_wants_none_asks_none_and_says_nothing(tokens: Toke
     recalled = await asked(tokens, judge)
     assert judge.asked == []
     assert recalled.reranking is None
-    kept = decision(Asked(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
+    kept = decision(RequestFacts(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
     assert "rerank" not in kept.sources
 
 
@@ -203,6 +205,6 @@ async def test_wanting_a_reranker_where_there_is_none_is_said_and_costs_nothing_
     recalled = await asked(tokens, None, rerank={"enabled": True})
     assert recalled.outcome == "ok"
     assert [item.scored.memory.id for item in recalled.selection.items] == ["ann", "bob", "cat"]
-    kept = decision(Asked(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
+    kept = decision(RequestFacts(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
     assert kept.sources["rerank"].status == "failed"
     assert "ORION_RERANKER" in (kept.sources["rerank"].error or "")

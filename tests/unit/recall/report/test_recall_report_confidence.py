@@ -5,7 +5,7 @@ import pytest
 from orion_recall.contracts import CascadeV1
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.report.confidence import descended
+from orion_recall.recall.report.confidence import cascade_json
 from tests.samples.layered import asked, cascading, of_kind
 
 FACT, FARTHER = of_kind("world", "fact", "farther")
@@ -15,8 +15,8 @@ FOUND = {FACT: 0.2, FARTHER: 0.1, EPISODE: 0.9, PROCEDURE: 0.5}
 
 async def told(tokens: TokenCounter, by: Profile, **fields: object) -> CascadeV1:
     recalled, _ = await asked(tokens, FOUND, by, **fields)  # pyright: ignore[reportArgumentType]
-    assert recalled.descent is not None
-    return descended(recalled.descent, recalled.sure, recalled.selection)
+    assert recalled.cascade is not None
+    return cascade_json(recalled.cascade, recalled.confidence, recalled.selection)
 
 
 async def test_the_whole_way_is_told(tokens: TokenCounter):

@@ -143,7 +143,7 @@ async def test_a_source_that_answers_again_is_asked_as_before():
     mended = FakeSource("vector", FOUND, errors=[SourceError("no server") for _ in range(3)])
     for _ in range(3):
         await search(mended, held=held)
-    held["vector"].closed_until = 0.0  # two seconds later
+    held["vector"].retry_at = 0.0  # two seconds later
     assert (await search(mended, held=held))["vector"].hits == FOUND
     assert held["vector"].failures == 0
     assert (await search(mended, held=held))["vector"].hits == FOUND

@@ -9,10 +9,11 @@ import pytest
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import Recalled, Sources, recall
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply, reply_json
-from orion_recall.recall.search.all_sources import StandIn
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.values import SourceName
 from tests.samples.recall_fakes import NOW, FakeSource, SilentReader, hit, profile, query, sources, view
 
@@ -38,7 +39,7 @@ async def ask(made: Sources, *, timeout_s: float = 2.0, **changes: object) -> Re
 
 
 def scene(tokens: TokenCounter, *arms: FakeSource, found: FakeSource) -> Sources:
-    return sources(tokens, arms, SHED, standing_by=StandIn(source=found))
+    return sources(tokens, arms, SHED, fallback=FallbackSource(source=found))
 
 
 async def test_while_the_index_answers_nobody_else_is_asked(tokens: TokenCounter) -> None:
@@ -57,14 +58,16 @@ async def test_when_both_arms_fail_the_record_answers_in_their_place(
     reports = {report.source: report for report in recalled.reports}
     assert recalled.outcome == "degraded"
     assert {item.scored.memory.id for item in recalled.selection.items} == {"m1", "m2"}
-    assert (reports["lexical"].status, reports["lexical"].stood_in) == ("failed", "record")
-    assert (reports["vector"].status, reports["vector"].stood_in, reports["vector"].hits) == ("failed", None, ())
+    assert (reports["lexical"].status, reports["lexical"].fallback) == ("failed", "record")
+    assert (reports["vector"].status, reports["vector"].fallback, reports["vector"].hits) == ("failed", None, ())
 
 
 async def test_it_alone_keeps_a_recall_from_failing_and_is_counted(tokens: TokenCounter) -> None:
     recalled = await ask(scene(tokens, *map(away, INDEX), found=record()), rdf_top_k=0, enable_sql_timeline=False)
     assert recalled.outcome == "degraded"
-    decided = decision(Asked(decision_id="d", corr_id="c"), outcome="degraded", latency_ms=1, recalled=recalled)
+    decided = decision(
+        RequestFacts(decision_id="d", corr_id="c"), outcome="degraded", latency_ms=1, recalled=recalled
+    )
     assert decided.sources["lexical"].model_dump(exclude={"ms"}) == {
         "status": "failed", "count": 1, "error": "the index is gone", "stood_in": "record",
     }  # fmt: skip
@@ -87,7 +90,7 @@ async def test_a_record_that_is_away_too_is_said(tokens: TokenCounter) -> None:
     recalled = await ask(scene(tokens, *map(away, INDEX), found=found), rdf_top_k=0, enable_sql_timeline=False)
     assert recalled.outcome == "failed"
     error = {report.source: report.error for report in recalled.reports}["lexical"]
-    assert error == "the index is gone; the record could not stand in: no Postgres"
+    assert error == "the index is gone; the fallback (record) failed: no Postgres"
 
 
 async def test_an_index_that_hangs_is_stood_in_for_within_the_same_time(tokens: TokenCounter) -> None:
@@ -95,7 +98,7 @@ async def test_an_index_that_hangs_is_stood_in_for_within_the_same_time(tokens: 
     recalled = await ask(scene(tokens, *map(hung, INDEX), found=record()), timeout_s=0.4)
     assert time.perf_counter() - began < 1.0
     reports = {report.source: report for report in recalled.reports}
-    assert (reports["lexical"].status, reports["lexical"].stood_in) == ("late", "record")
+    assert (reports["lexical"].status, reports["lexical"].fallback) == ("late", "record")
     assert [item.scored.memory.id for item in recalled.selection.items] == ["m1"]
 
 
@@ -112,7 +115,7 @@ async def test_if_all_of_them_hang_the_deadline_holds_and_the_record_is_left_alo
     recalled = await ask(made, timeout_s=5)
     assert len(found.requests) == 3
     error = {report.source: report.error for report in recalled.reports}["lexical"] or ""
-    assert error.endswith("the record could not stand in: left alone after: no answer within 100 ms")
+    assert error.endswith("the fallback (record) failed: left alone after: no answer within 100 ms")
 
 
 @pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
@@ -129,7 +132,7 @@ async def test_an_index_that_answers_late_but_in_time_wins_and_the_search_in_its
     opened.set()
     recalled = await asking
     assert recalled.outcome == "ok"
-    assert all(report.stood_in is None for report in recalled.reports)
+    assert all(report.fallback is None for report in recalled.reports)
     # A search that was not cancelled would wait for ever.
     async with asyncio.timeout(30):
         while not asyncio.all_tasks() <= before:
@@ -147,7 +150,7 @@ async def test_a_left_alone_index_costs_no_waiting(tokens: TokenCounter) -> None
 
 
 async def test_what_the_record_has_read_is_not_fetched_from_an_index_that_hangs(tokens: TokenCounter) -> None:
-    made = sources(tokens, map(away, INDEX), readers=(SilentReader(),), standing_by=StandIn(source=record()))
+    made = sources(tokens, map(away, INDEX), readers=(SilentReader(),), fallback=FallbackSource(source=record()))
     began = time.perf_counter()
     assert (await ask(made, timeout_s=30)).selection.items
     assert time.perf_counter() - began < 2

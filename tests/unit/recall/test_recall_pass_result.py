@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orion_recall.recall.dropped import Dropped, LeftOut
+from orion_recall.recall.pass_result import Drop, Dropped
 
 
 def test_what_is_noted_is_counted_and_can_be_named():
@@ -9,4 +9,4 @@ def test_what_is_noted_is_counted_and_can_be_named():
     dropped.note("excluded", 3)
     dropped["rank_pool"] += 5
     assert dict(dropped) == {"near_duplicate": 1, "excluded": 1, "rank_pool": 5}
-    assert dropped.each == {2: LeftOut("near_duplicate", 1), 3: LeftOut("excluded")}
+    assert dropped.each == {2: Drop("near_duplicate", 1), 3: Drop("excluded")}
