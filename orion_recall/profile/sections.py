@@ -17,11 +17,11 @@ Share = Annotated[float, Field(ge=0, le=1)]
 MIN_RELEVANCE_SHARE = 0.8
 """The share of the score's weights, a reranker's among them, that is not recency's (the README's decision 2)."""
 ROUNDING = 1e-9
-"""By so much a sum of weights may be off: 0.7 + 0.1 is not quite 0.8 in floats."""
+"""The tolerance of a sum of weights: 0.7 + 0.1 is not quite 0.8 in floats."""
 
 
 FOUND_BY = ("fusion", "similarity", "words", "meaning")
-"""The parts that say how well a memory was found: without one of them there is no relevance."""
+"""The parts that measure relevance: at least one of them needs a weight."""
 
 
 def _name_itself(name: str, _field: object) -> str:

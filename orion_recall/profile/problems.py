@@ -1,4 +1,4 @@
-"""What is wrong with a key or a value of a profile, and what to write instead, in words."""
+"""Error texts for a profile: what is wrong with a key or a value, and what to write instead."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pydantic_core import ErrorDetails
 from orion_recall.profile.model import KeyPath, Strategies, profile_fields
 from orion_recall.profile.yaml_nodes import Words, is_null, shown
 
-_HOME = profile_fields()
-_FIELDS = _HOME | profile_fields(Strategies, ("strategies",))
+_OWN_FIELDS = profile_fields()
+_FIELDS = _OWN_FIELDS | profile_fields(Strategies, ("strategies",))
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _PRODUCT = re.compile(r"\d{1,12}(\s*\*\s*\d{1,12}){1,7}")
 _WITH_UNIT = re.compile(r"[-+]?\d+(\.\d+)?\s*[A-Za-z%]+")
@@ -42,9 +42,9 @@ def unknown_key(parent: KeyPath, key: str) -> Words:
     """The words for a key that `parent` does not have: where it belongs, or the nearest key."""
     if not key:
         return "a key is missing before the colon", ""
-    home = [path for path in _HOME if path[-1] == key or dotted(path) == key]
-    if home:
-        return "is not a key here", " or ".join(_belongs(path) for path in home)
+    owners = [path for path in _OWN_FIELDS if path[-1] == key or dotted(path) == key]
+    if owners:
+        return "is not a key here", " or ".join(_belongs(path) for path in owners)
     return "is not a known key", _nearest_key(parent, key)
 
 
@@ -53,7 +53,7 @@ def nearest_path(parent: KeyPath, key: str) -> KeyPath | None:
     spelled = key.lower().replace("-", "_")
     for candidates in (
         [path for path in _FIELDS if path[:-1] == parent],
-        [path for path in _HOME if path[:-1] != parent],
+        [path for path in _OWN_FIELDS if path[:-1] != parent],
     ):
         names = {path[-1]: path for path in candidates}
         near = difflib.get_close_matches(spelled, names, n=1, cutoff=0.6)
