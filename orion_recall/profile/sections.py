@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from orion_recall.scoring.parts import PARTS
-from orion_recall.values import GraphArm
+from orion_recall.values import GraphMethod
 
 Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -136,7 +136,7 @@ class GraphWalk(BaseModel):
 
     model_config = CONFIG
 
-    arm: GraphArm = Field(
+    arm: GraphMethod = Field(
         default="neighbourhood",
         description="How memories are ranked by their nearness to the query's entities: ways in the "
         "`neighbourhood`, spreading `activation`, forward `push` along meta-paths, or `pagerank` biased to them.",

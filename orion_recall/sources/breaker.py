@@ -22,7 +22,7 @@ class Breaker:
         return self.failures >= _FAILURES_TO_OPEN
 
     def lets_through(self, now: float) -> bool:
-        """Whether the source may be asked now. Of an open breaker, a request that passes holds the others back."""
+        """Whether the source may be asked now. While it is open, each request that passes delays the next."""
         if not self.is_open:
             return True
         if now < self.retry_at:

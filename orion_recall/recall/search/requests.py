@@ -49,7 +49,7 @@ def requests_of(
             max_statements=profile.graph.max_statements,
             more_words=more_words_wanted(profile),
             similar_entities=profile.graph.similar_entities,
-            graph_arm=profile.graph.arm,
+            graph_method=profile.graph.arm,
         )
         for name in profile.sources_on
     }

@@ -30,7 +30,7 @@ _ASKS_NUMBER: Final = re.compile(r"\bhow\s+(?:many|much|long|old|often|far|big|t
 
 
 def answer_type(text: str, words: Sequence[str], *, language: Language, known: Set[str]) -> AnswerType:
-    """What the question asks for; `words` are its own, folded, and `known` those of names that are no news."""
+    """The answer type; `words` are those of the question, folded, and `known` those of names already known."""
     if language != "english":
         return ANY_TYPE
     name, number = _ASKS_NAME.search(text) is not None, _ASKS_NUMBER.search(text) is not None

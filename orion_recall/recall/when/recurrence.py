@@ -1,4 +1,4 @@
-"""Which one of what comes again every year or week: the one a year is told of, or the one that the tense means."""
+"""Recurring periods: which May, Friday or holiday is meant, by its year, a word before it, or the tense."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def whole_year(digits: str) -> int:
 
 
 def choice(reading: Reading, modifier: str) -> str:
-    """Which of what comes again and again a word before it chooses; without one the tense does."""
+    """Which one of a recurring period: by the word before it (last, this, next), else by the tense."""
     if modifier in LAST:
         return "last"
     if modifier in THIS:
@@ -58,7 +58,7 @@ def year_told(reading: Reading, place: int) -> tuple[int, int] | None:
 
 
 def of_year(reading: Reading, after: int, of: Callable[[int], Span], grain: str, modifier: str = "") -> Period:
-    """What comes every year, in the year that is told or chosen."""
+    """A yearly period in the year that is named or chosen."""
     told = None if modifier else year_told(reading, after)
     if told is not None:
         return Period(of(told[0]), told[1], grain, "date" if grain == "day" else "period")

@@ -21,7 +21,7 @@ from tests.samples.recall_fakes import NOW, profile, query
         ({"max_entities": 7}, "max_entities", 7),
         ({"max_statements": 11}, "max_statements", 11),
         ({"similar_entities": 4}, "similar_entities", 4),
-        ({"arm": "activation"}, "graph_arm", "activation"),
+        ({"arm": "activation"}, "graph_method", "activation"),
     ],
 )
 def test_what_a_profile_says_of_the_graph_is_asked_for(graph: dict[str, Any], field: str, value: object):
