@@ -34,11 +34,13 @@ from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, Re
 from orion_recall.foreground import RECALLS
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
-from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
+from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import ErrorKind, error_reply, reply, reply_json, why_failed
 from orion_recall.recall.search.lane import narrowed
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.shadows import Shadowed, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged

@@ -24,7 +24,7 @@ from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts
 from orion_recall.values import SourceName
-from tests.bench.inputs import Asked, Inputs
+from tests.bench.recorded_inputs import Asked, Inputs
 
 DECODE, UNDERSTAND = "decode, validate", "understand"
 RANK, SELECT, WRITE = "fuse, score, near-duplicates", "select, render", "reply and decision JSON, envelopes"

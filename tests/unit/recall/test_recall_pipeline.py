@@ -15,8 +15,10 @@ from orion_recall.errors import InvalidMessage, ModelError, SourceError, Transie
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
+from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
 from tests.samples.recall_fakes import (
     HEAD,
