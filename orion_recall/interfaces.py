@@ -1,4 +1,4 @@
-"""What every source is: something that turns a request into hits, best first."""
+"""Protocols: sources, readers, finders, and the copies of the record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRe
 
 
 class Source(Protocol):
-    """One arm of a recall.
+    """A retrieval source: it turns a request into hits, best first.
 
     `search` raises TransientSourceError when another try may help, SourceError when it will not. A source that
     cannot apply a part of `request.scope` raises ScopeNotKept: filters fail closed.
@@ -29,12 +29,12 @@ class OfSomeTenants(Protocol):
     """A source that may hold nothing for a tenant."""
 
     def answers_for(self, tenant: str) -> bool:
-        """Whether the tenant may have hits here; else neither a search nor a word about its failures is for it."""
+        """Whether the tenant may have hits here; else it gets neither a search nor the errors of this source."""
         ...
 
 
 def answers_for(source: Source, tenant: str) -> bool:
-    """Whether the source has to do with the tenant; one that does not say so has to do with all."""
+    """Whether the tenant may have hits in the source; a source that does not say serves all tenants."""
     return not isinstance(source, OfSomeTenants) or source.answers_for(tenant)
 
 
@@ -52,7 +52,7 @@ class EntityFinder(Protocol):
 
 
 class NamesAndTexts(Protocol):
-    """What further words of a question are taken from."""
+    """The names and texts that further words of a question are taken from."""
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
 
@@ -74,7 +74,7 @@ class EntityLikeness(Protocol):
 
 
 class TitleFinder(Protocol):
-    """Finds the memories of a scope that are called one of some names (see `titles`).
+    """Finds the memories of a scope by their titles (see `text.titles`).
 
     Their names by key, `limit` memories at most; which of more than that is the index's choice.
     """
@@ -83,7 +83,7 @@ class TitleFinder(Protocol):
 
 
 class Lexicon(Protocol):
-    """Who speaks in a tenant's memories, as written."""
+    """The names of the speakers in a tenant's memories, as written."""
 
     async def speakers(self, tenant: str) -> frozenset[str]: ...
 
@@ -190,7 +190,7 @@ class Prepares(Protocol):
 
 
 class VectorIndex(Protocol):
-    """What the vector and lexical arms search: (key, score) pairs, best first; keys are `text.memory_key`."""
+    """The index of the vector and lexical sources: (key, score) pairs, best first; keys by `memory_key`."""
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
@@ -203,10 +203,10 @@ class VectorIndex(Protocol):
 
 @runtime_checkable
 class TokenIndex(Protocol):
-    """What late interaction asks: the tokens of the question against those of each of some memories."""
+    """The index of late interaction: the tokens of the question compared with those of memories."""
 
     async def without_tokens(self) -> str | None:
-        """Why `max_sim` cannot be asked; None when it can."""
+        """Why `max_sim` cannot be called; None when it can."""
         ...
 
     async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
@@ -229,11 +229,11 @@ class MemoryIndex(
     TokenIndex,
     Protocol,
 ):
-    """The vector and keyword index, wherever it is."""
+    """The vector and keyword index, embedded or on a server."""
 
 
 class GraphStore(Protocol):
-    """What the graph arm asks."""
+    """A graph that can be queried."""
 
     async def select(self, query: str) -> Sequence[Mapping[str, str]]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -241,19 +241,19 @@ class GraphStore(Protocol):
 
 
 class OwnGraph(GraphStore, Protocol):
-    """What the service's own graph arm asks."""
+    """The service's own graph, as the graph source uses it."""
 
     async def check(self) -> None:
-        """SourceError when the graph is known not to answer, or may not; nothing is asked of one that is well."""
+        """SourceError when the graph is known not to answer, or may not; no query is sent."""
         ...
 
 
 class MemoryGraph(Projection, MemoryReader, OwnGraph, Protocol):
-    """The graph, wherever it is."""
+    """The graph, embedded or on a server."""
 
 
 class Unavailable:
-    """Stands where a source could not be opened, and says why to everybody who asks."""
+    """A source that could not be opened; each search raises the reason."""
 
     def __init__(self, name: SourceName, reason: str) -> None:
         self.name: SourceName = name
@@ -265,7 +265,7 @@ class Unavailable:
 
 
 def in_scope(memory: MemoryView, scope: Scope) -> bool:
-    """Whether a memory may be seen. What a memory does not say, it does not satisfy."""
+    """Whether a memory is in the scope. A field that the memory does not have does not match."""
     return (
         (scope.session_id is None or memory.session_id == scope.session_id)
         and (scope.user_id is None or memory.user_id == scope.user_id)

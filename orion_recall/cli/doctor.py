@@ -28,7 +28,7 @@ from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings
-from orion_recall.sources.timeline import TimelineSource, told
+from orion_recall.sources.timeline import TimelineSource, unreadable_rows
 from orion_recall.sources.timeline_table import OWN_VIEW
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -228,7 +228,7 @@ async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     if not total:
         remarks.append("the table is empty")
     elif lacking:
-        (problems if total in lacking.values() else remarks).append(told(total, lacking))
+        (problems if total in lacking.values() else remarks).append(unreadable_rows(total, lacking))
     return Finding(
         store=store, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample
     )

@@ -36,8 +36,8 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import Sources
-from orion_recall.recall.search import StandIn
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 from orion_recall.sources.graph import RdfSource
@@ -101,25 +101,25 @@ async def open_sources(
             "rdf": {"": RdfSource(graph, index, likeness) if graph else Unavailable("rdf", broken["graph"])},
             "sql_timeline": {},
         }
-        standing_by: StandIn | None = None
-        has_others = False
+        fallback: FallbackSource | None = None
+        has_external = False
         if settings.dsn is not None:
             table = timeline_table(settings)
-            has_others = table.is_of_others
+            has_external = table.is_of_others
             timeline = TimelineSource(settings.dsn, table)
             stack.push_async_callback(timeline.close)
             arms["sql_timeline"][""] = timeline
             record = RecordSearch(settings.dsn)
             stack.push_async_callback(record.close)
-            standing_by = StandIn(source=record)
+            fallback = FallbackSource(source=record)
         stores_of_others = load_mappings(settings.mappings)
         for arm, name, source in await open_mapped(stores_of_others, settings, embedder, sparse, stack):
             arms[arm][name] = source
-            has_others = True
+            has_external = True
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
             sources=Sources(
-                arms=_one_each(arms),
+                by_name=_one_each(arms),
                 tokens=tokens,
                 readers=readers,
                 lexicon=index,
@@ -127,8 +127,8 @@ async def open_sources(
                 reranker=reranker,
                 late=LateInteraction(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
-                has_others=has_others,
-                standing_by=standing_by,
+                has_external=has_external,
+                fallback=fallback,
             ),
             embedder=embedder,
             index=index,

@@ -18,9 +18,10 @@ from redis.asyncio import Redis
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import MessageError
 from orion_recall.profile.watch import LoadedProfile
-from orion_recall.recall.pipeline import Sources, recall
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.query_text import KeptText
+from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel, outcomes
 from orion_recall.telemetry import LOG_WORKER
@@ -38,7 +39,7 @@ class Shadowed:
     decision. `profiles` are those that layers of its cascade may name.
     """
 
-    first: Asked
+    first: RequestFacts
     query: RecallQueryV1
     tenant: str
     profile: LoadedProfile
@@ -47,7 +48,7 @@ class Shadowed:
     profiles: Mapping[str, LoadedProfile] = field(default_factory=dict[str, LoadedProfile])
 
 
-def shadow_for(asked: Asked, profiles: Mapping[str, LoadedProfile]) -> LoadedProfile | None:
+def shadow_for(asked: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> LoadedProfile | None:
     """The profile that is to recall the query as well; None for most."""
     shadow = profiles[asked.profile].profile.shadow
     if shadow.profile is None or number_of("shadow", asked.corr_id) >= shadow.share * _WHOLE:

@@ -34,11 +34,13 @@ from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, Re
 from orion_recall.foreground import RECALLS
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
-from orion_recall.recall.lane import narrowed
-from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import ErrorKind, error_reply, reply, reply_json, why_failed
+from orion_recall.recall.search.lane import narrowed
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.shadows import Shadowed, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged
@@ -90,7 +92,7 @@ class _Answer:
 class Served:
     """What became of one entry. `recall_began_ns` is when the search began, by this machine's clock."""
 
-    asked: Asked
+    asked: RequestFacts
     outcome: Outcome
     commit: Committed
     seconds: float
@@ -175,7 +177,7 @@ class Worker:
 
     async def _answer(
         self, received: Received, traced: Continued, started: float
-    ) -> tuple[Asked, ReplyAddress, _Answer]:
+    ) -> tuple[RequestFacts, ReplyAddress, _Answer]:
         """What is to be said, to whom. Nothing gets past this: the unforeseen is a failure that is answered."""
         asked = self._asked(received, traced)
         profiles = self._profiles.current  # for the whole of this message, whatever is edited meanwhile
@@ -209,8 +211,8 @@ class Worker:
             return asked, address, self._failure(message, received, asked, started)
 
     def _in_lane(
-        self, asked: Asked, query: RecallQueryV1, profile: Profile, received: Received
-    ) -> tuple[Asked, RecallQueryV1]:
+        self, asked: RequestFacts, query: RecallQueryV1, profile: Profile, received: Received
+    ) -> tuple[RequestFacts, RecallQueryV1]:
         """With the count of what the message holds and is not used; and the query as its lane narrows it."""
         unused = received.unknown_fields + ignored_fields(received.payload)
         in_lane = narrowed(query, profile, self.settings.query_lane)
@@ -232,7 +234,7 @@ class Worker:
     async def _recalled(
         self,
         query: RecallQueryV1,
-        asked: Asked,
+        asked: RequestFacts,
         profiles: Mapping[str, LoadedProfile],
         timeout_s: float,
         started: float,
@@ -267,8 +269,8 @@ class Worker:
             recall_began_ns=began_ns,
         )
 
-    def _asked(self, received: Received, traced: Continued) -> Asked:
-        return Asked(
+    def _asked(self, received: Received, traced: Continued) -> RequestFacts:
+        return RequestFacts(
             decision_id=str(uuid4()),
             corr_id=storable(received.correlation_id),
             entry_id=received.entry.id,
@@ -281,7 +283,7 @@ class Worker:
             worker=self.settings.instance,
         )
 
-    def _profiled(self, asked: Asked, profiles: Mapping[str, LoadedProfile]) -> Asked:
+    def _profiled(self, asked: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> RequestFacts:
         """With the tenant and the profile that will be used; an unknown profile falls back to the default one."""
         assert asked.query is not None
         options = asked.query.options
@@ -296,7 +298,7 @@ class Worker:
             profile_fallback=requested is not None and requested != name,
         )
 
-    def _refusal(self, error: MessageError, received: Received, asked: Asked, started: float) -> _Answer:
+    def _refusal(self, error: MessageError, received: Received, asked: RequestFacts, started: float) -> _Answer:
         outcome: ErrorKind = "invalid"
         if isinstance(error, ExpiredMessage):
             outcome = "expired"
@@ -308,12 +310,14 @@ class Worker:
         return _Answer(outcome=outcome, reply=reply, error=message, dead_reason=dead_reason)
 
     def _failure(
-        self, message: str, received: Received, asked: Asked, started: float, *, dead_reason: str = ""
+        self, message: str, received: Received, asked: RequestFacts, started: float, *, dead_reason: str = ""
     ) -> _Answer:
         reply = self._error("failed", message, received, asked, started)
         return _Answer(outcome="failed", reply=reply, error=message, dead_reason=dead_reason)
 
-    def _error(self, kind: ErrorKind, message: str, received: Received, asked: Asked, started: float) -> bytes:
+    def _error(
+        self, kind: ErrorKind, message: str, received: Received, asked: RequestFacts, started: float
+    ) -> bytes:
         """The reply without an answer. To a sender without options, which may forbid it, no error is told."""
         return reply_json(
             error_reply(
@@ -326,7 +330,7 @@ class Worker:
         )
 
     def _for_the_shared_stream(
-        self, answer: _Answer, address: ReplyAddress, received: Received, asked: Asked, started: float
+        self, answer: _Answer, address: ReplyAddress, received: Received, asked: RequestFacts, started: float
     ) -> _Answer:
         """That the reply's own address cannot be written to, unless there is worse to be said."""
         if answer.outcome in ("invalid", "expired"):
@@ -344,7 +348,7 @@ class Worker:
         self,
         received: Received,
         traced: Continued,
-        asked: Asked,
+        asked: RequestFacts,
         address: ReplyAddress,
         answer: _Answer,
         started: float,
@@ -386,7 +390,9 @@ class Worker:
             causality_chain=received.onward_chain,
         )
 
-    def _tell(self, traced: Continued, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:
+    def _tell(
+        self, traced: Continued, asked: RequestFacts, answer: _Answer, result: Committed, started: float
+    ) -> None:
         """End the span; tell who looks on. The answer has gone out before."""
         traced.span.set_attributes(
             {
@@ -410,7 +416,7 @@ class Worker:
             )
         traced.span.end()
 
-    def _note_use(self, asked: Asked, answer: _Answer, result: Committed) -> None:
+    def _note_use(self, asked: RequestFacts, answer: _Answer, result: Committed) -> None:
         if result != "committed" or answer.outcome == "refused" or answer.recalled is None or asked.tenant is None:
             return
         options = asked.query.options if asked.query else None
@@ -420,7 +426,7 @@ class Worker:
             self._used(asked.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
 
     def _note_shadow(
-        self, received: Received, traced: Continued, asked: Asked, answer: _Answer, result: Committed
+        self, received: Received, traced: Continued, asked: RequestFacts, answer: _Answer, result: Committed
     ) -> None:
         if self._shadows is None or answer.shadow is None or answer.outcome == "refused" or result != "committed":
             return
@@ -439,7 +445,7 @@ class Worker:
             )
         )
 
-    def _log(self, asked: Asked, answer: _Answer, result: Committed, started: float) -> None:
+    def _log(self, asked: RequestFacts, answer: _Answer, result: Committed, started: float) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
         recalled = answer.recalled

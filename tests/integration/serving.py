@@ -15,7 +15,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.errors import SourceError
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.types import Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.serving.observe.observer import observing
 from orion_recall.serving.service import Service
@@ -51,7 +51,7 @@ class OneMemory:
 
 def opened_with(source: OneMemory, tokens: TokenCounter) -> Opened:
     """What a service needs, with one source and nothing to load."""
-    sources = Sources(arms={"vector": source}, tokens=tokens)
+    sources = Sources(by_name={"vector": source}, tokens=tokens)
     return Opened(sources=sources, embedder=OnnxEmbedder(), index=None, graph=None)
 
 

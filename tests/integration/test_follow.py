@@ -13,7 +13,8 @@ from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.run_stores import private_settings, whole
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
@@ -48,8 +49,8 @@ def profile(**ranking: float) -> Profile:
 
 async def ask(opened: Opened, used: Profile, text: str = QUESTION) -> Recalled:
     recalled = await recall(RecallQueryV1(fragment=text), used, opened.sources, tenant=TENANT, timeout_s=60)
-    assert recalled.found is not None
-    seen = recalled.found.keys | {candidate.key for candidate in recalled.found.pool}
+    assert recalled.result is not None
+    seen = recalled.result.keys | {candidate.key for candidate in recalled.result.pool}
     # What was followed to is counted like all else: handed over, or dropped for a reason.
     assert len(recalled.selection.items) + sum(recalled.selection.dropped.values()) == len(seen)
     return recalled

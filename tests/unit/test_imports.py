@@ -15,7 +15,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors foreground tasks values telemetry text atomic_file",
-        "contracts profile settings shipped postgres",
+        "contracts profile scoring settings shipped postgres",
         "bus models engines interfaces",
         "client sync_client index graph",
         "sources memory decisions",
@@ -74,7 +74,7 @@ IMPORTS = {name: own_imports(tree, set(TREES)) for name, tree in TREES.items()}
 
 def test_the_walk_finds_the_package():
     assert {"errors", "recall", "recall.pipeline", "index.embedded.index", "client"} <= set(TREES)
-    assert IMPORTS["recall.pipeline"] >= {"recall.fuse", "interfaces", "values", "contracts"}
+    assert IMPORTS["recall.pipeline"] >= {"recall.search_pass", "profile", "values", "contracts"}
 
 
 def test_imports_go_one_way_through_the_rooms():

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.types import Recalled
 from orion_recall.serving.worker import Served
 from orion_recall.telemetry import (
     LABEL_OUTCOME,

@@ -53,7 +53,7 @@ class StoreLook:
     def stores(self) -> list[StoreState]:
         """Every store of every arm, as last seen."""
         required = required_sources(self._running)
-        arms = self._running.opened.sources.arms
+        arms = self._running.opened.sources.by_name
         states = [
             self._state(arm, store, source, required=arm in required)
             for arm, stores in stores_by_arm(arms).items()
@@ -91,7 +91,7 @@ class StoreLook:
         else:
             # Nobody looks, or not yet: what recalls have met is known all the same.
             sources = self._running.opened.sources
-            several = sources.arms.get(arm)
+            several = sources.by_name.get(arm)
             breaker = (several.breakers if isinstance(several, SeveralStores) else {}).get(store)
             breaker = breaker or sources.breakers[arm]
             health = "failing" if breaker.is_open else "unknown"
@@ -108,7 +108,7 @@ class StoreLook:
                 graph=opened.graph if arm == "rdf" and not store else None,
                 within_s=_LONGEST_S,
             )
-            for arm, stores in stores_by_arm(opened.sources.arms).items()
+            for arm, stores in stores_by_arm(opened.sources.by_name).items()
             for store, source in stores.items()
             if not isinstance(source, Unavailable)
         }
@@ -142,7 +142,7 @@ def required_sources(running: Running) -> tuple[SourceName, ...]:
     if given is not None:
         return given
     searched = running.profiles[running.settings.default_profile].profile.sources_on
-    return tuple(name for name in searched if name in running.opened.sources.arms)
+    return tuple(name for name in searched if name in running.opened.sources.by_name)
 
 
 def stores_by_arm(arms: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:

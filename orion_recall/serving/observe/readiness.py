@@ -105,7 +105,7 @@ async def _bus(running: Running, redis: Redis) -> str | None:
 
 
 async def _source(name: SourceName, running: Running) -> str | None:
-    source = running.opened.sources.arms.get(name)
+    source = running.opened.sources.by_name.get(name)
     if source is None:
         return "not configured"
     # A table that belongs to one tenant refuses every other one.

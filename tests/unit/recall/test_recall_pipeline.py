@@ -15,8 +15,10 @@ from orion_recall.errors import InvalidMessage, ModelError, SourceError, Transie
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
-from orion_recall.recall.search import StandIn
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
 from tests.samples.recall_fakes import (
     HEAD,
@@ -75,14 +77,14 @@ async def test_what_was_just_deleted_is_left_out_whoever_finds_it_and_the_graph_
     known.applied_position = lambda: 6
     known.add({HITS[0].key: 7, HITS[2].key: 6})
     reasons = [each._replace(read=lambda: ORDER, statements=("Bo works at Fjord Labs",)) for each in HITS[:2]]
-    stand_in = StandIn(source=FakeSource("lexical", HITS))
+    stand_in = FallbackSource(source=FakeSource("lexical", HITS))
     for made in (
         sources(tokens, arms(), CRANE, ORDER, SHED, tombstones=known),
         sources(tokens, arms("rdf", hits=(*reasons, HITS[2])), ORDER, SHED, tombstones=known),
         sources(
             tokens,
             [FakeSource(name, errors=[SourceError("away")]) for name in ("vector", "lexical")],
-            CRANE, ORDER, SHED, tombstones=known, standing_by=stand_in,
+            CRANE, ORDER, SHED, tombstones=known, fallback=stand_in,
         ),
     ):  # fmt: skip
         recalled = await ask(made)

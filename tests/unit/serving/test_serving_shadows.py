@@ -14,8 +14,8 @@ from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile
-from orion_recall.recall.pipeline import Sources
-from orion_recall.recall.report.decision import Asked
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.types import Sources
 from orion_recall.serving.shadows import Shadowed, Shadows, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
@@ -36,8 +36,8 @@ def loaded(name: str, **values: Any) -> LoadedProfile:
 OTHER = loaded("other.v1", max_total_items=1)
 
 
-def asked(corr_id: str = "c-1") -> Asked:
-    return Asked(
+def asked(corr_id: str = "c-1") -> RequestFacts:
+    return RequestFacts(
         decision_id="875a5172-46c0-4014-94f6-ee2cdfb0d3b0",
         corr_id=corr_id,
         entry_id="17-0",
@@ -85,7 +85,7 @@ class Stage:
     def __init__(self, source: Gulls, **settings: Any) -> None:
         self.source = source
         self.sent: list[dict[str, Any]] = []
-        self.shadows = Shadows(Settings(**settings), Sources(arms={"vector": source}, tokens=TOKENS), self._send)
+        self.shadows = Shadows(Settings(**settings), Sources(by_name={"vector": source}, tokens=TOKENS), self._send)
 
     async def _send(self, message: bytes) -> None:
         self.sent.append(json.loads(message))

@@ -26,7 +26,7 @@ from orion_recall.foreground import RECALLS
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
-from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.types import Sources
 from orion_recall.serving.shadows import Shadowed
 from orion_recall.serving.worker import Served, Watch, Worker
 from orion_recall.settings import Settings
@@ -136,7 +136,7 @@ class Desk:
         self.worker = Worker(
             Settings(default_profile="test.v1", **settings),
             self.ending,
-            Sources(arms={"vector": self.source}, tokens=TOKENS),
+            Sources(by_name={"vector": self.source}, tokens=TOKENS),
             ProfilesInUse(
                 {
                     "test.v1": LoadedProfile(profile=profile, content_hash="h-1"),

@@ -51,7 +51,7 @@ class Graph:
 
 def running(arms: Mapping[SourceName, Any], *, required: str = "vector", every_s: float = 0.01) -> Any:
     """What a look sees of a service with these arms."""
-    sources = SimpleNamespace(arms=arms, breakers={name: Breaker() for name in SOURCE_NAMES})
+    sources = SimpleNamespace(by_name=arms, breakers={name: Breaker() for name in SOURCE_NAMES})
     opened = SimpleNamespace(
         sources=sources, graph=None, broken={"index": "no longer JSON"}, tenants_of_others={"notes": "acme"}
     )
