@@ -75,13 +75,13 @@ class Commit:
     keep_message: bool = True
 
 
-class Ending(Protocol):
-    """What ends an entry."""
+class CommitPort(Protocol):
+    """Takes commits: a `Committer`, or a test's own."""
 
     async def commit(self, commit: Commit) -> Committed: ...
 
 
-async def commit_when_possible(ending: Ending, commit: Commit) -> Committed:
+async def commit_when_possible(port: CommitPort, commit: Commit) -> Committed:
     """What the server said, once it has taken the commit or the reply's own address cannot be written to.
 
     Until then the entry stays pending and in hand: its slot takes nothing else, and waiting never makes it poison.
@@ -89,7 +89,7 @@ async def commit_when_possible(ending: Ending, commit: Commit) -> Committed:
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            result = await ending.commit(commit)
+            result = await port.commit(commit)
         except RedisError as error:
             why = f"the bus refused ({error})"
         else:

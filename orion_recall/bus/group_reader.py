@@ -144,7 +144,7 @@ class GroupReader:
 
         await self._healing("refresh", once, None)
 
-    async def forgive(self, entry_id: str) -> None:
+    async def reset_delivery_count(self, entry_id: str) -> None:
         """Count the entry as delivered once: it waits for something that is away, and is not what kills workers."""
 
         async def once() -> None:
@@ -158,7 +158,7 @@ class GroupReader:
                 justid=True,
             )
 
-        await self._healing("forgive", once, None)
+        await self._healing("reset delivery count", once, None)
 
     async def leave(self) -> None:
         """Take this consumer out of the group, unless it still holds entries; old idle ones go too."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.index.text_forms import context_form, dense_form, event_time, keyword_form
 from orion_recall.index.vector_prefetch import GivesVectors, HalfTokens
 from orion_recall.models.batching import Vector
@@ -181,7 +181,7 @@ def _step(
             },
             payload=_payload(change),
         )
-        for key, change in RECALLS.between(live.items(), _AT_A_TIME)
+        for key, change in FOREGROUND.throttled(live.items(), _AT_A_TIME)
     ]
     told = {Name(change.memory.tenant, name) for change in live.values() for name in _names(change.memory)}
     before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}

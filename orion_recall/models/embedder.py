@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from orion_recall.errors import ModelError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
@@ -103,7 +103,9 @@ class OnnxEmbedder:
         self._token_vectors = token_vectors
         self._loaded: _Loaded | None = None
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
-        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document", initializer=give_way_to_others)
+        self._documents = ThreadPoolExecutor(
+            1, thread_name_prefix="embed-document", initializer=lower_thread_priority
+        )
 
     @property
     def name(self) -> str:
@@ -198,7 +200,7 @@ class OnnxEmbedder:
     ) -> AsyncGenerator[tuple[list[int], T]]:
         """What `encode` makes of some texts at a time, in the documents' thread, with their places."""
         loop = asyncio.get_running_loop()
-        patiently = encode if RECALLS.is_waited_for else partial(giving_way, encode)
+        patiently = encode if FOREGROUND.is_own else partial(after_foreground, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
         for rows in await loop.run_in_executor(self._documents, alike):
@@ -240,14 +242,14 @@ class OnnxEmbedder:
         return vectors, [tokens.document(one) for one in states]
 
 
-def giving_way(encode: Callable[[list[str]], T], texts: list[str]) -> T:
-    """What `encode` makes of the texts, once no recall is under way, or after a while."""
-    RECALLS.give_way()
+def after_foreground(encode: Callable[[list[str]], T], texts: list[str]) -> T:
+    """What `encode` makes of the texts, after yielding to recalls."""
+    FOREGROUND.yield_to_foreground()
     return encode(texts)
 
 
-def give_way_to_others() -> None:
-    """The calling thread has a low priority from now on, where threads have one of their own."""
+def lower_thread_priority() -> None:
+    """Lower the priority of the calling thread, where threads have one of their own (Linux)."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         priority = min(os.getpriority(os.PRIO_PROCESS, thread) + _NICER, 19)

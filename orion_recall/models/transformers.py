@@ -16,7 +16,7 @@ import numpy as np
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
-from orion_recall.models.embedder import give_way_to_others, giving_way
+from orion_recall.models.embedder import after_foreground, lower_thread_priority
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.weights import short_name
 from orion_recall.text.normal import storable
@@ -63,7 +63,9 @@ class TransformersEmbedder:
         self._loaded: _Loaded | None = None
         self._turn = threading.Lock()
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
-        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document", initializer=give_way_to_others)
+        self._documents = ThreadPoolExecutor(
+            1, thread_name_prefix="embed-document", initializer=lower_thread_priority
+        )
 
     @property
     def name(self) -> str:
@@ -106,7 +108,7 @@ class TransformersEmbedder:
         vectors = np.empty((len(texts), loaded.dimension), dtype=np.float32)
         for rows in batches_of_like_length([len(text) for text in short]):
             some = [short[row] for row in rows]
-            job = loop.run_in_executor(self._documents, giving_way, self._encode_documents, some)
+            job = loop.run_in_executor(self._documents, after_foreground, self._encode_documents, some)
             try:
                 vectors[rows] = await job
             except (RuntimeError, ValueError) as error:

@@ -111,8 +111,8 @@ class Service:
             self.profiles_in_use,
             server_time=self._intake.server_time,
             used=self._note_use,
-            watch=self.observer,
-            shadows=self.shadows,
+            observer=self.observer,
+            shadow=self.shadows.add,
         )
         self._queries = Server(self._intake, self.worker.serve, pace)
         self.channels = QueryChannels(

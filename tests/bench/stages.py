@@ -117,7 +117,7 @@ class Stages:
     def _write(self, asked: Asked, recalled: Recalled) -> bytes:
         """The reply's envelope; the decision's is made too."""
         profile = self._inputs.profile.profile
-        decided = decisions.Asked(
+        decided = decisions.RequestFacts(
             decision_id="0" * 36,
             corr_id="0" * 32,
             entry_id=_ENTRY_ID,

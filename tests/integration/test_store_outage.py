@@ -56,10 +56,10 @@ async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
         )
         orphan = await executor.hand_to_a_dead_worker({"envelope": json.dumps(again)}, deliveries=4, stream=stream)
 
-        async def forgiven() -> bool:
+        async def counted_once() -> bool:
             return await pending(executor.redis, stream) == {stored: 1, orphan: 1}
 
-        await until(forgiven, "deliveries are forgiven")
+        await until(counted_once, "delivery counts are reset")
         await until(sink_waits, "the sink waits")
         before = await claims()
 
@@ -67,7 +67,7 @@ async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
             return await claims() >= before + 15
 
         await until(refreshed_for_a_while, "the store message has waited for several idle limits")
-        assert await forgiven()
+        assert await counted_once()
     finally:
         await service_engines.postgres.start()
 

@@ -12,7 +12,7 @@ import pyoxigraph
 
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.projection.memories import projected, removed
 from orion_recall.graph.projection.statements import Projecting, answered
@@ -138,7 +138,7 @@ class RdfGraph:
         await self.check()
         for start in range(0, len(changes), _AT_A_TIME):
             page = changes[start : start + _AT_A_TIME]
-            await RECALLS.pause()
+            await FOREGROUND.pause()
             await self._threads.run(lambda page=page: self._write(projected(page), page[-1].position))
 
     async def held(self) -> Mapping[int, int]:

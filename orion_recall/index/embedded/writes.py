@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import qdrant_edge as qe
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.index.embedded.points import edge_point
 from orion_recall.index.points import HeldName, HeldPoint, IndexStep, Name, held_name, held_point
 
@@ -79,7 +79,7 @@ def carry_out(shard: qe.EdgeShard, step: IndexStep, written: Written | None = No
             for key in gone:
                 written.note(key, None)
     for start in range(0, len(step.points), _PAGE_AGAIN):
-        RECALLS.give_way()
+        FOREGROUND.yield_to_foreground()
         page = {one.key: edge_point(one) for one in step.points[start : start + _PAGE_AGAIN]}
         shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
         if written is not None:

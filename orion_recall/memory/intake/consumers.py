@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from opentelemetry.trace import Tracer
 
-from orion_recall.bus.commit import Ending
+from orion_recall.bus.commit import CommitPort
 from orion_recall.bus.consumer_loop import Pace, Server
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.memory.intake.acknowledge import Acknowledger
@@ -38,7 +38,7 @@ class MemoryDesks:
         tombstones: TombstoneStream,
         *,
         reader: Callable[[str], GroupReader],
-        committer: Callable[[str], Ending],
+        committer: Callable[[str], CommitPort],
         wake: Callable[[], None],
         tracer: Tracer | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class MemoryDesks:
                 settings,
                 committer(stream),
                 handler,
-                forgive=intake.forgive,
+                reset_delivery_count=intake.reset_delivery_count,
                 server_time=intake.server_time,
                 tracer=tracer,
             )

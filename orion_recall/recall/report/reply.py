@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from orion_recall.contracts import (
     BundleStats,
@@ -16,12 +16,12 @@ from orion_recall.contracts import (
     SourceStats,
     whole_ms,
 )
+from orion_recall.errors import ErrorKind
 from orion_recall.recall.cascade.summary import how_sure, not_answered
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.report.explain import explained
 from orion_recall.values import SelectedItem, SourceReport
 
-ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 

@@ -13,7 +13,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from orion_recall.recall.pipeline import Recalled
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import (
     LABEL_OUTCOME,
     LABEL_PROFILE,
@@ -49,11 +49,11 @@ class Instruments:
         self._stages = Durations(meter, METRIC_STAGE_DURATION, "Stages of a recall", LABEL_STAGE)
         self._sources = Durations(meter, METRIC_SOURCE_DURATION, "Searches of a source", LABEL_SOURCE)
 
-    def record(self, served: Served) -> None:
+    def record(self, served: ServedMessage) -> None:
         """Count one entry that this worker has answered; one that the fence stopped is another worker's."""
         if served.commit != "committed":
             return
-        profile = served.asked.profile
+        profile = served.facts.profile
         self._recalls.add(1, served.outcome, profile)
         self._duration.record(served.seconds, profile)
         if served.recalled is not None:

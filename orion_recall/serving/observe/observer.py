@@ -27,7 +27,7 @@ from orion_recall.serving.observe.port import Answer, HttpPort
 from orion_recall.serving.observe.readiness import Readiness
 from orion_recall.serving.observe.readings import Gauges, Running
 from orion_recall.serving.observe.spans import describe_recall
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
 from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
 
@@ -68,7 +68,7 @@ class Observer:
             Gauges(self._meter, running)
         self.readiness.attach(running, redis)
 
-    def served(self, served: Served) -> None:
+    def served(self, served: ServedMessage) -> None:
         """One entry has been answered."""
         if self._instruments is not None:
             self._instruments.record(served)

@@ -15,8 +15,9 @@ from orion_recall.decisions.sink import DecisionSink
 from orion_recall.memory.extraction.background import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import CountsQueries
+from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened
-from orion_recall.serving.worker import LoadedProfile, Worker
+from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.telemetry import (

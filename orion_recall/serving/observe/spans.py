@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import (
     ATTRIBUTE_HITS,
     ATTRIBUTE_ITEMS,
@@ -29,11 +29,11 @@ _SEARCH = "search"
 _TEXT_CHARS = 4000
 
 
-def describe_recall(served: Served, tracer: Tracer, *, with_content: bool) -> None:
+def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool) -> None:
     """Add what was found to the recall's span, and a span below it for every stage and source."""
     recalled, span = served.recalled, served.traced.span
-    if with_content and served.asked.query is not None:
-        span.set_attribute(ATTRIBUTE_QUERY, served.asked.query.fragment[:_TEXT_CHARS])
+    if with_content and served.facts.query is not None:
+        span.set_attribute(ATTRIBUTE_QUERY, served.facts.query.fragment[:_TEXT_CHARS])
     if served.outcome == "failed":
         span.set_status(Status(StatusCode.ERROR))
     if recalled is None:

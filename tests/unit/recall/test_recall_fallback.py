@@ -10,7 +10,7 @@ import pytest
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Recalled, Sources, recall
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply, reply_json
 from orion_recall.recall.search import StandIn
 from orion_recall.values import SourceName
@@ -64,7 +64,9 @@ async def test_when_both_arms_fail_the_record_answers_in_their_place(
 async def test_it_alone_keeps_a_recall_from_failing_and_is_counted(tokens: TokenCounter) -> None:
     recalled = await ask(scene(tokens, *map(away, INDEX), found=record()), rdf_top_k=0, enable_sql_timeline=False)
     assert recalled.outcome == "degraded"
-    decided = decision(Asked(decision_id="d", corr_id="c"), outcome="degraded", latency_ms=1, recalled=recalled)
+    decided = decision(
+        RequestFacts(decision_id="d", corr_id="c"), outcome="degraded", latency_ms=1, recalled=recalled
+    )
     assert decided.sources["lexical"].model_dump(exclude={"ms"}) == {
         "status": "failed", "count": 1, "error": "the index is gone", "stood_in": "record",
     }  # fmt: skip

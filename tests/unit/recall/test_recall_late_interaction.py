@@ -11,7 +11,7 @@ from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.late_interaction import late_interaction, scaled
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply
 from orion_recall.sources.breaker import Breaker
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, key, profile, query, sources, view
@@ -143,5 +143,7 @@ async def test_a_failure_is_told_and_degrades_nothing(tokens: TokenCounter):
     assert answer.bundle.stats.sources is not None
     told = answer.bundle.stats.sources["late"]
     assert (told.status, told.error) == ("failed", "no server")
-    kept = decision(Asked(decision_id="d", corr_id="c", query=said), outcome="ok", latency_ms=1.0, recalled=made)
+    kept = decision(
+        RequestFacts(decision_id="d", corr_id="c", query=said), outcome="ok", latency_ms=1.0, recalled=made
+    )
     assert kept.sources["late"].status == "failed"

@@ -11,7 +11,7 @@ import pytest
 from orion_recall.errors import ModelError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply
 from orion_recall.recall.rerank import rerank
 from orion_recall.sources.breaker import Breaker
@@ -176,7 +176,7 @@ async def test_a_recall_follows_the_reranker_where_its_profile_wants_it(tokens: 
     assert (stats.status, stats.count) == ("ok", 3)
     assert (answer.bundle.items[0].score_parts or {})["rerank"] == 1.0
     kept = decision(
-        Asked(decision_id="d", corr_id="c"), outcome=recalled.outcome, latency_ms=1.0, recalled=recalled
+        RequestFacts(decision_id="d", corr_id="c"), outcome=recalled.outcome, latency_ms=1.0, recalled=recalled
     )
     assert kept.sources["rerank"].status == "ok"
     assert kept.selected[0].parts["rerank"] == 1.0
@@ -195,7 +195,7 @@ async def test_a_profile_that_wants_none_asks_none_and_says_nothing(tokens: Toke
     recalled = await asked(tokens, judge)
     assert judge.asked == []
     assert recalled.reranking is None
-    kept = decision(Asked(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
+    kept = decision(RequestFacts(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
     assert "rerank" not in kept.sources
 
 
@@ -203,6 +203,6 @@ async def test_wanting_a_reranker_where_there_is_none_is_said_and_costs_nothing_
     recalled = await asked(tokens, None, rerank={"enabled": True})
     assert recalled.outcome == "ok"
     assert [item.scored.memory.id for item in recalled.selection.items] == ["ann", "bob", "cat"]
-    kept = decision(Asked(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
+    kept = decision(RequestFacts(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
     assert kept.sources["rerank"].status == "failed"
     assert "ORION_RERANKER" in (kept.sources["rerank"].error or "")
