@@ -1,4 +1,4 @@
-"""Backoff: growing waits between attempts at something that is away, one implementation for every retry loop.
+"""Backoff: growing waits between attempts at something that is away, one implementation for all unbounded retries.
 
 It is our own, and neither `tenacity` nor `stamina`: those retry a function that raises, while our loops wait on a
 condition or a stop event, go on for ever and reset after a success in the middle; and the client, which uses this

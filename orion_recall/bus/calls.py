@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import connect, without_secrets
 from orion_recall.bus.envelope import encode_request
 from orion_recall.bus.refusals import as_caller_errors, caller_error, is_refusal
@@ -151,7 +152,7 @@ class Calls:
     async def _read(self) -> None:
         """Hands out replies for as long as it runs. What is read is deleted; what fails is tried again."""
         last = "0"
-        pause_s = 0.05
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 found = cast(
@@ -165,7 +166,7 @@ class Calls:
                 if rows:
                     last = rows[-1][0].decode()
                     await self._delete([row[0] for row in rows])
-                pause_s = 0.05
+                backoff.reset()
             except (RedisError, OSError) as error:
                 log.debug("reading replies: %s; trying again", error)
                 if is_refusal(error):
@@ -173,8 +174,7 @@ class Calls:
                     self._unreadable = str(refused)
                     self.fail(refused)
                 last = "0"  # a server that comes back may count anew
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, 2.0)
+                await backoff.wait()
 
     async def _delete(self, ids: Sequence[bytes]) -> None:
         try:

@@ -11,7 +11,6 @@ whatever comes after its answer was published after that time.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.tasks import cancel
@@ -30,9 +30,10 @@ MARK_S = 5.0
 # A peer that has vanished without a word answers no mark: after this silence it is left.
 _SILENCE_S = 20.0
 _ANSWER_S = 2.0
+# A subscription that lasted longer than this had been restored: the next wait is a first one.
+_HELD_S = 4.0
 # Taking what has been received does not suspend: so much of it in one turn of the loop.
 _MOST_PER_TURN, _BYTES_LIKE_ONE_MORE = 16, 16 << 10
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 
 class QueryChannels:
@@ -80,7 +81,7 @@ class QueryChannels:
             await cancel(listening, entering)
 
     async def _listen(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         async with connect(self._url, blocking=True) as redis:
             while not self._stopping.is_set():
                 began = self._clock()
@@ -88,12 +89,11 @@ class QueryChannels:
                     await self._listen_on(redis.pubsub())  # pyright: ignore[reportUnknownMemberType]
                 except (*BUS_AWAY, RedisError) as error:
                     self.reconnects += 1
-                    if self._clock() - began > 2 * _LONGEST_PAUSE_S:
-                        pause_s = _FIRST_PAUSE_S  # it held
-                    if pause_s == _FIRST_PAUSE_S:
+                    if self._clock() - began > _HELD_S:
+                        backoff.reset()
+                    if backoff.is_first:
                         log.warning("the query channels are not heard: %s; subscribing again", error)
-                    await self._stops_within(pause_s)
-                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                    await backoff.wait(self._stopping)
 
     async def _listen_on(self, pubsub: Any) -> None:
         try:
@@ -182,8 +182,3 @@ class QueryChannels:
         if self._in_turn >= _MOST_PER_TURN:
             self._in_turn = 0
             await asyncio.sleep(0)
-
-    async def _stops_within(self, pause_s: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
-                await self._stopping.wait()

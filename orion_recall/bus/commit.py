@@ -19,6 +19,7 @@ from typing import Literal, Protocol, cast
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP
 
@@ -27,7 +28,6 @@ log = logging.getLogger("orion_recall.bus")
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
 _SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 _MOST_AT_ONCE = 64
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 Committed = Literal["committed", "fenced", "reply_not_writable", "stream_not_writable"]
 _UNPUBLISHED = 2
@@ -86,7 +86,7 @@ async def commit_when_possible(port: CommitPort, commit: Commit) -> Committed:
 
     Until then the entry stays pending and in hand: its slot takes nothing else, and waiting never makes it poison.
     """
-    pause_s = _FIRST_PAUSE_S
+    backoff = Backoff(*BUS_S)
     while True:
         try:
             result = await port.commit(commit)
@@ -97,10 +97,9 @@ async def commit_when_possible(port: CommitPort, commit: Commit) -> Committed:
             if result in ("committed", "fenced") or not ours:
                 return result
             why = "a stream of our own has another type"
-        if pause_s == _FIRST_PAUSE_S:
+        if backoff.is_first:
             log.error("entry %s waits for its commit: %s", commit.entry_id, why)
-        await asyncio.sleep(pause_s)
-        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        await backoff.wait()
 
 
 class Committer:
@@ -137,18 +136,17 @@ class Committer:
         return result
 
     async def _send_all(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_AT_ONCE))]
             batch = [(commit, future) for commit, future in batch if not future.done()]
             try:
                 left = await self._send(batch)
-                pause_s = _FIRST_PAUSE_S
+                backoff.reset()
             except BUS_AWAY as error:
                 log.warning("%d commits wait: the bus is away (%s)", len(batch), type(error).__name__)
                 left = batch
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait()
             except RedisError as error:
                 # Nobody would ever hear of these commits if this loop ended with the error.
                 left = []

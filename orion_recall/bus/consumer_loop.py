@@ -7,13 +7,13 @@ others have left lying; one says that what is in hand is being worked on, so tha
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orion_recall.bus.group_reader import Entry
+from orion_recall.tasks import sleep
 
 log = logging.getLogger("orion_recall.bus")
 _GRACE_S = 2.0
@@ -116,9 +116,7 @@ class Server:
 
     async def _slot_is_free_within(self, pause_s: float) -> None:
         self._slot_free.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
-                await self._slot_free.wait()
+        await sleep(pause_s, self._slot_free)
 
     async def _refresh(self) -> None:
         while True:

@@ -6,10 +6,10 @@ lost server is waited for. What was healed is counted, and nothing spins.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
@@ -17,13 +17,13 @@ from typing import Any, TypeVar, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 
 log = logging.getLogger("orion_recall.bus")
 T = TypeVar("T")
 
 BLOCK_MS = 1000
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _IDLE_CONSUMER_MS = 3_600_000
 
 
@@ -58,7 +58,7 @@ class GroupReader:
         self.healed = Healed()
         self._redis, self._blocking = redis, blocking
         self._cursor = "0-0"
-        self._pauses_s: dict[str, float] = {}
+        self._backoffs: dict[str, Backoff] = defaultdict(lambda: Backoff(*BUS_S))
         self._clock_offset_s, self._round_trip_s = 0.0, math.inf
 
     def server_time(self) -> float:
@@ -195,7 +195,7 @@ class GroupReader:
                 self.healed.errors[text] = self.healed.errors.get(text, 0) + 1
                 await self._wait(doing, f"the bus refused ({error})")
             return otherwise
-        self._pauses_s.pop(doing, None)
+        self._backoffs.pop(doing, None)
         return result
 
     async def _make_again(self, doing: str) -> None:
@@ -208,12 +208,11 @@ class GroupReader:
         await self._wait(doing, None)
 
     async def _wait(self, doing: str, why: str | None) -> None:
-        """A pause that grows until the same call succeeds; another one's success says nothing about this one."""
-        pause_s = self._pauses_s.get(doing, _FIRST_PAUSE_S)
-        self._pauses_s[doing] = min(pause_s * 2, _LONGEST_PAUSE_S)
-        if why is not None and pause_s == _FIRST_PAUSE_S:
+        """A wait that grows until the same call succeeds; another call's success says nothing about this one."""
+        backoff = self._backoffs[doing]
+        if why is not None and backoff.is_first:
             log.warning("%s, %s: %s; trying again", self.stream, doing, why)
-        await asyncio.sleep(pause_s)
+        await backoff.wait()
 
 
 def _text(value: bytes | str) -> str:

@@ -25,8 +25,10 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
+from orion_recall.backoff import BUS_S, Backoff, Sleep
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.bus.envelope import LEFT_OUT_BYTES
+from orion_recall.tasks import sleep
 
 log = logging.getLogger("orion_recall.bus")
 
@@ -43,7 +45,6 @@ _MOST_WAITING, _MOST_WAITING_BYTES = 1000, 64 << 20
 _MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 256, 4 << 20
 # Every worker reads every message for its id, between recalls: 8 MB of brackets would take a second of each.
 _MOST_PARSED_BYTES = 256 << 10
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
@@ -78,10 +79,17 @@ class PublishedQueries:
     """
 
     def __init__(
-        self, redis: Redis, *, stream: str, max_bytes: int, clock: Callable[[], float] = time.monotonic
+        self,
+        redis: Redis,
+        *,
+        stream: str,
+        max_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = sleep,
     ) -> None:
         self.counts = PublishedCounts()
         self._redis, self._stream, self._max_bytes, self._clock = redis, stream, max_bytes, clock
+        self._backoff = Backoff(*BUS_S, sleep=sleep)
         self._waiting: deque[_Published] = deque()
         self._waiting_bytes = 0
         self._changed, self._sent = asyncio.Event(), asyncio.Event()
@@ -138,7 +146,6 @@ class PublishedQueries:
 
     async def run(self) -> None:
         """Send what is taken, in its order."""
-        pause_s = _FIRST_PAUSE_S
         while True:
             if not self._waiting:
                 if self._finishing:
@@ -150,12 +157,11 @@ class PublishedQueries:
             self._is_refused = refusal is not None
             self._sent.set()
             if refusal is None:
-                pause_s = _FIRST_PAUSE_S
+                self._backoff.reset()
                 continue
-            if pause_s == _FIRST_PAUSE_S:
+            if self._backoff.is_first:
                 log.warning("%d published queries wait for %s: %s", len(self._waiting), self._stream, refusal)
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            await self._backoff.wait()
 
     def _next_batch(self) -> list[_Published]:
         batch: list[_Published] = []

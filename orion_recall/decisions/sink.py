@@ -17,8 +17,9 @@ from importlib.resources import files
 
 from redis.asyncio import Redis
 
+from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.group_reader import Entry, Healed
-from orion_recall.decisions.stream import DecisionStream, wait_for_stop
+from orion_recall.decisions.stream import DecisionStream
 from orion_recall.postgres.pool import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import Settings
 
@@ -29,7 +30,6 @@ BATCH_BYTES = 8 * 1024 * 1024
 CHORES_EVERY_S = 5.0
 # After a batch that was not full the sink rests: a quiet bus costs ten statements a second, not one a decision.
 _REST_S = 0.1
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _GRACE_S = 5.0
 # 21 cardinality, 22 data, 23 integrity, 54 too large or too deep: it is the row, and later will not be better.
 _REFUSED_CLASSES = ("21", "22", "23", "54")
@@ -169,7 +169,7 @@ class DecisionSink:
 
     async def _write(self, rows: Sequence[Row]) -> bool:
         """Write and acknowledge the rows, halving what is refused. False: stopped before Postgres took them."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*POSTGRES_S)
         while True:
             try:
                 async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
@@ -179,8 +179,8 @@ class DecisionSink:
                     return await self._halve(rows, error)
                 if self._stop.is_set():
                     return False
-                await self._wait_for_postgres(error, pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await self._note_away(error)
+                await backoff.wait(self._stop)
             else:
                 self._note_written(len(rows), int(status.rpartition(" ")[2]))
                 await self._stream.acknowledge([row.entry_id for row in rows])
@@ -203,12 +203,11 @@ class DecisionSink:
             self.counts.held += 1
         return is_taken
 
-    async def _wait_for_postgres(self, error: Exception, pause_s: float) -> None:
+    async def _note_away(self, error: Exception) -> None:
         if not self._away:
             log.warning("decisions wait on the bus: %s", reason(error))
         self._away = True
         self._lag = await self._stream.lag()
-        await wait_for_stop(self._stop, pause_s)
 
     def _note_written(self, sent: int, inserted: int) -> None:
         if self._away:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.bus.group_reader import Entry, GroupReader, Healed
 from orion_recall.settings import DECISIONS_GROUP, Settings
@@ -19,7 +20,6 @@ log = logging.getLogger("orion_recall.decisions")
 DEAD_MAXLEN = 10_000
 # Of the claim time of queries: half a minute by default. A batch waits for Postgres and is not refreshed.
 CLAIM_IDLE_TIMES = 6
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 # XTRIM with ~ takes 10,000 entries at most at a time.
 _TRIM_ROUNDS = 200
 
@@ -163,7 +163,7 @@ class DecisionStream:
 
     async def _insist(self, doing: str, once: Callable[[], Awaitable[Any]]) -> bool:
         """Whether the bus took it. False: it refused, or it was away until `stop` was set."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 await once()
@@ -171,8 +171,7 @@ class DecisionStream:
                 if self._stop.is_set():
                     log.warning("%s: the bus is away (%s)", doing, type(error).__name__)
                     return False
-                await wait_for_stop(self._stop, pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait(self._stop)
             except ResponseError as error:
                 if doing not in self._refused and not group_is_gone(error):
                     self._refused.add(doing)
@@ -181,15 +180,6 @@ class DecisionStream:
             else:
                 self._refused.discard(doing)
                 return True
-
-
-async def wait_for_stop(stop: asyncio.Event, longest_s: float) -> None:
-    """Returns when `stop` is set, or after `longest_s`."""
-    try:
-        async with asyncio.timeout(longest_s):
-            await stop.wait()
-    except TimeoutError:
-        return
 
 
 def _text(value: bytes | str) -> str:

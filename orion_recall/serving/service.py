@@ -14,6 +14,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.channels import QueryChannels
 from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
@@ -61,7 +62,6 @@ log = logging.getLogger("orion_recall.service")
 _STOP_S = 10.0
 # How long what was cancelled may wait for Postgres. A sink's batch that is not written by then stays on the bus.
 _CUT_OFF_S = 2.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
 class Service:
@@ -286,7 +286,7 @@ class Service:
         return self._desks
 
     async def _wait_for_bus(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*POSTGRES_S)
         while not self._stopping:
             try:
                 for stream in self.settings.intake_streams.values():
@@ -297,12 +297,11 @@ class Service:
                     await reader.refresh(())
                 return
             except BUS_AWAY as error:
-                if pause_s == _FIRST_PAUSE_S:
+                if backoff.is_first:
                     log.warning(
                         "waiting for the bus at %s: %s", without_secrets(self.settings.bus_url or ""), error
                     )
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait()
 
     def _reader(self, stream: str, blocking: Redis) -> GroupReader:
         return GroupReader(
@@ -349,7 +348,7 @@ def _iso(seconds: float) -> str:
 
 
 async def _migrated(dsn: str) -> None:
-    pause_s = _FIRST_PAUSE_S
+    backoff = Backoff(*POSTGRES_S)
     while True:
         try:
             for name in await migrate(dsn):
@@ -358,7 +357,6 @@ async def _migrated(dsn: str) -> None:
         except RecordError as error:
             if not is_connection_lost(error):
                 log.error("the schema cannot be applied: %s", error)  # noqa: TRY400 (the text says it all)
-            elif pause_s == _FIRST_PAUSE_S:
+            elif backoff.is_first:
                 log.warning("waiting for Postgres: %s", error)
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            await backoff.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping
 
@@ -12,7 +11,7 @@ from orion_recall.interfaces import GraphStore, Source, Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, StoreState
 from orion_recall.serving.observe.readings import Running
 from orion_recall.sources.several_stores import SeveralStores
-from orion_recall.tasks import outcomes
+from orion_recall.tasks import outcomes, sleep
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -44,9 +43,7 @@ class StoreLook:
             self._found, self._index_note = await self._look(), await self._without_late()
             if (self._found, self._index_note) != before:
                 self._changed()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(every_s):
-                    await self._wake.wait()
+            await sleep(every_s, self._wake)
         await asyncio.Event().wait()
 
     @property

@@ -29,6 +29,7 @@ from orion_recall.serving.observe.readings import Gauges, Running
 from orion_recall.serving.observe.spans import describe_recall
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
+from orion_recall.tasks import sleep
 from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
 
 # A loop that has not turned for so long hangs: a recall holds it for a millisecond or two.
@@ -159,6 +160,4 @@ async def _within(longest_s: float, blocking: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(done.set)
 
     threading.Thread(target=run, name="flush telemetry", daemon=True).start()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(longest_s):
-            await done.wait()
+    await sleep(longest_s, done)
