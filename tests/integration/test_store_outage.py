@@ -100,7 +100,7 @@ async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_
         stream = settings.store_stream
         message = executor.message({"memories": [{"id": "m-1", "tenant": tenant, "text": "It rained."}]}, kind=KIND)
 
-        async def in_hand() -> bool:
+        async def in_flight() -> bool:
             return len(await pending(redis, stream)) == 1
 
         async with serving(settings.changed(instance="first"), opened_with(OneMemory(), tokens)) as (first, task):
@@ -108,10 +108,10 @@ async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_
             await service_engines.postgres.stop()
             try:
                 stored = await executor.add({"envelope": json.dumps(message)}, stream=stream)
-                await until(in_hand, "the store message is in hand")
+                await until(in_flight, "the store message is in flight")
                 first.stop()
                 await asyncio.wait_for(task, 30)
-                assert await in_hand()
+                assert await in_flight()
             finally:
                 await service_engines.postgres.start()
         async with serving(settings.changed(instance="second"), opened_with(OneMemory(), tokens)):

@@ -1,4 +1,4 @@
-"""Serving the streams that bring memories, changes, deletions and feedback: one desk for each."""
+"""Intake consumers: one consumer loop each for stored memories, updates, deletions and feedback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from opentelemetry.trace import Tracer
 
 from orion_recall.bus.commit import CommitPort
-from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.memory.intake.acknowledge import Acknowledger
 from orion_recall.memory.intake.change import Deletes, Updates
@@ -25,7 +25,7 @@ from orion_recall.tasks import cancel
 _AT_ONCE = 4
 
 
-class MemoryDesks:
+class IntakeConsumers:
     """`run()` until `stop()`. Without a pool there is no record, and every message is answered with that.
 
     Each stream has a connection that waits, and so none has to wait for another.
@@ -50,9 +50,9 @@ class MemoryDesks:
             "deletes": Deletes(pool, acknowledger, settings),
             "feedback": Feedback(pool, settings),
         }
-        pace = Pace(concurrency=_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms)
+        limits = ConsumerLimits.of(settings, concurrency=_AT_ONCE)
         self._workers: list[MessageWorker] = []
-        self._servers: dict[str, Server] = {}
+        self._loops: dict[str, ConsumerLoop] = {}
         for name, handler in handlers.items():
             stream = settings.intake_streams[name]
             intake = reader(stream)
@@ -65,21 +65,21 @@ class MemoryDesks:
                 tracer=tracer,
             )
             self._workers.append(worker)
-            self._servers[name] = Server(intake, worker.serve, pace)
+            self._loops[name] = ConsumerLoop(intake, worker.serve, limits)
 
     @property
-    def in_hand(self) -> Mapping[str, int]:
-        """Entries being worked on, by what they bring."""
-        return {name: server.in_hand for name, server in self._servers.items()}
+    def in_flight(self) -> Mapping[str, int]:
+        """Entries in flight, by what they bring."""
+        return {name: loop.in_flight for name, loop in self._loops.items()}
 
     def stop(self) -> None:
-        """Take nothing more; `run` returns when what is in hand has ended."""
-        for part in (*self._servers.values(), *self._workers):
+        """Take nothing more; `run` returns when the entries in flight have ended."""
+        for part in (*self._loops.values(), *self._workers):
             part.stop()
 
     async def run(self) -> None:
         """Serve all of them; when one ends by an error, the others stop too."""
-        tasks = [asyncio.create_task(server.run()) for server in self._servers.values()]
+        tasks = [asyncio.create_task(loop.run()) for loop in self._loops.values()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:

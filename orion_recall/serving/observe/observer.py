@@ -21,7 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from redis.asyncio import Redis
 
 from orion_recall.serving.observe.instruments import Instruments
-from orion_recall.serving.observe.loop_watch import Heartbeat
+from orion_recall.serving.observe.loop_watch import LoopWatch
 from orion_recall.serving.observe.otlp import otlp_exporters
 from orion_recall.serving.observe.port import Answer, HttpPort
 from orion_recall.serving.observe.readiness import Readiness
@@ -114,11 +114,11 @@ async def observing(settings: Settings) -> AsyncGenerator[Observer]:
 
 @contextlib.asynccontextmanager
 async def _serving(host: str, number: int, observer: Observer, registry: CollectorRegistry) -> AsyncGenerator[None]:
-    heartbeat, loop = Heartbeat(), asyncio.get_running_loop()
+    watch, loop = LoopWatch(), asyncio.get_running_loop()
     one_scrape = asyncio.Lock()  # two at a time would share out the exporter's families between them
 
     async def live() -> Answer:
-        silent_s = heartbeat.silent_s
+        silent_s = watch.silent_s
         turns = silent_s < _HANGS_AFTER_S
         status = HTTPStatus.OK if turns else HTTPStatus.SERVICE_UNAVAILABLE
         return Answer.of_json(status, {"live": turns, "silent_s": round(silent_s, 3)})
@@ -140,7 +140,7 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
         return Answer(status=HTTPStatus.OK, body=body, content_type=CONTENT_TYPE_LATEST)
 
     port = HttpPort(host, number, {"/live": live, "/ready": ready, "/metrics": metrics})
-    async with heartbeat.beating():
+    async with watch.running():
         await port.start()
         observer.url = port.url
         try:

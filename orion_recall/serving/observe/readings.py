@@ -36,7 +36,7 @@ from orion_recall.telemetry import (
     METRIC_EMBEDDING_QUERIES,
     METRIC_EXTRACTIONS,
     METRIC_FENCED,
-    METRIC_IN_HAND,
+    METRIC_IN_FLIGHT,
     METRIC_POISON,
     METRIC_PUBLISHED,
     METRIC_SUBSCRIPTIONS_LOST,
@@ -70,8 +70,8 @@ class Running(Protocol):
     def extractions(self) -> Sequence[BackgroundExtraction]: ...
 
     @property
-    def in_hand(self) -> Mapping[str, int]:
-        """Entries being worked on, by what they bring: queries, stores."""
+    def in_flight(self) -> Mapping[str, int]:
+        """Entries in flight, by what they bring: queries, stores, …."""
         ...
 
     @property
@@ -116,7 +116,7 @@ class Gauges:
             "Query vectors, by whether the cache had them",
         )
         counted(METRIC_EMBEDDING_BATCHES, [_callback(self._batches)], "", "Batches of queries embedded, by size")
-        shown(METRIC_IN_HAND, [_callback(self._in_hand)], "", "Entries being worked on")
+        shown(METRIC_IN_FLIGHT, [_callback(self._in_flight)], "", "Entries being worked on")
         shown(METRIC_DECISIONS_LAG, [_callback(self._lag)], "", "Decisions on the bus that are not in Postgres yet")
         shown(METRIC_BEHIND, [_callback(self._behind)], "", "Outbox positions that a copy does not hold yet")
         shown(METRIC_BREAKER_OPEN, [_callback(self._breakers)], "", "1 while a source is left alone")
@@ -148,8 +148,8 @@ class Gauges:
         if sink is not None and sink.lag is not None:
             yield sink.lag, {}
 
-    def _in_hand(self) -> Readings:
-        for stream, count in self._running.in_hand.items():
+    def _in_flight(self) -> Readings:
+        for stream, count in self._running.in_flight.items():
             yield count, {LABEL_STREAM: stream}
 
     def _behind(self) -> Readings:
