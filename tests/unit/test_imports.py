@@ -15,7 +15,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors foreground tasks backoff values telemetry text atomic_file",
-        "contracts profile settings shipped postgres",
+        "contracts profile settings setting_values shipped postgres",
         "bus models engines interfaces",
         "client sync_client index graph",
         "sources memory decisions",
