@@ -19,7 +19,7 @@ from serving import caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1, RecallReplyV1
-from orion_recall.decisions.fed_back import FedBack, FeedbackLog
+from orion_recall.decisions.feedback import FedBack, FeedbackLog
 from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.changes import Journey
 from orion_recall.memory.record.record import Record

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, Literal
 
-from orion_recall.decisions.fed_back import FedBack
+from orion_recall.decisions.feedback import FedBack
 
 LeftOut = Literal["no_decision", "text_not_kept", "nothing_used", "used_is_gone"]
 """Why there is no query: the decision is not in the log (any more), or of another tenant; its text was not kept

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.decisions.fed_back import FedBack, Said
+from orion_recall.decisions.feedback import FedBack, Said
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.evaluation.tuning.fed_back import Converted
 from tests.samples.evaluation_samples import written
