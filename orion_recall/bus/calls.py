@@ -16,9 +16,10 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.bus.connect import connect
 from orion_recall.bus.envelope import encode_request
 from orion_recall.bus.refusals import as_caller_errors, caller_error, is_refusal
+from orion_recall.bus.urls import without_secrets
 from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, ReplyTimeout
 
 log = logging.getLogger("orion_recall.client")

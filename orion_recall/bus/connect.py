@@ -17,7 +17,6 @@ from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, R
 
 from orion_recall.bus.connections import Sentinels, at_master, steady
 from orion_recall.bus.urls import read_url
-from orion_recall.bus.urls import without_secrets as without_secrets
 
 # What a lost, starting or failing-over server raises: wait, then try again.
 BUS_AWAY: tuple[type[Exception], ...] = (

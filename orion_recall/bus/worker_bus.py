@@ -11,8 +11,9 @@ from redis.asyncio import Redis
 
 from orion_recall.backoff import Backoff
 from orion_recall.bus.commit import Committer, Limits
-from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
+from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.bus.group_reader import GroupReader
+from orion_recall.bus.urls import without_secrets
 from orion_recall.errors import SettingsError
 from orion_recall.settings import RECALL_GROUP, Settings
 

@@ -11,7 +11,7 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.bus.connect import without_secrets
+from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, console, print_json
 from orion_recall.cli.serving import serve, stop_signals

@@ -7,7 +7,7 @@ import os
 
 import typer
 
-from orion_recall.bus.connect import without_secrets
+from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, print_json
 from orion_recall.cli.serving import serve, stop_signals

@@ -23,7 +23,6 @@ from orion_recall.memory.extraction.chosen import open_extractors
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
-from orion_recall.profile.watch import loaded_profiles as loaded_profiles
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.heartbeat_fields import health_fields

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, Literal
 
-from orion_recall.decisions.feedback import FedBack
+from orion_recall.decisions.feedback import JudgedRecall
 
 LeftOut = Literal["no_decision", "text_not_kept", "nothing_used", "used_is_gone"]
 """Why there is no query: the decision is not in the log (any more), or of another tenant; its text was not kept
@@ -34,7 +34,7 @@ class Converted:
     gone: int = 0
     left_out: Counter[LeftOut] = field(default_factory=Counter[LeftOut])
 
-    def add(self, fed_back: FedBack | None, messages: int) -> dict[str, Any] | None:
+    def add(self, fed_back: JudgedRecall | None, messages: int) -> dict[str, Any] | None:
         """The query as a line of the file, counted; None when there is none in it."""
         self.messages += messages
         if fed_back is None:
@@ -57,16 +57,18 @@ class Converted:
         return _line(fed_back, shown, used, wrong)
 
 
-def _verdicts(fed_back: FedBack) -> dict[str, Literal["used", "wrong"]]:
+def _verdicts(fed_back: JudgedRecall) -> dict[str, Literal["used", "wrong"]]:
     """The last word on every id; what one message calls both is wrong, for it was used by mistake."""
     verdicts: dict[str, Literal["used", "wrong"]] = {}
-    for said in fed_back.said:
+    for said in fed_back.feedback:
         verdicts |= dict.fromkeys(said.used, "used")
         verdicts |= dict.fromkeys(said.wrong, "wrong")
     return verdicts
 
 
-def _left_out(fed_back: FedBack, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]) -> LeftOut | None:
+def _left_out(
+    fed_back: JudgedRecall, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]
+) -> LeftOut | None:
     text = fed_back.query
     # What was cut, or hashed, is another question: other words would be searched for.
     if not text.strip() or _HASH.fullmatch(text) or len(text) < fed_back.query_chars:
@@ -76,7 +78,7 @@ def _left_out(fed_back: FedBack, verdicts: dict[str, Literal["used", "wrong"]], 
     return "used_is_gone" if any(verdicts.get(name) == "used" for name in fed_back.shown) else "nothing_used"
 
 
-def _line(fed_back: FedBack, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
+def _line(fed_back: JudgedRecall, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
     """As `read_queries` reads it; what it does not know is for people, and for what joins it with the log."""
     line: dict[str, Any] = {
         "query_id": fed_back.decision_id,
