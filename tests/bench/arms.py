@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import find_weights
 from orion_recall.profile import Profile
-from orion_recall.serving.service import loaded_profiles
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 from tests.bench.added import before, graph_options, measured
 from tests.bench.arms_measure import ClockedRun, Recaller

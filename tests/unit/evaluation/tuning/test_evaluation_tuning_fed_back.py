@@ -49,7 +49,7 @@ def test_a_line_is_read_back_as_the_query_that_was_asked(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("feedback", "used", "wrong"),
+    ("said", "used", "wrong"),
     [
         ((FeedbackMessage(used=("a",), wrong=()), FeedbackMessage(used=("b",), wrong=("a",))), ["b"], ["a"]),
         ((FeedbackMessage(used=(), wrong=("a",)), FeedbackMessage(used=("a",), wrong=())), ["a"], []),
