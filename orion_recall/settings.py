@@ -144,7 +144,7 @@ class Settings(BaseSettings):
     timeline_tenant: str | None = Field(
         default=None, description="the tenant that a table without a tenant column belongs to"
     )
-    mappings: Path | None = Field(default=None, description="YAML file that maps external stores")
+    mappings: Path | None = Field(default=None, description="YAML file that maps stores of others")
     sparql_url: SparqlUrl = Field(default=None, description="graph: the query address of a SPARQL 1.1 server")
     sparql_update_url: SparqlUrl = Field(
         default=None, description="its update address; default: the query address, /query made /update"
@@ -198,7 +198,7 @@ class Settings(BaseSettings):
         "default: those of the default profile",
     )
     look_every_s: float = Field(
-        default=10.0, ge=0, le=3600, description="seconds between checks of the sources, for `status`; 0: never"
+        default=10.0, ge=0, le=3600, description="seconds between looks at the sources, for `status`; 0: never"
     )
 
     node: str = Field(
