@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus import published
-from orion_recall.bus.channels import MARK_S, QueryChannels
+from orion_recall.bus.channels import PING_S, QueryChannels
 from orion_recall.bus.connect import connect
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -310,7 +310,7 @@ async def test_what_was_published_before_a_long_stop_is_left_to_the_others(
 
         await until(dropped, "the old one to be refused")
         asked[0] += stopped_ms
-        now[0] += MARK_S
+        now[0] += PING_S
 
         async def marked() -> bool:
             return channels._since_ms == asked[0]  # pyright: ignore[reportPrivateUsage]
