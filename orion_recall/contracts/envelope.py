@@ -1,4 +1,4 @@
-"""What every message comes in, and what an answer says when there is none."""
+"""The envelope of every message, and the error of a reply."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatc
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.heartbeat_fields import health_fields
-from orion_recall.serving.observe.look import StoreLook
 from orion_recall.serving.observe.observer import Observer, observing
+from orion_recall.serving.observe.source_checks import SourceChecks
 from orion_recall.serving.shadows import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
@@ -56,7 +56,7 @@ class Service:
         self._bus = bus
         self._stopping = asyncio.Event()
         self._heartbeat = Heartbeat(bus.redis, settings.worker_key(settings.instance), self._heartbeat_fields)
-        self._look = StoreLook(self, changed=self._heartbeat.wake)
+        self._checks = SourceChecks(self, changed=self._heartbeat.wake)
         self._profile_watch = ProfileWatch(
             self.profiles_in_use,
             settings.profiles_dir,
@@ -69,7 +69,7 @@ class Service:
             opened,
             extractors=extractors,
             tracer=self.observer.tracer,
-            postgres_is_there=self._look.wake,
+            postgres_is_there=self._checks.wake,
         )
         self.shadows = Shadows(settings, opened.sources, to_decisions(bus.redis, settings))
         self._intake = bus.reader(settings.query_stream)
@@ -164,7 +164,13 @@ class Service:
         background = asyncio.create_task(self.background.run())
         keeping = [
             asyncio.create_task(part.run())
-            for part in (self._profile_watch, self._heartbeat, self.background.freshness, self._look, self.shadows)
+            for part in (
+                self._profile_watch,
+                self._heartbeat,
+                self.background.freshness,
+                self._checks,
+                self.shadows,
+            )
         ]
         opened = asyncio.create_task(self.channels.opened())
         running = [*answering, background, *keeping]
@@ -210,7 +216,7 @@ class Service:
         }
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
-        return fields | health_fields(self._look.stores, self._look.copies)
+        return fields | health_fields(self._checks.stores, self._checks.copies)
 
 
 def _iso(seconds: float) -> str:

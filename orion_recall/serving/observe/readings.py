@@ -1,6 +1,6 @@
-"""What is read from a running worker when somebody asks for metrics, and costs nothing in between.
+"""Metrics that are read from a running worker on export, and cost nothing in between.
 
-The readings are taken in the asking thread: each is one number that the worker changes in one step.
+They are read in the exporting thread: each is one number that the worker changes in one step.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from orion_recall.telemetry import (
 Readings = Iterable[tuple[int, dict[str, str]]]
 
 
-class Running(Protocol):
-    """What is read of a running service."""
+class ObservedService(Protocol):
+    """A service, as far as it is observed."""
 
     @property
     def settings(self) -> Settings: ...
@@ -81,9 +81,9 @@ class Running(Protocol):
 
 
 class Gauges:
-    """Reads a service for a meter."""
+    """Counters and gauges of one service."""
 
-    def __init__(self, meter: Meter, running: Running) -> None:
+    def __init__(self, meter: Meter, running: ObservedService) -> None:
         self._running = running
         counted, shown = meter.create_observable_counter, meter.create_observable_gauge
         counters = running.worker.counters
@@ -118,7 +118,7 @@ class Gauges:
         counted(METRIC_EMBEDDING_BATCHES, [_callback(self._batches)], "", "Batches of queries embedded, by size")
         shown(METRIC_IN_FLIGHT, [_callback(self._in_flight)], "", "Entries being worked on")
         shown(METRIC_DECISIONS_LAG, [_callback(self._lag)], "", "Decisions on the bus that are not in Postgres yet")
-        shown(METRIC_BEHIND, [_callback(self._behind)], "", "Outbox positions that a copy does not hold yet")
+        shown(METRIC_BEHIND, [_callback(self._copy_lag)], "", "Outbox positions that a copy does not hold yet")
         shown(METRIC_BREAKER_OPEN, [_callback(self._breakers)], "", "1 while a source is left alone")
 
     def _decisions(self) -> Readings:
@@ -152,7 +152,7 @@ class Gauges:
         for stream, count in self._running.in_flight.items():
             yield count, {LABEL_STREAM: stream}
 
-    def _behind(self) -> Readings:
+    def _copy_lag(self) -> Readings:
         for projector in tuple(self._running.projectors):
             if (behind := projector.behind) is not None:
                 yield behind, {LABEL_COPY: projector.kind}

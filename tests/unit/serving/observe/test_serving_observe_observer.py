@@ -48,7 +48,7 @@ async def test_an_endpoint_that_cannot_be_spoken_to_is_refused_before_anything_l
 
 
 async def test_nothing_is_ready_before_there_is_a_service() -> None:
-    found = await Readiness().look()
+    found = await Readiness().check()
     assert not found.ready
     assert found.as_json() == {
         "ready": False,
