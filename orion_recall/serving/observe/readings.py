@@ -28,8 +28,8 @@ from orion_recall.telemetry import (
     LABEL_SIZE,
     LABEL_SOURCE,
     LABEL_STREAM,
-    METRIC_BEHIND,
     METRIC_BREAKER_OPEN,
+    METRIC_COPY_LAG,
     METRIC_DECISIONS,
     METRIC_DECISIONS_LAG,
     METRIC_EMBEDDING_BATCHES,
@@ -118,7 +118,7 @@ class Gauges:
         counted(METRIC_EMBEDDING_BATCHES, [_callback(self._batches)], "", "Batches of queries embedded, by size")
         shown(METRIC_IN_FLIGHT, [_callback(self._in_flight)], "", "Entries being worked on")
         shown(METRIC_DECISIONS_LAG, [_callback(self._lag)], "", "Decisions on the bus that are not in Postgres yet")
-        shown(METRIC_BEHIND, [_callback(self._copy_lag)], "", "Outbox positions that a copy does not hold yet")
+        shown(METRIC_COPY_LAG, [_callback(self._copy_lag)], "", "Outbox positions that a copy does not hold yet")
         shown(METRIC_BREAKER_OPEN, [_callback(self._breakers)], "", "1 while a source is left alone")
 
     def _decisions(self) -> Readings:
