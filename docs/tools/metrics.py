@@ -11,7 +11,7 @@ from opentelemetry.metrics import Meter
 
 from orion_recall import telemetry
 from orion_recall.serving.observe.instruments import Instruments
-from orion_recall.serving.observe.readings import Gauges, Running
+from orion_recall.serving.observe.readings import Gauges, ObservedService
 
 _INTRODUCTION = """\
 # Metrics and spans
@@ -67,7 +67,7 @@ def metrics_page() -> str:
 def _metrics() -> Sequence[tuple[str, str, str]]:
     listing = _Listing()
     Instruments(cast("Meter", listing))
-    Gauges(cast("Meter", listing), cast("Running", MagicMock()))
+    Gauges(cast("Meter", listing), cast("ObservedService", MagicMock()))
     return listing.made
 
 

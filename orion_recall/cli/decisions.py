@@ -16,7 +16,7 @@ from orion_recall.cli.output import JsonFlag, console, notes, print_error, print
 from orion_recall.contracts import CascadeV1, RecallDecisionV1
 from orion_recall.decisions.comparison import Comparison, compare_shadows
 from orion_recall.decisions.log import DecisionLog, SqlResult
-from orion_recall.decisions.retention import Gone, count_older, purge_older
+from orion_recall.decisions.retention import Deleted, count_older, purge_older
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES
@@ -199,7 +199,7 @@ def purge_decisions(
     if before is None or before > datetime.now(UTC):
         raise SettingsError(f"--older-than: {older_than!r} is in the future: that would be every decision")
 
-    async def purge(settings: Settings) -> list[Gone]:
+    async def purge(settings: Settings) -> list[Deleted]:
         async with open_postgres(settings) as pool:
             return await (count_older if dry_run else purge_older)(pool, before)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from orion_recall.backoff import Backoff
 from orion_recall.engines.child import Child, Command, until_ready
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
 from orion_recall.errors import EngineError
@@ -22,8 +23,7 @@ _ORPHAN_PATIENCE_S = 10.0
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _WATCH_S = 0.1
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 10.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
 _STEADY_S = 30.0
 
 
@@ -113,17 +113,16 @@ class Engine:
 
     async def keep_alive(self, on_restart: Callable[[], None]) -> None:
         """Restarts it whenever it dies, with growing pauses between failures; runs until cancelled."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         while True:
             await asyncio.sleep(_WATCH_S)
             if not self.died:
                 if time.monotonic() - self._started_at > _STEADY_S:
-                    pause_s = _FIRST_PAUSE_S
+                    backoff.reset()
                 continue
             if self._child is not None:
-                logger.error("it died and is restarted in %.1f s: %s", pause_s, self._child.obituary())
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                logger.error("it died and is restarted within %.1f s: %s", backoff.next_s, self._child.obituary())
+            await backoff.wait()
             try:
                 restarted = await self._revive()
             except (EngineError, OSError) as error:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.index.points import (
     HeldName,
     HeldPoint,
@@ -135,7 +135,7 @@ def _step(
             },
             payload=memory_payload(change),
         )
-        for key, change in RECALLS.between(live.items(), _AT_A_TIME)
+        for key, change in FOREGROUND.throttled(live.items(), _AT_A_TIME)
     ]
     told = {Name(change.memory.tenant, name) for change in live.values() for name in names_given(change.memory)}
     before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}

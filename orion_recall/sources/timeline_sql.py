@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from orion_recall.settings import TIMELINE_ROLES
+from orion_recall.setting_values import TIMELINE_ROLES
 from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.sources.timeline_table import Column, TimelineShape
 from orion_recall.values import SearchRequest

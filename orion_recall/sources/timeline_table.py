@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError
 from orion_recall.postgres.pool import Row, quote_identifier, quote_qualified
-from orion_recall.settings import TIMELINE_ROLES
+from orion_recall.setting_values import TIMELINE_ROLES
 
 OWN_VIEW = "collapse_mirror"
 # No row can be shown without these.

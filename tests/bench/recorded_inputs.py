@@ -17,13 +17,13 @@ from orion_recall.interfaces import OwnGraph
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.search.all_sources import search_all
 from orion_recall.recall.search.requests import caps_of, scope_of
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.serving.backends import Opened, open_sources, timeline_table
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.sources.graph import RdfSource
 from orion_recall.sources.timeline import TimelineSource

@@ -19,7 +19,7 @@ from serving import caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1, RecallReplyV1
-from orion_recall.decisions.fed_back import FedBack, FeedbackLog
+from orion_recall.decisions.feedback import FeedbackLog, JudgedRecall
 from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
@@ -52,7 +52,7 @@ async def _say(pool: Pool, *, tenant: str = "default", at: Any = NOON, **fields:
     await pool.execute(f"INSERT INTO recall_feedback ({', '.join(columns)}) VALUES ({places})", *columns.values())
 
 
-async def _read(pool: Pool, **wanted: Any) -> list[tuple[FedBack | None, int]]:
+async def _read(pool: Pool, **wanted: Any) -> list[tuple[JudgedRecall | None, int]]:
     return [one async for one in FeedbackLog(pool).read(**wanted)]
 
 
@@ -71,7 +71,7 @@ async def test_feedback_comes_with_its_decision_in_the_order_of_questions(pool: 
     (one, messages), (other, _) = await _read(pool)
     assert one is not None and other is not None
     assert (one.decision_id, messages, other.decision_id) == (first, 2, later)
-    assert [(said.used, said.wrong) for said in one.said] == [(("m1",), ()), ((), ("m1",))]
+    assert [(said.used, said.wrong) for said in one.feedback] == [(("m1",), ()), ((), ("m1",))]
     assert (one.asked_at, one.query, one.scope, one.user_id) == (NOON, "what do we remember?", "user", "ana")
     assert (one.session_id, one.intent, one.correlation_id) == ("s-1", "repairs", "c-first")
     assert (one.shown, one.live) == (("m1", "m2"), frozenset(("m1",)))

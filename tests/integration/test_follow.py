@@ -13,10 +13,10 @@ from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.run_stores import private_settings, whole
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 
 TENANT = "passages"

@@ -21,11 +21,11 @@ from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.measures import Measured, Wanted, measure
 from orion_recall.evaluation.run_stores import index_and_graph, private_settings
 from orion_recall.profile import Profile
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.time_overlap import overlap
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Interval
 

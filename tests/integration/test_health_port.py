@@ -111,7 +111,7 @@ async def test_a_service_is_not_ready_without_its_bus_its_group_or_a_source(
 
         await until(lambda: is_ready(client), "ready")
         source.gate.clear()
-        looks = await asyncio.gather(*(small.observer.readiness.look() for _ in range(5)))
+        looks = await asyncio.gather(*(small.observer.readiness.check() for _ in range(5)))
         assert len({id(found) for found in looks}) == 1, "those who ask at the same time share a look"
         await until(lambda: wrong("vector", "no answer within 0.3 s"), "the source hangs")
         source.gate.set()
@@ -133,7 +133,7 @@ async def test_a_missing_group_and_a_model_that_is_not_loaded_are_told(
 ) -> None:
     settings = quick_settings(bus_alone.redis_url, health_port=0, ready_sources="rdf")
     async with serving(settings, opened_with(OneMemory(), tokens)) as (small, _):
-        found = await small.observer.readiness.look()
+        found = await small.observer.readiness.check()
         assert not found.ready
         assert found.checks["bus"] is None
         assert "not loaded" in (found.checks["model"] or "")
@@ -143,7 +143,7 @@ async def test_a_missing_group_and_a_model_that_is_not_loaded_are_told(
     await bus.xgroup_destroy(settings.query_stream, RECALL_GROUP)
     # It has stopped, so nobody makes the group again; what is asked is asked anew.
     small.observer.readiness.attach(small, bus)
-    assert RECALL_GROUP in ((await small.observer.readiness.look()).checks["bus"] or "")
+    assert RECALL_GROUP in ((await small.observer.readiness.check()).checks["bus"] or "")
 
 
 async def test_what_is_heard_on_a_channel_is_counted_by_what_became_of_it(

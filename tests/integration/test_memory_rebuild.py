@@ -27,9 +27,9 @@ from orion_recall.memory.replicas.requests import CopyRequests
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from tests.stand_ins.oxigraph import Oxigraph

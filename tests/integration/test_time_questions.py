@@ -14,12 +14,12 @@ from orion_recall.evaluation.dataset import read_memories, read_queries
 from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.run_stores import private_settings, whole
 from orion_recall.profile import Profile
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.when.times import times
 from orion_recall.scoring.time_overlap import overlap
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Interval
 

@@ -14,8 +14,8 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors foreground tasks values telemetry text atomic_file",
-        "contracts profile scoring settings shipped postgres",
+        "errors foreground tasks backoff values telemetry text atomic_file",
+        "contracts profile scoring settings setting_values shipped postgres",
         "bus models engines interfaces",
         "client sync_client index graph",
         "sources memory decisions",

@@ -12,7 +12,7 @@ import pyoxigraph
 
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.graph.projection.facts import OperationPlan, run_plan
 from orion_recall.graph.projection.memories import plan_changes, plan_removal
 from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
@@ -138,7 +138,7 @@ class RdfGraph:
         await self.check()
         for start in range(0, len(changes), _APPLY_BATCH):
             page = changes[start : start + _APPLY_BATCH]
-            await RECALLS.pause()
+            await FOREGROUND.pause()
             await self._threads.run(lambda page=page: self._write(plan_changes(page), page[-1].position))
 
     async def held(self) -> Mapping[int, int]:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import qdrant_edge as qe
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.index.embedded.points import edge_point
 from orion_recall.index.points import HeldName, HeldPoint, Name, held_name, held_point
 from orion_recall.index.write_batch import WriteBatch
@@ -77,7 +77,7 @@ def write(shard: qe.EdgeShard, batch: WriteBatch, log: WriteLog | None = None) -
             for key in gone:
                 log.note(key, None)
     for start in range(0, len(batch.points), _PAGE_AGAIN):
-        RECALLS.give_way()
+        FOREGROUND.yield_to_foreground()
         page = {one.key: edge_point(one) for one in batch.points[start : start + _PAGE_AGAIN]}
         shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
         if log is not None:

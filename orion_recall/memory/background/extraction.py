@@ -8,11 +8,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.extractor import Extractor, Passage, light
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.record.compose import known_names, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue, Taken
+from orion_recall.tasks import sleep
 from orion_recall.values import Memory, Neighbour
 
 log = logging.getLogger("orion_recall.memory")
@@ -20,7 +22,6 @@ log = logging.getLogger("orion_recall.memory")
 # A text that crashes workers is not claimed for ever.
 MOST_ATTEMPTS = 5
 _POLL_S = 1.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 # Between what an extractor takes at most and when its memories are taken from it.
 _MARGIN_S = 30.0
 _RELEASE_TIMEOUT_S = 1.0
@@ -58,19 +59,19 @@ class BackgroundExtraction:
 
     async def run(self) -> None:
         """Take up what is due, as much at once as the extractor takes; wait while the record is away."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*POSTGRES_S)
         try:
             while True:
                 self._wake.clear()
                 try:
                     took = await self._take()
-                    self.error, pause_s = None, _FIRST_PAUSE_S
+                    self.error = None
+                    backoff.reset()
                 except RecordError as error:
                     if self.error is None:
                         log.warning("extraction by %s waits: %s", self.name, error)
                     self.error = str(error)
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                    await backoff.wait()
                     continue
                 if not took or len(self._in_flight) >= self._extractor.at_once:
                     await self._rest()
@@ -100,14 +101,12 @@ class BackgroundExtraction:
             log.error("extraction by %s failed: %s: %s", self.name, type(error).__name__, error, exc_info=error)
 
     async def _rest(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._look_every_s):
-                await self._wake.wait()
+        await sleep(self._look_every_s, self._wake)
 
     async def _serve(self, taken: Sequence[Taken]) -> None:
         """Finds what some memories say, and writes it."""
         found = await self._extract(taken)
-        pauses = [_FIRST_PAUSE_S * 2**step for step in range(_PATIENCE)]
+        backoff, tries = Backoff(*POSTGRES_S), 1
         for one, extraction in zip(taken, found, strict=True):
             # What was found was dear: a record that is away for a moment does not cost it.
             while True:
@@ -115,9 +114,10 @@ class BackgroundExtraction:
                     await self._finish(one, extraction)
                     break
                 except RecordError:
-                    if not pauses:
+                    if tries > _PATIENCE:
                         raise
-                    await asyncio.sleep(pauses.pop(0))
+                    tries += 1
+                    await backoff.wait()
 
     async def _extract(self, taken: Sequence[Taken]) -> list[Extraction]:
         passages = [passage_of(one.memory, one.previous) for one in taken]

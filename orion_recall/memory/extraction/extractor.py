@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.extraction.light import Extraction, extract
 from orion_recall.values import Neighbour
 
@@ -66,7 +66,7 @@ class LightExtractor:
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         """What each passage says."""
-        return await asyncio.to_thread(lambda: [light(one) for one in RECALLS.between(passages, _AT_A_TIME)])
+        return await asyncio.to_thread(lambda: [light(one) for one in FOREGROUND.throttled(passages, _AT_A_TIME)])
 
 
 def light(passage: Passage, note: str | None = None) -> Extraction:

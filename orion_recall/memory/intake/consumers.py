@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from opentelemetry.trace import Tracer
 
-from orion_recall.bus.commit import Ending
-from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.commit import CommitPort
+from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.memory.intake.acknowledge import Acknowledger
 from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
@@ -38,7 +38,7 @@ class IntakeConsumers:
         tombstones: TombstoneStream,
         *,
         reader: Callable[[str], GroupReader],
-        committer: Callable[[str], Ending],
+        committer: Callable[[str], CommitPort],
         wake: Callable[[], None],
         tracer: Tracer | None = None,
     ) -> None:
@@ -50,9 +50,9 @@ class IntakeConsumers:
             "deletes": DeleteHandler(pool, acknowledger, settings),
             "feedback": FeedbackHandler(pool, settings),
         }
-        pace = Pace(concurrency=_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms)
+        limits = ConsumerLimits.of(settings, concurrency=_AT_ONCE)
         self._workers: list[MessageWorker] = []
-        self._servers: dict[str, Server] = {}
+        self._loops: dict[str, ConsumerLoop] = {}
         for name, handler in handlers.items():
             stream = settings.intake_streams[name]
             intake = reader(stream)
@@ -60,26 +60,26 @@ class IntakeConsumers:
                 settings,
                 committer(stream),
                 handler,
-                forgive=intake.forgive,
+                reset_delivery_count=intake.reset_delivery_count,
                 server_time=intake.server_time,
                 tracer=tracer,
             )
             self._workers.append(worker)
-            self._servers[name] = Server(intake, worker.serve, pace)
+            self._loops[name] = ConsumerLoop(intake, worker.serve, limits)
 
     @property
     def in_flight(self) -> Mapping[str, int]:
-        """Entries in flight, by stream: stores, updates, deletes, feedback."""
-        return {name: server.in_hand for name, server in self._servers.items()}
+        """Entries in flight, by what they bring."""
+        return {name: loop.in_flight for name, loop in self._loops.items()}
 
     def stop(self) -> None:
-        """Takes no more entries; `run` returns when those in flight have ended."""
-        for part in (*self._servers.values(), *self._workers):
+        """Take nothing more; `run` returns when the entries in flight have ended."""
+        for part in (*self._loops.values(), *self._workers):
             part.stop()
 
     async def run(self) -> None:
-        """Serves all streams; when one loop fails, the others stop too."""
-        tasks = [asyncio.create_task(server.run()) for server in self._servers.values()]
+        """Serve all of them; when one ends by an error, the others stop too."""
+        tasks = [asyncio.create_task(loop.run()) for loop in self._loops.values()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:

@@ -20,7 +20,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import MessageError, RefusedMessage
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.intake.acknowledge import Acknowledger, waiting_s
 from orion_recall.memory.intake.handler import NO_RECORD, nothing_done
 from orion_recall.memory.record.compose import compose
@@ -112,7 +112,7 @@ async def receive(
 def _compose_all(memories: Sequence[Mapping[str, Any]], settings: Settings) -> list[Memory | MemoryVerdictV1]:
     return [
         _compose_one(raw, f"memories.{index}", settings)
-        for index, raw in enumerate(RECALLS.between(memories, _AT_A_TIME))
+        for index, raw in enumerate(FOREGROUND.throttled(memories, _AT_A_TIME))
     ]
 
 

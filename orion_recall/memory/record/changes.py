@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import changes_sql as sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.extraction_queue import queue_new
@@ -105,7 +105,7 @@ async def drafts_now(pool: Pool, tenant: str, patches: Sequence[Patch]) -> Mappi
     async with borrow(pool, "reading memories") as connection:
         rows = await connection.fetch(record_sql.GET, tenant, list(firsts))
     held = {row["id"]: record_sql.to_memory(row) for row in rows}
-    return await asyncio.to_thread(drafts, RECALLS.between(firsts.values(), _AT_A_TIME), held)
+    return await asyncio.to_thread(drafts, FOREGROUND.throttled(firsts.values(), _AT_A_TIME), held)
 
 
 async def update(

@@ -12,10 +12,12 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 
+from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, RecordError, SourceError
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.tasks import sleep
 from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.memory")
@@ -23,7 +25,6 @@ log = logging.getLogger("orion_recall.memory")
 _AT_ONCE = 200
 _POLL_S = 0.25
 _TRY_LOCK_EVERY_S = 1.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 # A copy without heartbeats counts as gone after `record.GONE_AFTER_S`.
 _HEARTBEAT_EVERY_S = 20.0
 
@@ -80,13 +81,14 @@ class Projector:
 
     async def run(self) -> None:
         """Applies what is new, when woken or after a moment; waits while the record is away."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*POSTGRES_S)
         try:
             while True:
                 try:
                     async with self.writing:
                         next_poll_s = await self._poll()
-                    self.error, pause_s = None, _FIRST_PAUSE_S
+                    self.error = None
+                    backoff.reset()
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
                         log.warning("the %s waits: %s", self._projection.kind, error)
@@ -95,15 +97,10 @@ class Projector:
                     await self._release_lock()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
                         await self._report_nothing()
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                    await backoff.wait()
                     continue
                 self._wake.clear()
-                try:
-                    async with asyncio.timeout(next_poll_s):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass
+                await sleep(next_poll_s, self._wake)
         finally:
             await self._release_lock()
 

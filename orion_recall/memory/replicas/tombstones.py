@@ -9,7 +9,6 @@ an acknowledged change must be found from then on.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
@@ -20,6 +19,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY
 
 log = logging.getLogger("orion_recall.memory")
@@ -29,7 +29,6 @@ _MOST_KEPT = 10_000
 _AT_ONCE = 500
 _BLOCK_MS = 1000
 _CHANGED, _REACHED = "positions", "reached"
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 # Longer than any recall takes: one that began before the copies had moved on still needs what was in force then.
 _SWEEP_EVERY_S = 120.0
 
@@ -90,15 +89,14 @@ class TombstoneStream:
     async def publish(self, positions: Mapping[int, int]) -> None:
         """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 await self._add({_CHANGED: positions})
             except BUS_AWAY as error:
-                if pause_s == _FIRST_PAUSE_S:
+                if backoff.is_first:
                     log.warning("a tombstone waits: the bus is away (%s)", type(error).__name__)
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait()
             except RedisError as error:
                 # The receipt still says when every copy has it; other workers only learn of it from the record.
                 log.error("no tombstone on %s: the bus refused (%s)", self._stream, error)  # noqa: TRY400
@@ -123,7 +121,7 @@ class TombstoneStream:
 
     async def run(self, told: Callable[[], None]) -> None:
         """Read until cancelled; `told` is called after each news."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 if not self._is_caught_up:
@@ -133,12 +131,11 @@ class TombstoneStream:
                 if await self._read(_BLOCK_MS):
                     told()
                 self._known.sweep()
-                pause_s = _FIRST_PAUSE_S
+                backoff.reset()
             except (*BUS_AWAY, RedisError) as error:
                 log.debug("reading tombstones: %s; trying again", error)
                 self._is_caught_up = False
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait()
 
     async def _add(self, fields: Mapping[str, Mapping[int, int]]) -> None:
         said: dict[Any, Any] = {name: json.dumps(numbers) for name, numbers in fields.items()}

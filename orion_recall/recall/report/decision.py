@@ -18,7 +18,7 @@ from orion_recall.values import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """Facts of a request before it is answered; `query` is None when the message could not be read."""
+    """Facts of a query that are known before it is answered; `query` is None when it could not be read."""
 
     decision_id: str
     corr_id: str
@@ -42,7 +42,7 @@ _FULL_TEXT = KeptText()
 
 
 def decision(
-    asked: RequestFacts,
+    facts: RequestFacts,
     *,
     outcome: Outcome,
     latency_ms: float,
@@ -54,33 +54,33 @@ def decision(
 
     Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives.
     """
-    query, text = asked.query, _fragment(asked)
+    query, text = facts.query, _fragment(facts)
     fields: dict[str, Any] = {
-        "id": asked.decision_id,
-        "corr_id": asked.corr_id,
-        "session_id": query.session_id if query else _raw_text(asked, "session_id"),
-        "node_id": query.node_id if query else _raw_text(asked, "node_id"),
-        "verb": query.verb if query else _raw_text(asked, "verb"),
+        "id": facts.decision_id,
+        "corr_id": facts.corr_id,
+        "session_id": query.session_id if query else _raw_text(facts, "session_id"),
+        "node_id": query.node_id if query else _raw_text(facts, "node_id"),
+        "verb": query.verb if query else _raw_text(facts, "verb"),
         "intent": kept_text.intent(query.intent) if query else None,
         "query": kept_text.query(text),
         "query_chars": len(text),
-        "profile": asked.profile,
-        "profile_requested": asked.profile_requested,
-        "profile_hash": asked.profile_hash,
-        "profile_fallback": asked.profile_fallback,
-        "tenant": asked.tenant,
+        "profile": facts.profile,
+        "profile_requested": facts.profile_requested,
+        "profile_hash": facts.profile_hash,
+        "profile_fallback": facts.profile_fallback,
+        "tenant": facts.tenant,
         "user_id": query.options.user if query and query.options else None,
         "latency_ms": latency_ms,
         "created_at": datetime.now(UTC),
         "outcome": outcome,
         "error": error,
-        "unknown_fields": asked.unknown_fields,
-        "deliveries": asked.deliveries,
-        "entry_id": asked.entry_id,
-        "reply_to": asked.reply_to,
-        "trace_id": asked.trace_id,
-        "worker": asked.worker,
-        "shadow_of": asked.shadow_of,
+        "unknown_fields": facts.unknown_fields,
+        "deliveries": facts.deliveries,
+        "entry_id": facts.entry_id,
+        "reply_to": facts.reply_to,
+        "trace_id": facts.trace_id,
+        "worker": facts.worker,
+        "shadow_of": facts.shadow_of,
     }
     stage_ms = {**(recalled.stage_ms if recalled else {}), "total": latency_ms}
     found = _recall_fields(recalled, kept_text) if recalled else _NOTHING
@@ -127,10 +127,10 @@ def _confidence(recalled: Recalled, key: int) -> ConfidenceV1 | None:
     return None if sure is None else confidence_json(sure)
 
 
-def _fragment(asked: RequestFacts) -> str:
-    return asked.query.fragment if asked.query else _raw_text(asked, "fragment") or ""
+def _fragment(facts: RequestFacts) -> str:
+    return facts.query.fragment if facts.query else _raw_text(facts, "fragment") or ""
 
 
-def _raw_text(asked: RequestFacts, name: str) -> str | None:
-    value = asked.raw.get(name)
+def _raw_text(facts: RequestFacts, name: str) -> str | None:
+    value = facts.raw.get(name)
     return value if isinstance(value, str) else None

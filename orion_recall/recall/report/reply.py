@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from orion_recall.contracts import (
     BundleStats,
@@ -16,13 +16,13 @@ from orion_recall.contracts import (
     SourceStats,
     whole_ms,
 )
+from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.selection import SelectedItem
 from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
 from orion_recall.values import SourceReport
 
-ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 

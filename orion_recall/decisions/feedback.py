@@ -1,4 +1,4 @@
-"""What callers said of recalls, beside the decisions it is about: read from Postgres, decision by decision."""
+"""The feedback log: recalls with the feedback that callers gave on them, read from Postgres."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE ($1::text IS NULL OR f.tenant = $1) AND ($2::timestamptz IS NULL OR f.at >
 _COUNT: LiteralString = "SELECT count(*) " + _WANTED
 # By the decision's own id, else by the correlation id; of a query that was sent again the last decision counts.
 # What a shadow profile found was shown to nobody. A tenant's feedback is about its own decisions only.
-_FED_BACK: LiteralString = """
+_JUDGED: LiteralString = """
 SELECT f.used, f.wrong, d.id, d.corr_id, d.tenant, d.profile, d.query, d.query_chars, d.created_at, d.scope,
        d.session_id, d.user_id, d.intent, d.understood ->> 'class' AS class, d.selected_ids,
        ARRAY(SELECT m.id FROM memories m
@@ -43,19 +43,19 @@ ORDER BY d.created_at NULLS LAST, d.id, f.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """One message: the ids that were of use, and those that were wrong."""
+class FeedbackMessage:
+    """One message of feedback: the ids that were of use, and those that were wrong."""
 
     used: tuple[str, ...]
     wrong: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FedBack:
-    """A recall and all that was said of it, in the order in which it came.
+class JudgedRecall:
+    """A recall and all feedback on it, oldest first.
 
-    `shown` are the ids of its answer, best first, `live` those of them that are memories still. `query` is what the
-    log keeps of a text of `query_chars` characters.
+    `shown` are the ids of its answer, best first, `live` those of them that still exist. `query` is what the log
+    keeps of a text of `query_chars` characters.
     """
 
     decision_id: str
@@ -72,7 +72,7 @@ class FedBack:
     query_class: str | None
     shown: tuple[str, ...]
     live: frozenset[str]
-    said: tuple[Said, ...]
+    feedback: tuple[FeedbackMessage, ...]
 
 
 class FeedbackLog:
@@ -82,33 +82,33 @@ class FeedbackLog:
         self._pool = pool
 
     async def count(self, *, tenant: str | None = None, since: datetime | None = None) -> int:
-        """How many messages of feedback there are, of this tenant, that came since then."""
+        """The number of feedback messages of the tenant since then."""
         try:
             async with borrow(self._pool, "counting feedback") as connection:
                 return int(await connection.fetchval(_COUNT, tenant, since))
         except RecordError as error:
-            raise _told(error) from error
+            raise _with_advice(error) from error
 
     async def read(
         self, *, tenant: str | None = None, since: datetime | None = None
-    ) -> AsyncGenerator[tuple[FedBack | None, int]]:
-        """Every recall that something was said of, oldest first, and how many messages that was.
+    ) -> AsyncGenerator[tuple[JudgedRecall | None, int]]:
+        """Every recall with feedback, oldest first, and how many messages it has.
 
-        Then None for every message about a decision that there is not (any more). One snapshot, read by a cursor.
+        Then None for every message about a decision that is not in the log. One snapshot, read by a cursor.
         """
         rows: list[Row] = []
         async with aclosing(self._rows(tenant, since)) as pages:
             async for page in pages:
                 for row in page:
                     if rows and rows[-1]["id"] != row["id"]:
-                        yield _fed_back(rows), len(rows)
+                        yield _judged(rows), len(rows)
                         rows = []
-                    if row["id"] is None:  # the last ones, and nothing of them is needed
+                    if row["id"] is None:  # these come last, and only their number is needed
                         yield None, 1
                     else:
                         rows.append(row)
         if rows:
-            yield _fed_back(rows), len(rows)
+            yield _judged(rows), len(rows)
 
     async def _rows(self, *values: Any) -> AsyncGenerator[list[Row]]:
         try:
@@ -116,16 +116,16 @@ class FeedbackLog:
                 borrow(self._pool, "reading feedback") as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
-                cursor = await (await connection.prepare(_FED_BACK)).cursor(*values)
+                cursor = await (await connection.prepare(_JUDGED)).cursor(*values)
                 while rows := await cursor.fetch(_PAGE):
                     yield rows
         except RecordError as error:
-            raise _told(error) from error
+            raise _with_advice(error) from error
 
 
-def _fed_back(rows: Sequence[Row]) -> FedBack:
+def _judged(rows: Sequence[Row]) -> JudgedRecall:
     row = rows[0]
-    return FedBack(
+    return JudgedRecall(
         decision_id=str(row["id"]),
         correlation_id=row["corr_id"],
         tenant=row["tenant"],
@@ -140,12 +140,12 @@ def _fed_back(rows: Sequence[Row]) -> FedBack:
         query_class=row["class"],
         shown=tuple(row["selected_ids"]),
         live=frozenset(row["live"]),
-        said=tuple(Said(used=tuple(each["used"]), wrong=tuple(each["wrong"])) for each in rows),
+        feedback=tuple(FeedbackMessage(used=tuple(each["used"]), wrong=tuple(each["wrong"])) for each in rows),
     )
 
 
-def _told(error: RecordError) -> RecordError:
-    """The error, with the login that is needed where it was the login."""
+def _with_advice(error: RecordError) -> RecordError:
+    """The error; where the login lacks the right, with the one that is needed."""
     if error.__cause__ is None or sqlstate(error.__cause__) != _NO_RIGHT:
         return error
     return RecordError(

@@ -1,18 +1,17 @@
-"""Looking at the stores: each of every arm is asked one by one, by searches that are in no count of recalls."""
+"""Source checks: every store of every source is probed by a search that no metric of recalls counts."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import GraphStore, Source, Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, StoreState
-from orion_recall.serving.observe.readings import Running
+from orion_recall.serving.observe.readings import ObservedService
 from orion_recall.sources.several_stores import SeveralStores
-from orion_recall.tasks import outcomes
+from orion_recall.tasks import outcomes, sleep
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -22,41 +21,39 @@ _LONGEST_S = 3.0
 _Place = tuple[SourceName, str]
 
 
-class StoreLook:
-    """What the stores of a service answered when they were last asked: `run()` asks them again and again."""
+class SourceChecks:
+    """The last answers of a service's stores; `run()` probes them again and again."""
 
-    def __init__(self, running: Running, changed: Callable[[], None]) -> None:
+    def __init__(self, running: ObservedService, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
-        self._found: dict[_Place, str | None] = {}
+        self._answers: dict[_Place, str | None] = {}
         self._index_note: str | None = None
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Ask now: a store may have become another."""
+        """Probe now: a store may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Ask every so many seconds, as the settings say, and when woken; never when they say 0."""
+        """Probe every ORION_LOOK_EVERY_S seconds, and when woken; never when that is 0."""
         every_s = self._running.settings.look_every_s
         while every_s > 0:
             self._wake.clear()
-            before = (self._found, self._index_note)
-            self._found, self._index_note = await self._look(), await self._without_late()
-            if (self._found, self._index_note) != before:
+            before = (self._answers, self._index_note)
+            self._answers, self._index_note = await self._probe(), await self._without_late()
+            if (self._answers, self._index_note) != before:
                 self._changed()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(every_s):
-                    await self._wake.wait()
+            await sleep(every_s, self._wake)
         await asyncio.Event().wait()
 
     @property
     def stores(self) -> list[StoreState]:
-        """Every store of every arm, as last seen."""
+        """Every store of every source, as last seen."""
         required = required_sources(self._running)
         arms = self._running.opened.sources.by_name
         states = [
             self._state(arm, store, source, required=arm in required)
-            for arm, stores in stores_by_arm(arms).items()
+            for arm, stores in stores_by_source(arms).items()
             for store, source in stores.items()
         ]
         return states + [
@@ -67,7 +64,7 @@ class StoreLook:
 
     @property
     def copies(self) -> list[CopyState]:
-        """Index and graph: how far the one that this worker keeps has come, or why it cannot be used."""
+        """Index and graph: the lag of the copy that this worker keeps, or why it cannot be used."""
         broken = self._running.opened.broken
         kept = [
             CopyState(
@@ -85,11 +82,11 @@ class StoreLook:
         health: Health
         if isinstance(source, Unavailable):
             health, why = "broken", source.reason
-        elif (arm, store) in self._found:
-            why = self._found[arm, store]
+        elif (arm, store) in self._answers:
+            why = self._answers[arm, store]
             health = "ok" if why is None else "failing"
         else:
-            # Nobody looks, or not yet: what recalls have met is known all the same.
+            # Not probed yet, or never: what recalls have met is known all the same.
             sources = self._running.opened.sources
             several = sources.by_name.get(arm)
             breaker = (several.breakers if isinstance(several, SeveralStores) else {}).get(store)
@@ -98,7 +95,7 @@ class StoreLook:
             why = breaker.last_error if breaker.is_open else None
         return StoreState(arm=arm, store=store, health=health, required=required, why=why)
 
-    async def _look(self) -> dict[_Place, str | None]:
+    async def _probe(self) -> dict[_Place, str | None]:
         opened, settings = self._running.opened, self._running.settings
         own = settings.timeline_tenant or settings.default_tenant
         asked: dict[_Place, Coroutine[None, None, str | None]] = {
@@ -108,21 +105,21 @@ class StoreLook:
                 graph=opened.graph if arm == "rdf" and not store else None,
                 within_s=_LONGEST_S,
             )
-            for arm, stores in stores_by_arm(opened.sources.by_name).items()
+            for arm, stores in stores_by_source(opened.sources.by_name).items()
             for store, source in stores.items()
             if not isinstance(source, Unavailable)
         }
-        # What nobody has foreseen must not end a worker that only looks.
-        found = await outcomes("a look at the stores failed", *asked.values())
-        return {place: _told(why) for place, why in zip(asked, found, strict=True)}
+        # An unexpected error of a check must not end the worker.
+        found = await outcomes("a check of the stores failed", *asked.values())
+        return {place: _reason(why) for place, why in zip(asked, found, strict=True)}
 
     async def _without_late(self) -> str | None:
-        """Why there is no late interaction, where a profile wants it; None when there is, or nobody can tell."""
+        """Why there is no late interaction, where a profile wants it; None when there is, or when unknown."""
         if not any(one.profile.ranking.late for one in self._running.profiles.values()):
             return None
         late = self._running.opened.sources.late
         if late is None:
-            return None  # there is no index, which is told elsewhere
+            return None  # there is no index, which is reported elsewhere
         try:
             async with asyncio.timeout(_LONGEST_S):
                 why = await late.why_off()
@@ -131,12 +128,12 @@ class StoreLook:
         return why and f"no late interaction: {why}"
 
 
-def _told(why: Exception | str | None) -> str | None:
-    """Of an error that is not our own only the kind: nobody knows what its text quotes."""
-    return f"not foreseen: {type(why).__name__}" if isinstance(why, Exception) else why
+def _reason(why: Exception | str | None) -> str | None:
+    """Of an error that is not our own only the type: its text may quote a memory."""
+    return f"unexpected: {type(why).__name__}" if isinstance(why, Exception) else why
 
 
-def required_sources(running: Running) -> tuple[SourceName, ...]:
+def required_sources(running: ObservedService) -> tuple[SourceName, ...]:
     """The sources that must answer: those of the settings, else what the default profile searches here."""
     given = running.settings.ready_sources
     if given is not None:
@@ -145,20 +142,20 @@ def required_sources(running: Running) -> tuple[SourceName, ...]:
     return tuple(name for name in searched if name in running.opened.sources.by_name)
 
 
-def stores_by_arm(arms: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:
-    """The stores behind every arm by name; the service's own has none."""
+def stores_by_source(arms: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:
+    """The stores of every source by name; our own is \"\"."""
     return {name: arm.stores if isinstance(arm, SeveralStores) else {"": arm} for name, arm in arms.items()}
 
 
 async def answers(source: Source, tenant: str, *, graph: GraphStore | None = None, within_s: float) -> str | None:
     """None when the source answers a search of the tenant in time, else why it does not.
 
-    A question that names nothing known is not asked of a graph: the `graph` behind the source is asked besides.
+    A query without known names does not reach the graph, so the `graph` of the source is queried as well.
     """
     now = time.time()
     question = Question(
         text=_PROBE,
-        dense_text=f"{_PROBE} {now:.0f}",  # not one whose vector is known, for the model may be on a server
+        dense_text=f"{_PROBE} {now:.0f}",  # a new text: a cached vector would hide a server that is away
         keyword_text=_PROBE,
         terms=frozenset(_PROBE.split()),
         now=now,

@@ -10,7 +10,7 @@ import pytest
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.interfaces import Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState
-from orion_recall.serving.observe.look import StoreLook, answers
+from orion_recall.serving.observe.source_checks import SourceChecks, answers
 from orion_recall.settings import Settings
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.several_stores import SeveralStores
@@ -63,7 +63,7 @@ def running(arms: Mapping[SourceName, Any], *, required: str = "vector", every_s
 async def looked(service: Any) -> dict[tuple[str, str], tuple[str, bool, str | None]]:
     """What the first look finds."""
     seen = asyncio.Event()
-    look = StoreLook(service, changed=seen.set)
+    look = SourceChecks(service, changed=seen.set)
     task = asyncio.create_task(look.run())
     async with asyncio.timeout(30):
         await seen.wait()
@@ -83,7 +83,7 @@ async def test_a_store_answers_or_it_is_said_why_not() -> None:
 async def test_no_look_is_answered_by_a_vector_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     for now in (1000.0, 1010.0):
-        monkeypatch.setattr("orion_recall.serving.observe.look.time.time", lambda now=now: now)
+        monkeypatch.setattr("orion_recall.serving.observe.source_checks.time.time", lambda now=now: now)
         await answers(store, "home", within_s=1)
     first, second = (request.question.dense_text for request in store.asked)
     assert first != second
@@ -112,12 +112,12 @@ async def test_what_cannot_be_used_or_is_not_there_is_broken_and_what_nobody_nee
 
 async def test_what_nobody_has_foreseen_is_told_and_ends_no_worker() -> None:
     found = await looked(running({"vector": Store(ZeroDivisionError("redis://me:hunter2@bus"))}))
-    assert found["vector", ""] == ("failing", True, "not foreseen: ZeroDivisionError")
+    assert found["vector", ""] == ("failing", True, "unexpected: ZeroDivisionError")
 
 
 async def test_whoever_is_woken_asks_at_once() -> None:
     store, seen = Store(SourceError("no such table")), asyncio.Event()
-    look = StoreLook(running({"vector": store}, every_s=600), changed=seen.set)
+    look = SourceChecks(running({"vector": store}, every_s=600), changed=seen.set)
     task = asyncio.create_task(look.run())
     async with asyncio.timeout(30):
         await seen.wait()
@@ -132,7 +132,7 @@ async def test_whoever_is_woken_asks_at_once() -> None:
 
 def test_where_nobody_looks_it_is_told_what_recalls_have_met() -> None:
     arm = SeveralStores("vector", {"": Store(), "notes": Store()})
-    look = StoreLook(running({"vector": arm}, every_s=0), changed=lambda: None)
+    look = SourceChecks(running({"vector": arm}, every_s=0), changed=lambda: None)
     assert [one.health for one in look.stores] == ["unknown", "unknown"]
     for _ in range(3):
         arm.breakers["notes"].record("away", 0.0)
@@ -140,7 +140,7 @@ def test_where_nobody_looks_it_is_told_what_recalls_have_met() -> None:
 
 
 def test_copies_are_those_that_are_kept_and_those_that_are_broken() -> None:
-    look = StoreLook(running({}, required=""), changed=lambda: None)
+    look = SourceChecks(running({}, required=""), changed=lambda: None)
     assert look.copies == [
         CopyState(kind="graph", copy="node:/data", behind=4),
         CopyState(kind="index", copy=None, behind=None, error="no longer JSON"),
@@ -175,7 +175,7 @@ async def test_late_interaction_that_a_profile_wants_and_does_not_get_is_noted(
     service.projectors = [SimpleNamespace(kind="index", copy="node:/data", lag=0, error=None)]
     service.opened.sources.late = late
     seen = asyncio.Event()
-    look = StoreLook(service, changed=seen.set)
+    look = SourceChecks(service, changed=seen.set)
     task = asyncio.create_task(look.run())
     async with asyncio.timeout(30):
         await seen.wait()
