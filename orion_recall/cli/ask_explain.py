@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from orion_recall.cli.output import console, table, visible
+from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
 from orion_recall.text.normal import one_line
@@ -68,18 +67,20 @@ def _head(out: Console, title: str) -> None:
 
 
 def _lines(out: Console, lines: Iterable[str]) -> None:
-    """Wrapped and indented."""
+    """Wrapped between words, and indented."""
     for line in lines:
-        for part in Text(visible(line)).wrap(out, max(out.width - len(_INDENT), 20)):
-            part.rstrip()
-            out.print(Text(_INDENT) + part)
+        for part in wrapped(visible(line), max(out.width - len(_INDENT), 20)):
+            out.print(Text(f"{_INDENT}{part}"), soft_wrap=True)
 
 
 def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     _head(out, "Why these came first")
     if stats.no_answer is not None:
         reason, count = stats.no_answer.reason, stats.no_answer.near_misses
-        _lines(out, [f"Nothing is handed over: {reason}. There were {count} near misses."])
+        verb = "was" if count == 1 else "were"
+        _lines(
+            out, [f"Nothing is returned: {reason}. {counted(count, 'near miss', 'near misses')} {verb} left out."]
+        )
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
     _lines(out, trace.get("why", ()))
@@ -120,7 +121,7 @@ def _understood(out: Console, trace: Json) -> None:
         (name.replace("_", " "), _plain(value)) for name, value in known.items() if value not in (None, [], {}, "")
     ]
     _head(out, "What was understood")
-    out.print(_pairs(rows))
+    out.print(pairs(rows, indent=len(_INDENT)))
 
 
 def _named(known: dict[str, Any], strategy: object) -> Iterator[tuple[str, str]]:
@@ -156,15 +157,6 @@ def _moment(iso: str) -> str:
     moment = datetime.fromisoformat(iso).astimezone(UTC)
     is_midnight = (moment.hour, moment.minute, moment.second) == (0, 0, 0)
     return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%d %H:%M}"
-
-
-def _pairs(rows: Iterable[tuple[str, object]]) -> Table:
-    made = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    made.add_column(style="dim", no_wrap=True)
-    made.add_column(overflow="fold")
-    for name, value in rows:
-        made.add_row(Text(f"{_INDENT}{name}"), Text(visible(value)))
-    return made
 
 
 def _cascade(out: Console, way: Json | None) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
-
-from orion_recall.cli.output import table
+from orion_recall.cli.output import Table, table
 from orion_recall.evaluation.figures import Figures
 from orion_recall.evaluation.score import Difference
 
