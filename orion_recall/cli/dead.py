@@ -14,6 +14,7 @@ from rich.text import Text
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
+from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import (
     DELETE_KIND,
@@ -82,7 +83,9 @@ def list_letters(
 
 @app.command("show")
 def show_letter(
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or that of the entry it was.")],
+    letter_id: Annotated[
+        str, typer.Argument(metavar="ID", help=f"Its id, or that of the entry it was, {PREFIX_HELP}.")
+    ],
     stores: Stores = False,
     of: Of = None,
     data: DataFolder = None,
@@ -92,7 +95,7 @@ def show_letter(
 
     Example: `orion-recall dead show 1795302643570-0`
     """
-    letter = _with_letters(find(data), _asked(stores, of), lambda dead: dead.get(letter_id))
+    letter = _with_letters(find(data), _asked(stores, of), lambda dead: _get(dead, letter_id))
     if letter is None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -110,7 +113,7 @@ def show_letter(
 
 @app.command("requeue")
 def requeue_letters(
-    letter_id: Annotated[str | None, typer.Argument(metavar="ID", help="Which one.")] = None,
+    letter_id: Annotated[str | None, typer.Argument(metavar="ID", help=f"Its id, {PREFIX_HELP}.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
     stores: Stores = False,
     of: Of = None,
@@ -131,7 +134,7 @@ def requeue_letters(
     kind, payload = _READ_AS[what]
 
     async def requeue(dead: DeadLetters) -> list[dict[str, str | None]]:
-        letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await dead.get(letter_id)]
+        letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await _get(dead, letter_id)]
         found = [one for one in letters if one is not None]
         if letter_id is None:  # one by its id says why it cannot be put back
             withheld = [one for one in found if one.withheld]
@@ -166,6 +169,11 @@ def _asked(stores: bool, of: str | None) -> str:
     if what not in _READ_AS:
         raise SettingsError(f"--of: {what!r} is none of {', '.join(_READ_AS)}")
     return what
+
+
+async def _get(dead: DeadLetters, letter_id: str) -> DeadLetter | None:
+    name = await full_id("dead-letter", letter_id, dead.ids_starting)
+    return None if name is None else await dead.get(name)
 
 
 def _with_letters(settings: Settings, what: str, work: Callable[[DeadLetters], Awaitable[T]]) -> T:

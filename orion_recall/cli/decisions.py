@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres
+from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import CascadeV1, RecallDecisionV1
@@ -82,18 +83,24 @@ def list_decisions(
 
 @app.command("show")
 def show_decision(
-    decision_id: Annotated[str, typer.Argument(metavar="ID", help="A decision's id, or a correlation id.")],
+    decision_id: Annotated[
+        str, typer.Argument(metavar="ID", help=f"A correlation id, or a decision's id, {PREFIX_HELP}.")
+    ],
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Everything about one decision, by its own id or its correlation id.
 
-    Example: `orion-recall decisions show 875a5172-46c0-4014-94f6-ee2cdfb0d3b0`
+    Example: `orion-recall decisions show 875a5172`
     """
 
     async def get(settings: Settings) -> list[RecallDecisionV1]:
         async with open_postgres(settings) as pool:
-            return await DecisionLog(pool).get(decision_id)
+            log = DecisionLog(pool)
+            if found := await log.get(decision_id):
+                return found
+            name = await full_id("decision", decision_id, log.ids_starting)
+            return [] if name is None else await log.get(name)
 
     found = asyncio.run(get(find(data)))
     if not found:

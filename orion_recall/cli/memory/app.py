@@ -7,10 +7,10 @@ import typer
 from orion_recall.cli.memory.backup import back_up_record
 from orion_recall.cli.memory.check import check_copies
 from orion_recall.cli.memory.delete import delete_memories
-from orion_recall.cli.memory.deleteq import delete_matching
 from orion_recall.cli.memory.export import export_memories
 from orion_recall.cli.memory.extract import extract_memories, show_extracted
 from orion_recall.cli.memory.history import show_history
+from orion_recall.cli.memory.matching import delete_matching, update_matching
 from orion_recall.cli.memory.merge import merge_names
 from orion_recall.cli.memory.rebuild import rebuild_copies
 from orion_recall.cli.memory.reembed import reembed_memories
@@ -18,7 +18,6 @@ from orion_recall.cli.memory.remember import remember
 from orion_recall.cli.memory.restore import restore_record
 from orion_recall.cli.memory.store import store_memory
 from orion_recall.cli.memory.update import update_memory
-from orion_recall.cli.memory.updateq import update_matching
 
 app = typer.Typer(
     add_completion=False,

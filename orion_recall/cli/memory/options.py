@@ -1,10 +1,9 @@
-"""What the commands on memories have in common: their options, how they ask, and what they say of a receipt."""
+"""Options of the commands on memories, the message that they send, and how its receipt is printed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
@@ -22,7 +21,6 @@ from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
 R = TypeVar("R", bound=BaseModel)
-_SHOWN = 20
 
 Tenant = Annotated[str | None, typer.Option(help="Whose memories.")]
 Actor = Annotated[str | None, typer.Option(help="Who asks for it, for the history.")]
@@ -99,25 +97,6 @@ def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def confirmed(receipt: MemoryReceiptV1, what: str, *, yes: bool, as_json: bool) -> bool:
-    """Whether what a dry run found is to be changed: asked for at a terminal, else said by `--yes`."""
-    count = receipt.matched or 0
-    for one in receipt.results[:_SHOWN]:
-        notes().print(Text(visible(one.id)), soft_wrap=True)
-    if count > _SHOWN:
-        notes().print(f"… {count} in all")
-    if yes or not count:
-        return bool(count)
-    if as_json:
-        raise SettingsError(f"{count} memories match: --json needs --yes to {what} them")
-    try:
-        return typer.confirm(f"{what} {count} memories?", err=True)
-    except typer.Abort:
-        if sys.stdin.isatty():
-            raise
-        raise SettingsError(f"nobody is there to ask: --yes would {what} {count} memories") from None
-
-
 def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
     """Prints the receipt; the exit code: 1 when something that was asked for was not done."""
     if as_json:
@@ -135,27 +114,6 @@ def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
             if one.reason is not None:
                 notes().print(Text(visible(f"{one.id}: {one.status}: {one.reason}")), soft_wrap=True)
     return 1 if receipt.conflict or receipt.rejected or receipt.missing else 0
-
-
-def change_matching(
-    settings: Settings,
-    ask: Callable[[RecallClient, int | None], Awaitable[MemoryReceiptV1]],
-    *,
-    what: str,
-    done: str,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    """Looks, asks, and does: `ask` sends the message with the count that must still match, or None to look only."""
-    looked = send(settings, lambda client: ask(client, None))
-    if looked.error is not None:
-        return say(looked, as_json=as_json)
-    if not confirmed(looked, what, yes=yes, as_json=as_json):
-        if as_json:
-            print_json({"matched": 0})
-        notes().print(f"no memory was {done}")
-        return 1
-    return say(send(settings, lambda client: ask(client, looked.matched)), as_json=as_json)
 
 
 def _pairs(option: str, pairs: Sequence[str] | None) -> list[tuple[str, str]]:
