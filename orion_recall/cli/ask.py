@@ -10,14 +10,13 @@ from rich.text import Text
 
 from orion_recall.cli.ask_explain import show_explained
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
-from orion_recall.cli.moments import moment
+from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-_TIME_HELP = "ISO 8601 with zone, or how long ago (PT2H, P3D)."
 
 
 @app.command()
@@ -32,11 +31,12 @@ def ask(
     k: Annotated[int | None, typer.Option("--k", help="Items at most.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Tokens of the rendered text at most.")] = None,
     budget: Annotated[str | None, typer.Option(metavar="low|mid|high", help="How deep to search.")] = None,
-    since: Annotated[str | None, typer.Option(help=f"Only later memories: {_TIME_HELP}")] = None,
-    until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {_TIME_HELP}")] = None,
-    as_of: Annotated[str | None, typer.Option(help=f'"Now" for this question: {_TIME_HELP}')] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only later memories: {MOMENT_HELP}")] = None,
+    until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {MOMENT_HELP}")] = None,
+    as_of: Annotated[str | None, typer.Option(help=f'"Now" for this question: {MOMENT_HELP}')] = None,
     timezone: Annotated[
-        str | None, typer.Option(help="Where the question's days begin: Europe/Berlin, +02:00 (default: UTC).")
+        str | None,
+        typer.Option(help="Zone of the question's days, and of times given without one: Europe/Berlin, +02:00."),
     ] = None,
     explain: Annotated[
         bool,
@@ -68,9 +68,9 @@ def ask(
         "k": k,
         "max_tokens": max_tokens,
         "budget": budget,
-        "since": moment("--since", since),
-        "until": moment("--until", until),
-        "as_of": moment("--as-of", as_of),
+        "since": moment("--since", since, timezone=timezone),
+        "until": moment("--until", until, timezone=timezone, end=True),
+        "as_of": moment("--as-of", as_of, timezone=timezone),
         "timezone": timezone,
         "cascade": cascade,
         "confidence_threshold": threshold,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres
 from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
-from orion_recall.cli.moments import moment
+from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
 from orion_recall.contracts import CascadeV1, RecallDecisionV1
 from orion_recall.decisions.comparison import Comparison, compare_shadows
@@ -44,7 +44,7 @@ def list_decisions(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
     outcome: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(OUTCOMES)}.")] = None,
     profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only later ones: a time with zone, or how long ago.")] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
     shadows: Annotated[bool, typer.Option("--shadows", help="Those of shadow profiles, too.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -153,7 +153,7 @@ def run_sql(
 @app.command("shadow")
 def compare_shadow_profiles(
     profile: Annotated[str | None, typer.Option(help="Only those in the shadow of this profile.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only later ones: a time with zone, or how long ago.")] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -190,7 +190,7 @@ def compare_shadow_profiles(
 
 @app.command("purge")
 def purge_decisions(
-    older_than: Annotated[str, typer.Option(help="How long ago, such as 30d or P30D, or a time with zone.")],
+    older_than: Annotated[str, typer.Option(help="Decisions older than this: 30d, 2 months ago, 2026-03-01.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,

@@ -81,7 +81,7 @@ def test_what_matches_is_shown_first_and_changed_when_that_is_confirmed(up: Up) 
         (("store", "m"), "--text"),
         (("deleteq",), "at least one condition"),
         (("deleteq", "--where", "spaeker=Ana"), "spaeker"),
-        (("deleteq", "--where", "since=yesterday"), "--where since"),
+        (("deleteq", "--where", "since=someday"), "--where since"),
         (("store", "m", "--text", "x", "--set", "metadata={"), "not JSON"),
     ],
 )

@@ -16,7 +16,7 @@ import typer
 from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.moments import moment
+from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json
 from orion_recall.decisions.fed_back import FeedbackLog
 from orion_recall.evaluation.tuning.fed_back import Converted, LeftOut
@@ -38,9 +38,7 @@ def judged_by_feedback(
     out: Annotated[
         Path, typer.Option(metavar="QUERIES.jsonl", help="Where the queries go; replaced when all are there.")
     ],
-    since: Annotated[
-        str | None, typer.Option(help="Only feedback that came later: a time with zone, or how long ago.")
-    ] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only feedback that came later: {MOMENT_HELP}")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,

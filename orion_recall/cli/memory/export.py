@@ -14,7 +14,7 @@ import typer
 from orion_recall.atomic_file import whole_file
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.moments import moment
+from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, notes, print_json
 from orion_recall.memory.record.reader import ExportFilters, RecordReader
 from orion_recall.memory.transfer.export import exported_lines
@@ -26,7 +26,7 @@ def export_memories(
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="Only of this kind; may be repeated.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only dated from then on: 30d, 2026-03-01T00:00:00Z.")] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only dated from then on: {MOMENT_HELP}")] = None,
     with_history: Annotated[bool, typer.Option("--with-history", help="With every step of each.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,

@@ -88,7 +88,7 @@ def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
                 f"--where: there is no condition {name!r}; there are {', '.join(MemoryWhereV1.model_fields)}"
             )
         if name in _TIMES:
-            at = moment(f"--where {name}", value)
+            at = moment(f"--where {name}", value, end=name == "until")
             found[name] = at.isoformat() if at is not None else None
         else:
             found[name] = _listed(value) if name in _LISTS else value
