@@ -1,4 +1,4 @@
-"""Times on a command line: `--since yesterday`, `3 days ago`, `14:30`, `2026-11-20`, `30d`, or exact with a zone."""
+"""Times on a command line: yesterday, 3 days ago, 14:30, 2026-11-20, 30d, or exact with a zone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def moment(
 ) -> datetime | None:
     """The time that is meant, with its zone. None for None; SettingsError that names `option` for anything else.
 
-    A day or a period (`yesterday`, `last week`) is its beginning, with `end` its end. A time of day is the last one.
+    A day or a period (yesterday, last week) is its beginning, with `end` its end. A time of day is the last one.
     What has no zone is in `timezone`, an IANA name or an offset; else it is UTC.
     """
     if text is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from orion_recall.cli.memory.backup import back_up_record
+from orion_recall.cli.memory.browse import list_memories, search_memories, show_memory
 from orion_recall.cli.memory.check import check_copies
 from orion_recall.cli.memory.delete import delete_memories
 from orion_recall.cli.memory.export import export_memories
@@ -28,6 +29,9 @@ app = typer.Typer(
     """,
 )
 
+app.command("list")(list_memories)
+app.command("show")(show_memory)
+app.command("search")(search_memories)
 app.command("remember")(remember)
 app.command("store")(store_memory)
 app.command("update")(update_memory)

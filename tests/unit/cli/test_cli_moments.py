@@ -96,8 +96,10 @@ def test_nothing_stays_nothing() -> None:
         "25:00",
         "until yesterday",
         "a crane",
-    ]
-    + ["yesterday and monday", "paris", "1772366400"],
+        "yesterday and monday",
+        "paris",
+        "1772366400",
+    ],
 )
 def test_anything_else_names_the_option_and_shows_examples(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^--since: .* is no time; write a day \(2026-11-20, yesterday"):
