@@ -55,8 +55,8 @@ def list_memories(
 ) -> None:
     """List memories, newest first.
 
-    By the time when they happened, else were mentioned; undated ones by the time when they were stored (they are left
-    out with --since or --until). Deleted and superseded memories are left out. No worker is needed.
+    By the time when they happened, else were mentioned; undated ones by the time when they were stored, and never
+    with --since or --until. Deleted and superseded memories are left out. No worker is needed.
 
     Example: `orion-recall memory list --since yesterday --tag harbour --limit 50`
     """
