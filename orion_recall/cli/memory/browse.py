@@ -165,15 +165,16 @@ def _says(one: ListedMemory) -> str:
 
 def _as_json(details: MemoryDetails) -> dict[str, object]:
     """The memory's fields and what is known about it, in one object; times as ISO 8601."""
-    values = asdict(details.memory) | asdict(details)
+    values: dict[str, object] = asdict(details.memory) | asdict(details)
     for name in ("memory", "supersedes", "lacks_context", "text_hash", "simhash", "content_hash"):
         del values[name]
     for name in ("occurred_at", "occurred_until", "mentioned_at", "deleted_at"):
-        values[name] = _time(values[name])
+        values[name] = _time(getattr(details.memory, name))
     values["times"] = [
         {"text": one.text, "since": _time(one.since), "until": _time(one.until)} for one in details.memory.times
     ]
-    return values | {"live": details.memory.is_live}
+    values["live"] = details.memory.is_live
+    return values
 
 
 def _fields(details: MemoryDetails) -> list[tuple[str, object]]:
