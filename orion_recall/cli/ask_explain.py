@@ -1,4 +1,4 @@
-"""What `ask --explain` shows: why the first items won, and everything that led to it."""
+"""`ask --explain`: why the first items came first, and the trace of the recall as tables."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _INDENT = "  "
 _REASONS: dict[str, str] = {
     "near_duplicate": "says the same as {}",
     "below_min_score": "its score is too low",
-    "source_top_k": "its source has brought all it may",
+    "source_top_k": "its source has returned its maximum",
     "max_per_source": "enough of its source",
     "max_total_items": "the bundle was full",
     "token_budget": "no tokens were left",
     "excluded": "the query leaves it out",
     "own_turn": "the question itself, just said",
     "other_time": "of another time",
-    "over_fetch": "beyond what its layer may bring",
+    "over_fetch": "beyond the maximum of its layer",
     "no_answer": "withheld: not sure enough",
     "rank_pool": "not among the best of the fusion",
     "filtered": "not for this query to see",
@@ -50,7 +50,7 @@ _SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph
 
 
 def show_explained(reply: RecallReplyV1) -> None:
-    """Everything of the trace that a person wants to know, most important first."""
+    """Prints the trace, most important first."""
     out, stats = console(), reply.bundle.stats
     trace = cast("Json", stats.trace or {})
     _why(out, stats, trace)
@@ -159,16 +159,16 @@ def _moment(iso: str) -> str:
     return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%d %H:%M}"
 
 
-def _cascade(out: Console, way: Json | None) -> None:
-    if way is None:
+def _cascade(out: Console, cascade: Json | None) -> None:
+    if cascade is None:
         return
-    _head(out, "The way through the layers")
+    _head(out, "The cascade through the layers")
     rows = [
         (step["depth"], step["layer"], step["hits"], _share(step["confidence"]), round(step["ms"], 1), _step(step))
-        for step in way["path"]
+        for step in cascade["path"]
     ]
     out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
-    trigger, reason = way["trigger"], way["reason"]
+    trigger, reason = cascade["trigger"], cascade["reason"]
     _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {reason}."])
 
 

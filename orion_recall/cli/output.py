@@ -107,12 +107,6 @@ def say(what: str, value: str, error: str | None = None) -> None:
     console().print(line, soft_wrap=True)
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: 1 memory, 2 memories, 1,200 lines."""
-    plural = many or (f"{one[:-1]}ies" if one.endswith("y") and one[-2] not in "aeiou" else f"{one}s")
-    return f"{count:,} {one if count == 1 else plural}"
-
-
 def prose(text: str, *, to: Console | None = None) -> None:
     """Text on standard output, or `to` another console: on a terminal it wraps between words, bullets hang.
 

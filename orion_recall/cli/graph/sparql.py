@@ -1,4 +1,4 @@
-"""`orion-recall graph sparql`: somebody's own SPARQL over one tenant's graph, reading only."""
+"""`orion-recall graph sparql`: a read-only SPARQL query over one tenant's graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, table, visible
 from orion_recall.graph.cypher.sparql_guard import reading_form
 from orion_recall.graph.stores.reader import Answered, GraphReader
 from orion_recall.graph.vocabulary import tenant_graph
@@ -30,7 +30,7 @@ def run_sparql(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What a query of yours gives, over one tenant's graph; nothing is written, and no other server is asked.
+    """Run a read-only SPARQL query over one tenant's graph; SERVICE and updates are refused.
 
     The tenant's graph is the default graph, and the only named one. CONSTRUCT and DESCRIBE give N-Triples.
 
@@ -62,4 +62,4 @@ def run_sparql(
     else:
         console().print(table(found.columns, found.rows))
     if found.truncated:
-        notes().print(f"only the first {limit} rows are shown (--limit)")
+        notes().print(f"limited to {counted(limit, 'row')}: --limit shows more")

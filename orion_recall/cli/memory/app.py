@@ -1,4 +1,4 @@
-"""`orion-recall memory`: what is remembered, and its copies. Each command has a file of its own."""
+"""`orion-recall memory`: its commands, each in a module of its own."""
 
 from __future__ import annotations
 

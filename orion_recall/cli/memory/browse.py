@@ -153,7 +153,7 @@ def _show(found: Sequence[ListedMemory], limit: int, *, as_json: bool) -> None:
     if any(not one.is_dated for one in shown):
         notes().print("* undated: stored at this time")
     if len(found) > limit:
-        notes().print(f"only the first {counted(limit, 'memory')}: --limit shows more")
+        notes().print(f"limited to {counted(limit, 'memory')}: --limit shows more")
 
 
 def _says(one: ListedMemory) -> str:

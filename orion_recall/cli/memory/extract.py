@@ -1,4 +1,4 @@
-"""`orion-recall memory extract` and `extracted`: what memories say, found again, and shown."""
+"""`orion-recall memory extract` and `extracted`: queue memories for extraction, show what was extracted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.connect.ids import PREFIX_HELP
 from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
 from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json, table
 from orion_recall.errors import SettingsError
@@ -18,32 +19,34 @@ from orion_recall.memory.record.record import Record
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 
-Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories (default: the default tenant's).")]
+Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="The tenant (default: ORION_DEFAULT_TENANT).")]
 
 
 def extract_memories(
-    ids: Annotated[list[str] | None, typer.Option("--id", metavar="ID", help="This one; may be repeated.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help=f"This memory, {PREFIX_HELP}; may be repeated.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every memory of the tenant.")] = False,
     fallen_back: Annotated[
-        bool, typer.Option("--fallen-back", help="Those that light extraction had to do for another.")
+        bool, typer.Option("--fallen-back", help="Those that fell back to light extraction.")
     ] = False,
     extractor: Annotated[
-        Literal["light", "spacy", "llm"] | None, typer.Option("--with", help="By which (default: ORION_EXTRACTOR).")
+        Literal["light", "spacy", "llm"] | None,
+        typer.Option("--with", help="The extractor (default: ORION_EXTRACTOR)."),
     ] = None,
     tenant: Tenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Let names and statements be found again: a running worker takes the memories up, and they stay as they are
-    until it has.
+    """Queue memories for extraction: a running worker finds their names and statements again.
 
-    Which worker: one whose ORION_EXTRACTOR is that; light extraction is every worker's. Without --id, --all or
-    --fallen-back it says how many memories wait.
+    A worker with that ORION_EXTRACTOR does it; every worker does light extraction. Until then the memories stay as
+    they are. Without --id, --all or --fallen-back it only prints how many memories are queued.
 
     Example: `orion-recall memory extract --fallen-back --with llm`
     """
     if bool(ids) + every + fallen_back > 1:
-        raise SettingsError("--id, --all and --fallen-back: one of them")
+        raise SettingsError("give only one of --id, --all and --fallen-back")
     settings = find(data)
     chosen = extractor or settings.extractor
     whose = tenant or settings.default_tenant
@@ -72,7 +75,7 @@ def show_extracted(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """What was found in a memory: names, statements and times, by which extractor, and why by no other.
+    """Show what was extracted from a memory: names, statements and times, and by which extractor.
 
     Example: `orion-recall memory extracted m1`
     """

@@ -1,4 +1,4 @@
-"""`orion-recall memory history`: every step of one memory, read from the record."""
+"""`orion-recall memory history`: every change of one memory, read from the record."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def show_history(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """What became of a memory: added, updated, merged, superseded, deleted, by whom and when.
+    """Show every change of a memory: added, updated, merged, superseded, deleted, by whom and when.
 
-    Each step is shown with what it changed; --json has the whole memory before and after it.
+    A row shows what changed; --json has the whole memory before and after each change.
 
     Example: `orion-recall memory history m-1`
     """

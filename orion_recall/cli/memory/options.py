@@ -22,12 +22,14 @@ from orion_recall.settings import Settings
 
 R = TypeVar("R", bound=BaseModel)
 
-Tenant = Annotated[str | None, typer.Option(help="Whose memories.")]
-Actor = Annotated[str | None, typer.Option(help="Who asks for it, for the history.")]
+Tenant = Annotated[str | None, typer.Option(help="The tenant (default: ORION_DEFAULT_TENANT).")]
+Actor = Annotated[str | None, typer.Option(help="Name of who does this, for the history.")]
 Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the receipt.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="A field and its value (JSON, or plain text); empty clears."),
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="A field and its value, plain text or JSON; nothing after = clears it."
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Where = Annotated[
@@ -45,7 +47,7 @@ _SAID_BY = {"id": "the ID itself", "tenant": "--tenant"}
 
 
 def send(settings: Settings, work: Callable[[RecallClient], Awaitable[R]]) -> R:
-    """What the worker answers to `work`'s one message."""
+    """Sends one message by `work`; what the worker answered."""
 
     async def run() -> R:
         url = bus_of(settings)
@@ -66,7 +68,7 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`--set` as fields of a memory; SettingsError for a field that there is not, or is said another way."""
+    """`--set` as fields of a memory; SettingsError for an unknown field, and for one that has its own option."""
     found: dict[str, Any] = {}
     for name, value in _pairs("--set", pairs):
         if name not in MemoryV1.model_fields:
@@ -80,7 +82,7 @@ def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
 
 
 def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`--where` as conditions; SettingsError for one that there is not."""
+    """`--where` as conditions; SettingsError for an unknown one."""
     found: dict[str, Any] = {}
     for name, value in _pairs("--where", pairs):
         if name not in MemoryWhereV1.model_fields:
@@ -98,7 +100,7 @@ def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
 
 
 def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
-    """Prints the receipt; the exit code: 1 when something that was asked for was not done."""
+    """Prints the receipt. The exit code is 1 where something was not done."""
     if as_json:
         print_json(receipt.model_dump(mode="json", exclude_unset=True))
     if receipt.error is not None:
@@ -108,7 +110,7 @@ def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
         counts = Counter(one.status for one in receipt.results)
         line = ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing to do"
         if receipt.pending:
-            line += "; index and graph have not heard of it everywhere, workers leave it out until they have"
+            line += "; some copies of index and graph do not have it yet, and workers leave it out until then"
         console().print(line)
         for one in receipt.results:
             if one.reason is not None:

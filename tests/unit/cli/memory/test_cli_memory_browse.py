@@ -84,7 +84,7 @@ def test_a_list_is_a_table_with_undated_memories_marked(capsys: pytest.CaptureFi
     ]
     assert printed.err.splitlines() == [
         "* undated: stored at this time",
-        "only the first 2 memories: --limit shows more",
+        "limited to 2 memories: --limit shows more",
     ]
 
 
