@@ -1,10 +1,10 @@
-"""Figures of several ways to recall as one table."""
+"""Recall and MRR of several profiles or baselines as one table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orion_recall.cli.output import Table, table
+from orion_recall.cli.output import Table, counted, table
 from orion_recall.evaluation.figures import Figures
 from orion_recall.evaluation.score import Difference
 
@@ -24,7 +24,7 @@ def figures_table(figures: Sequence[Figures], against: str, *, title: str, furth
         )
         for one in figures
     ]
-    columns = (f"{figures[0].scores.queries} queries", *measures, *(f"{name} - {against}" for name in recalls))
+    columns = (counted(figures[0].scores.queries, "query"), *measures, *(f"{name} - {against}" for name in recalls))
     return table(columns, rows, title=title)
 
 
