@@ -15,7 +15,17 @@ from rich.text import Text
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
 from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json, table, visible
+from orion_recall.cli.output import (
+    JsonFlag,
+    console,
+    counted,
+    notes,
+    print_error,
+    print_json,
+    prose,
+    table,
+    visible,
+)
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
@@ -151,7 +161,7 @@ def requeue_letters(
             problem = dead.problem(one, kind=kind, payload=payload, max_bytes=settings.max_message_bytes)
             if problem is not None:
                 why = f"{one.id} cannot be read, and will most likely be a dead letter again: {problem}"
-                notes().print(Text(visible(why)), soft_wrap=True)
+                prose(visible(why), to=notes())
             put_back.append({"id": one.id, "entry_id": entry_id, "problem": problem})
         return put_back
 

@@ -21,6 +21,7 @@ from orion_recall.cli.output import (
     pairs,
     print_error,
     print_json,
+    prose,
     table,
     visible,
 )
@@ -271,4 +272,4 @@ def _show_cascade(cascade: CascadeV1) -> None:
     ]
     columns = ("depth", "layer", "hits", "sure", "ms", "too late", "not asked because")
     console().print(table(columns, steps, title="\nThe cascade through the layers"))
-    console().print(Text(visible(f"{cascade.trigger}; {cascade.reason}")), soft_wrap=True)
+    prose(visible(f"{cascade.trigger}; {cascade.reason}"))

@@ -163,6 +163,7 @@ class _Cell:
 
     text: str
     breaks: bool = False
+    is_head: bool = False
 
     @classmethod
     def of(cls, value: object) -> _Cell:
@@ -182,6 +183,11 @@ class _Cell:
         """The width that breaks nothing."""
         return max(map(cell_len, self.text.split())) if self.breaks and self.text.strip() else self.longest
 
+    @property
+    def readable(self) -> int:
+        """The width that breaks nothing and does not squeeze prose to its longest word."""
+        return max(self.least, min(self.longest, _READABLE if self.breaks and not self.is_head else 0))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
@@ -192,7 +198,7 @@ class _Column:
     @property
     def all_cells(self) -> list[_Cell]:
         """The cells with the head, which is prose."""
-        return [_Cell(self.head, breaks=True), *self.cells]
+        return [_Cell(self.head, breaks=True, is_head=True), *self.cells]
 
 
 class Table:
@@ -248,12 +254,7 @@ class Table:
 def _widths(columns: Sequence[_Column], width: int) -> list[int] | None:
     """The width of each column, None where they do not fit: what prose needs beyond its words is shared fairly."""
     longest = [max(cell.longest for cell in column.all_cells) for column in columns]
-    # Where there is room for it prose is not squeezed to its longest word.
-    least = [
-        max(min(most, _READABLE), *(cell.least for cell in column.all_cells)) if any(c.breaks for c in column.cells)
-        else max(cell.least for cell in column.all_cells)
-        for column, most in zip(columns, longest, strict=True)
-    ]  # fmt: skip
+    least = [max(cell.readable for cell in column.all_cells) for column in columns]
     room = width - _GAP * (len(columns) - 1) - sum(least)
     if room < 0:
         return None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from rich.text import Text
-
-from orion_recall.cli.output import notes, visible
+from orion_recall.cli.output import notes, prose, visible
 from orion_recall.errors import SettingsError
 
 MIN_PREFIX = 4
@@ -29,5 +27,5 @@ async def full_id(what: str, given: str, starting: Callable[[str, int], Awaitabl
     if len(found) > 1:
         shown = ", ".join(found[:_SHOWN]) + (", and more" if len(found) > _SHOWN else "")
         raise SettingsError(f"{given!r} is the beginning of several {what} ids: {shown}; give more characters")
-    notes().print(Text(visible(f"{given} is {found[0]}")), soft_wrap=True)
+    prose(visible(f"{given} is {found[0]}"), to=notes())
     return found[0]

@@ -10,7 +10,7 @@ from orion_recall.evaluation.score import Difference
 
 
 def figures_table(figures: Sequence[Figures], against: str, *, title: str, further: Sequence[str] = ()) -> Table:
-    """A row for each way: recall and MRR with intervals, and what recall gains over `against`.
+    """A row each: recall and MRR above their 95 percent intervals, and what recall gains over `against`.
 
     `further` are measures that are shown as well.
     """
@@ -30,9 +30,9 @@ def figures_table(figures: Sequence[Figures], against: str, *, title: str, furth
 
 def _mean(one: Figures, name: str) -> str:
     mean = one.scores.means[name]
-    return f"{mean.mean:.4f} ({mean.low:.3f} to {mean.high:.3f})"
+    return f"{mean.mean:.4f}\n{mean.low:.3f}..{mean.high:.3f}"
 
 
 def _difference(against: Mapping[str, Difference], name: str) -> str:
     found = against[name].difference
-    return f"{found.mean:+.4f} ({found.low:+.3f} to {found.high:+.3f})"
+    return f"{found.mean:+.4f}\n{found.low:+.3f}..{found.high:+.3f}"

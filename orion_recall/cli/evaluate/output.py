@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
-from orion_recall.cli.output import console, counted, notes, table, visible
+from orion_recall.cli.output import console, counted, notes, prose, table, visible
 from orion_recall.evaluation.measures import Measured
 from orion_recall.evaluation.plan import Plan, RunSummary
 from orion_recall.evaluation.score import Changed, Difference, Mean, Scores
@@ -94,13 +93,13 @@ def show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
     if plan.profile.enable_sql_timeline and not summary.timeline:
         told.append("the timeline source was off (no ORION_POSTGRES_DSN)")
     for line in told:
-        console().print(Text(visible(line)), soft_wrap=True)
+        prose(visible(line))
     if summary.evidence_unknown:
         notes().print(f"{counted(summary.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
     if summary.late_off is not None:
-        notes().print(Text(visible(f"no late interaction: {summary.late_off}")), soft_wrap=True)
+        prose(visible(f"no late interaction: {summary.late_off}"), to=notes())
     for source, (times, error) in summary.silent.items():
-        notes().print(Text(visible(f"{source} did not answer {counted(times, 'time')}: {error}")), soft_wrap=True)
+        prose(visible(f"{source} did not answer {counted(times, 'time')}: {error}"), to=notes())
 
 
 def show_scores(measured: Measured, overall: Scores, by_category: Mapping[str, Scores]) -> None:

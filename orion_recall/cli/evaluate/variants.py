@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.evaluate.figures import figures_table
 from orion_recall.cli.evaluate.files import (
@@ -25,7 +24,7 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
 )
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, visible
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.plots import check_can_plot, plot_ablation
@@ -193,7 +192,7 @@ def _show_query(one: WorstQuery, by: str) -> None:
         who = f"{found.speaker}: " if found.speaker else ""
         lines.append(f"  {found.rank}. {found.id} {found.score:.3f} {who}{_short(found.text)}")
     for line in [*lines, ""]:
-        console().print(Text(visible(line)), soft_wrap=True)
+        prose(visible(line))
 
 
 def _short(text: str) -> str:

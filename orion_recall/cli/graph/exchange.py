@@ -17,7 +17,7 @@ from rich.text import Text
 
 from orion_recall.atomic_file import whole_file, whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, table, visible
 from orion_recall.errors import SettingsError, SourceError
 from orion_recall.graph.exchange.export import Advanced, Format, looked_up, tenant_of, write_csv, write_rdf
 from orion_recall.graph.exchange.import_ import memory_lines
@@ -68,7 +68,7 @@ def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag
     for one in found:
         named = ", ".join(f"{label} ({edges})" for label, edges in one.hubs)
         if named:
-            console().print(Text(visible(f"most edges in {one.tenant}: {named}")), soft_wrap=True)
+            prose(visible(f"most edges in {one.tenant}: {named}"))
 
 
 def export_graph(
@@ -139,7 +139,7 @@ def import_graph(
         print_json({"out": str(out), "memories": written})
     else:
         line = f"{out}: {counted(written, 'memory')}; store them in another record with `orion-recall import {out}`"
-        console().print(Text(visible(line)), soft_wrap=True)
+        prose(visible(line))
 
 
 async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:

@@ -7,11 +7,10 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, table, visible
 from orion_recall.graph.cypher.sparql_guard import reading_form
 from orion_recall.graph.stores.reader import Answered, GraphReader
 from orion_recall.graph.vocabulary import tenant_graph
@@ -58,7 +57,7 @@ def run_sparql(
         writer.writerows(found.rows)
     elif form in ("CONSTRUCT", "DESCRIBE"):
         for row in found.rows:
-            console().print(Text(visible(" ".join(part or "" for part in row) + " .")), soft_wrap=True)
+            prose(visible(" ".join(part or "" for part in row) + " ."))
     else:
         console().print(table(found.columns, found.rows))
     if found.truncated:

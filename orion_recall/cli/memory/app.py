@@ -23,7 +23,7 @@ from orion_recall.cli.memory.update import update_memory
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
-    help="""Store, change and delete memories, keep their copies true, back the record up.
+    help="""Store, list, change and delete memories, check their copies, back the record up.
 
     Example: `orion-recall memory remember "The crane is repaired." --speaker Ana`
     """,

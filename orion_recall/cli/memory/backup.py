@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, console, print_json, visible
+from orion_recall.cli.output import JsonFlag, print_json, prose, visible
 from orion_recall.memory.transfer.backup import back_up
 from orion_recall.memory.transfer.backup_files import Manifest
 from orion_recall.settings import Settings
@@ -37,7 +36,7 @@ def back_up_record(
     if as_json:
         print_json(summary(manifest) | {"target": str(target)})
         return
-    console().print(Text(visible(f"{target}: {rows(manifest)}")), soft_wrap=True)
+    prose(visible(f"{target}: {rows(manifest)}"))
 
 
 def summary(manifest: Manifest) -> dict[str, object]:

@@ -8,12 +8,11 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any, cast
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.own_copies import KINDS, CopyName, OwnCopies
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, console, counted, duration, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, counted, duration, notes, print_json, prose, visible
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Told, counts
@@ -44,7 +43,7 @@ def check_copies(
         print_json({"ok": ok, "copies": found})
     else:
         for one in found:
-            console().print(Text(visible(_line(one))), soft_wrap=True)
+            prose(visible(_line(one)))
         if not found:
             notes().print("there is no copy of index or graph yet: a worker makes them")
     return 0 if ok else 1

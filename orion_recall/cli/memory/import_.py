@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
-from orion_recall.cli.output import JsonFlag, console, counted, duration, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, counted, duration, notes, print_json, prose, visible
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
@@ -93,7 +93,7 @@ def import_memories(
     else:
         _show(outcome, lines.unit)
     for remark in _on_copies(outcome):
-        notes().print(Text(visible(remark)), soft_wrap=True)
+        prose(visible(remark), to=notes())
     summary = outcome.imported.summary
     if summary.rejected or summary.conflict:
         return 1
@@ -241,7 +241,7 @@ def _on_copies(outcome: _Outcome) -> Iterator[str]:
 
 def _show(outcome: _Outcome, unit: Unit) -> None:
     summary, began = outcome.imported.summary, outcome.imported.began
-    console().print(Text(visible(summary.describe(unit))), soft_wrap=True)
+    prose(visible(summary.describe(unit)))
     remarks = [
         str(one) if unit == "line" else f"{one.file}, {unit} {one.line}: {one.reason}"
         for one in summary.problems[:_SHOWN_PROBLEMS]
@@ -253,4 +253,4 @@ def _show(outcome: _Outcome, unit: Unit) -> None:
     if outcome.copies == "unknown":
         remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
     for remark in remarks:
-        notes().print(Text(visible(remark)), soft_wrap=True)
+        prose(visible(remark), to=notes())

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find
 from orion_recall.cli.memory.delete import Erase, Reason
@@ -25,7 +24,7 @@ from orion_recall.cli.memory.options import (
     say,
     send,
 )
-from orion_recall.cli.output import JsonFlag, counted, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, counted, notes, print_json, prose, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import SettingsError
@@ -106,7 +105,7 @@ def confirmed(receipt: MemoryReceiptV1, what: str, *, yes: bool, as_json: bool) 
     """Whether the memories that a dry run matched are to be changed: `--yes`, or the answer at a terminal."""
     count = receipt.matched or 0
     for one in receipt.results[:_SHOWN]:
-        notes().print(Text(visible(one.id)), soft_wrap=True)
+        prose(visible(one.id), to=notes())
     if count > _SHOWN:
         notes().print(f"… {count} in all")
     if yes or not count:

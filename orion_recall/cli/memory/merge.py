@@ -10,10 +10,19 @@ from datetime import UTC, datetime
 from typing import Annotated, cast
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json, table, visible
+from orion_recall.cli.output import (
+    JsonFlag,
+    console,
+    counted,
+    notes,
+    print_error,
+    print_json,
+    prose,
+    table,
+    visible,
+)
 from orion_recall.errors import SettingsError
 from orion_recall.memory.names.aliases import NameKind
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
@@ -225,7 +234,7 @@ def _show_merged(merged: Merged, *, as_json: bool) -> int:
 
 
 def _note(line: str) -> None:
-    notes().print(Text(visible(line)), soft_wrap=True)
+    prose(visible(line), to=notes())
 
 
 def _moment(seconds: float | None) -> datetime | None:

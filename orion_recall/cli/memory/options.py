@@ -10,11 +10,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import BaseModel
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import bus_of
 from orion_recall.cli.moments import moment
-from orion_recall.cli.output import console, notes, print_error, print_json, visible
+from orion_recall.cli.output import console, notes, print_error, print_json, prose, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, MemoryWhereV1
 from orion_recall.errors import SettingsError
@@ -114,7 +113,7 @@ def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
         console().print(line)
         for one in receipt.results:
             if one.reason is not None:
-                notes().print(Text(visible(f"{one.id}: {one.status}: {one.reason}")), soft_wrap=True)
+                prose(visible(f"{one.id}: {one.status}: {one.reason}"), to=notes())
     return 1 if receipt.conflict or receipt.rejected or receipt.missing else 0
 
 

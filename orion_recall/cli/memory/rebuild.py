@@ -8,12 +8,11 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.own_copies import KINDS, OwnCopies
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, console, counted, print_json, visible
+from orion_recall.cli.output import JsonFlag, counted, print_json, prose, visible
 from orion_recall.errors import SourceError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Told
@@ -50,7 +49,7 @@ def rebuild_copies(
         print_json(done)
     else:
         for one in done:
-            console().print(Text(visible(_line(one))), soft_wrap=True)
+            prose(visible(_line(one)))
     return 1 if any(one.get("left") for one in done) else 0
 
 

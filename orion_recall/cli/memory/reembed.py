@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 from dataclasses import asdict
 
-from rich.text import Text
-
 from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, console, print_json, visible
+from orion_recall.cli.output import JsonFlag, print_json, prose, visible
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.reembed import Reembedded, reembed, reembed_on_server
@@ -44,7 +42,7 @@ def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None
         "waiting": "a worker holds the folder: start it again with this model's settings, and it is swapped in",
     }[done.state]
     line = f"{done.model} ({done.dimension} floats), memories up to position {done.position}: {what}"
-    console().print(Text(visible(line)), soft_wrap=True)
+    prose(visible(line))
 
 
 async def _reembed(settings: Settings) -> Reembedded:

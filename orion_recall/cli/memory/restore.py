@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find
 from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.memory.backup import rows, summary
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, notes, print_json, prose, visible
 from orion_recall.memory.transfer.backup import restore
 from orion_recall.memory.transfer.backup_files import Manifest
 from orion_recall.settings import Settings
@@ -39,11 +38,11 @@ def restore_record(
     if as_json:
         print_json(summary(manifest) | {"source": str(source)})
     else:
-        console().print(Text(visible(f"restored: {rows(manifest)}")), soft_wrap=True)
+        prose(visible(f"restored: {rows(manifest)}"))
     for folder in (settings.data_dir / kind for kind in KINDS):
         if folder.exists():
             remark = f"{folder} belongs to another record: delete it, and a worker builds it from this one"
-            notes().print(Text(visible(remark)), soft_wrap=True)
+            prose(visible(remark), to=notes())
 
 
 async def _restore(settings: Settings, source: Path) -> Manifest:

@@ -133,6 +133,16 @@ def test_titles_and_heads_wrap_between_words(printed: Callable[..., list[str]]) 
     assert set(" ".join(lines).split()) == {*title.split(), "95%", "interval", "queries", "a", "1"}
 
 
+def test_heads_wrap_before_rows_become_fields(printed: Callable[..., list[str]]) -> None:
+    lines = printed(table(("name", "recall@10 - assist.light.v1"), [("a", "+0.0123\n-0.011..+0.034")]), 24)
+    assert lines == [
+        "name  recall@10 -",
+        "      assist.light.v1",
+        "a     +0.0123",
+        "      -0.011..+0.034",
+    ]
+
+
 def test_bullets_hang_and_wrap_between_words() -> None:
     assert wrapped("- [m-1] The crane is repaired.\n  plain words here", 14) == [
         "- [m-1] The", "  crane is", "  repaired.", "  plain words", "  here",
