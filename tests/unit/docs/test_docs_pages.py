@@ -26,6 +26,7 @@ KINDS = {
     "yaml": ("profile", "mapping", "file", "not run"),
     "json": ("message", "file", "not run"),
 }
+FOLDERS = "orion_recall|tests|docs|profiles|contracts|deploy"
 NEEDED_OF_A_PROFILE = {
     "profile": "mine.v1",
     **dict.fromkeys(("vector_top_k", "rdf_top_k", "max_per_source", "max_total_items"), 5),
@@ -78,6 +79,19 @@ def broken_links(page: Page) -> Iterator[str]:
             yield f"{page.name}: {link}: there is no such file"
         elif anchor and anchor not in read_page(target).anchors:
             yield f"{page.name}: {link}: {target.name} has no such heading"
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_every_path_that_a_page_names_is_there(page: Page) -> None:
+    paths = [span for span in page.spans if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", span)]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_every_target_of_make_that_a_page_names_is_there(page: Page) -> None:
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)", page.text, re.MULTILINE))
+    assert named - known == set()
 
 
 @pytest.mark.parametrize("block", blocks("profile"))
