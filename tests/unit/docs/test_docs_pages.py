@@ -16,8 +16,6 @@ from docs.tools.page import ROOT, TESTED_LANGUAGES, Block, Page, all_pages, read
 from orion_recall.external.mappings import Mappings
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import LAYER_NAMES, Layers
-from orion_recall.profile.reading import load_profile
-from orion_recall.shipped import shipped_folder
 
 KINDS = {
     "sh": ("run", "file", "not run"),
@@ -113,14 +111,6 @@ def test_messages_are_valid(block: Block) -> None:
         _check("envelope", message)
         message = message["payload"]
     _check(block.argument, message)
-
-
-def test_every_part_of_the_score_is_in_its_table_with_what_it_weighs() -> None:
-    table = everything().partition("| part | what it is | reflect.v1 |")[2].partition("\n\n")[0]
-    listed: dict[str, float] = {}
-    for names, weights in re.findall(r"^\| (`.+?) \| .+ \| (.+) \|$", table, re.MULTILINE):
-        listed |= dict(zip(re.findall(r"`([a-z_]+)`", names), map(float, weights.split(", ")), strict=True))
-    assert listed == load_profile(shipped_folder("profiles") / "reflect.v1.yaml").ranking.model_dump()
 
 
 def test_the_table_of_layers_is_what_profiles_begin_with() -> None:
