@@ -23,8 +23,8 @@ from orion_recall.external.opening import collection_of, graph_client, timeline_
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
 from orion_recall.interfaces import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
-from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.backends import graph_of, index_of, mark_of, timeline_table
 from orion_recall.settings import Settings

@@ -18,7 +18,7 @@ from orion_recall.engines.lock import held_by
 from orion_recall.engines.postgres_binaries import find_binaries
 from orion_recall.engines.valkey import find_binary
 from orion_recall.errors import OrionError
-from orion_recall.models.chosen import check_models
+from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import profiles_with_default
 from orion_recall.schemas.settings_reference import unknown_variables
 from orion_recall.settings import Settings
