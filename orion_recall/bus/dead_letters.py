@@ -5,7 +5,8 @@ They are looked at, put back, or left to be trimmed; nothing here is deleted wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -50,18 +51,34 @@ class DeadLetters:
 
     async def get(self, letter_id: str) -> DeadLetter | None:
         """One letter by its own id, or by the id of the entry it was."""
+        async with aclosing(self._all()) as letters:
+            async for letter in letters:
+                if letter_id in (letter.id, letter.entry_id):
+                    return letter
+        return None
+
+    async def ids_starting(self, prefix: str, limit: int) -> list[str]:
+        """The ids of letters and of the entries that they were which begin so, the equal one first."""
+        found: list[str] = []
+        async with aclosing(self._all()) as letters:
+            async for letter in letters:
+                if prefix in (letter.id, letter.entry_id):
+                    return [prefix]
+                # Of a letter whose two ids begin so either would do.
+                own = [one for one in (letter.id, letter.entry_id) if one.startswith(prefix)]
+                found += own[: min(1, limit - len(found))]
+        return found
+
+    async def _all(self) -> AsyncGenerator[DeadLetter]:
+        """Every letter, oldest first; read in small parts: letters hold whole messages, and may be ten thousand."""
         first = "-"
-        # In small parts: letters hold whole messages, and there may be ten thousand of them.
         while rows := cast(
             "list[tuple[bytes, dict[bytes, bytes]]]",
             await self._redis.xrange(self._dead_stream, min=first, count=_AT_ONCE),
         ):
             for row in rows:
-                letter = _letter(*row)
-                if letter_id in (letter.id, letter.entry_id):
-                    return letter
+                yield _letter(*row)
             first = f"({rows[-1][0].decode()}"
-        return None
 
     async def requeue(self, letter: DeadLetter) -> str | None:
         """Put the entry back at the end of its stream, in one transaction; its new entry id.

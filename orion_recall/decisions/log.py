@@ -27,6 +27,7 @@ from orion_recall.values import Outcome
 
 ANALYST_ROLE = "orion_analyst"
 SQL_TIMEOUT_S = 30
+_UUID_DIGITS = 32
 
 _COLUMNS = ", ".join(RecallDecisionV1.model_fields)
 _NO_SUCH_ROLE_OR_NO_RIGHT = ("22023", "42501", "42704")
@@ -95,6 +96,21 @@ class DecisionLog:
                     f"{select} WHERE corr_id = $1 ORDER BY created_at DESC, id", storable(id_or_corr_id)
                 )
         return [_decision(row) for row in rows]
+
+    async def ids_starting(self, prefix: str, limit: int) -> list[str]:
+        """The ids of decisions that begin so, the equal one first; a prefix without hyphens will do as well."""
+        digits = prefix.replace("-", "").lower()
+        if not digits or len(digits) > _UUID_DIGITS or not set(digits) <= set("0123456789abcdef"):
+            return []
+        first, last = UUID(digits.ljust(_UUID_DIGITS, "0")), UUID(digits.ljust(_UUID_DIGITS, "f"))
+        async with borrow(self._pool, "reading decisions") as connection:
+            rows = await connection.fetch(
+                "SELECT id FROM recall_decisions WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3",
+                first,
+                last,
+                limit,
+            )
+        return [str(row["id"]) for row in rows]
 
     async def run_sql(self, sql: str, limit: int = 1000) -> SqlResult:
         """The first `limit` rows of one statement that only reads, run as the analysts' role.

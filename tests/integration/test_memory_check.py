@@ -228,8 +228,8 @@ async def test_without_a_worker_the_command_opens_the_copies_itself(
     assert gone["copy"] == "elsewhere"
     assert await asyncio.to_thread(run, ["memory", "check", "--repair", "--data", str(data_dir)]) in (0, 1)
     said = capsys.readouterr().out
-    assert "1 missing (missing default/m4); mended" in said
-    assert "index of elsewhere: not looked at, no sign of it for" in said
+    assert "1 missing (missing default/m4); repaired" in said
+    assert "index of elsewhere: not checked, no heartbeat for" in said
 
 
 async def test_a_whole_worker_answers(service: Service) -> None:

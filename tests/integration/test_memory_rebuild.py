@@ -210,7 +210,7 @@ async def test_without_a_worker_both_are_swapped_at_once(
     async with open_sources(configured) as opened:
         assert "m7" in (await answer(opened))[0]
     assert await asyncio.to_thread(run, ["memory", "rebuild", "graph"]) == 0
-    assert "made anew up to position" in capsys.readouterr().out
+    assert "rebuilt up to position" in capsys.readouterr().out
     assert await asyncio.to_thread(run, ["memory", "rebuild", "timeline"]) == 2
 
 

@@ -168,7 +168,7 @@ async def test_the_command_says_what_became_of_it(
     assert await asyncio.to_thread(run, ["memory", "reembed", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "swapped"
     assert await asyncio.to_thread(run, ["memory", "reembed"]) == 0
-    assert "the index is that model's already" in capsys.readouterr().out
+    assert "the index is this model's already" in capsys.readouterr().out
     monkeypatch.setenv("ORION_EMBEDDER", "tei")
     monkeypatch.setenv("ORION_TEI_URL", "http://127.0.0.1:9")
     assert await asyncio.to_thread(run, ["memory", "reembed"]) == 1
