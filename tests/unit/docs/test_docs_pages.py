@@ -82,6 +82,7 @@ def broken_links(page: Page) -> Iterator[str]:
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 def test_every_path_that_a_page_names_is_there(page: Page) -> None:
     paths = [span for span in page.spans if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", span)]
+    paths += [f"{name.replace('.', '/')}.py" for name in re.findall(r"python -m (tests\.[\w.]+\w)", page.text)]
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
