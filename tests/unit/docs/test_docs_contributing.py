@@ -24,5 +24,5 @@ def test_every_package_and_every_module_at_the_top_is_in_the_map() -> None:
 
 def test_the_import_order_is_the_one_that_is_tested() -> None:
     lines = re.findall(r"^\d+\. (`.+`)$", MAP, re.MULTILINE)
-    known = frozenset().union(*ROOMS)
+    known = frozenset[str]().union(*ROOMS)
     assert [known & set(re.findall(r"`(\w+)`", line)) for line in lines] == list(ROOMS)
