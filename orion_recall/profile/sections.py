@@ -15,7 +15,7 @@ Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 MIN_RELEVANCE_SHARE = 0.8
-"""The share of the score's weights, a reranker's among them, that is not recency's (the README's decision 2)."""
+"""The share of the score's weights, a reranker's among them, that is not recency's (decision of 2026-11-21)."""
 ROUNDING = 1e-9
 """The tolerance of a sum of weights: 0.7 + 0.1 is not quite 0.8 in floats."""
 
