@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from orion_recall.memory.intake.compose import compose
 
 from orion_recall.contracts import MemoryV1, MemoryWhereV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record.browse import RecordBrowser
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Memory
@@ -70,7 +70,7 @@ async def test_a_list_has_the_memories_that_meet_every_condition(pool: Pool, bro
 
 async def test_deleted_memories_are_in_no_list(pool: Pool, browser: RecordBrowser) -> None:
     await Record(pool).store([memory("a", "a crane"), memory("b", "a crane")])
-    await Journey(pool).delete("acme", ["a"])
+    await MemoryChanges(pool).delete("acme", ["a"])
     assert [one.id for one in await browser.newest("acme", None, 9)] == ["b"]
     assert [one.id for one in await browser.search("acme", "crane", None, 9)] == ["b"]
 
@@ -107,7 +107,7 @@ async def test_ids_by_a_prefix_have_the_equal_one_first(pool: Pool, browser: Rec
     assert await browser.ids_starting("acme", "abcd", 2) == ["abcd", "abcd-1"]
     assert await browser.ids_starting("acme", "abc%", 9) == ["abc%d"]
     assert await browser.ids_starting("other", "abcd", 9) == []
-    await Journey(pool).delete("acme", ["abcd", "abcd-1"])
+    await MemoryChanges(pool).delete("acme", ["abcd", "abcd-1"])
     # Its own id never means another memory.
     assert await browser.ids_starting("acme", "abcd", 9, live_only=True) == ["abcd", "abcd-2"]
     assert await browser.ids_starting("acme", "abcd-", 9, live_only=True) == ["abcd-2"]
