@@ -25,6 +25,7 @@ from orion_recall.engines.postgres import PostgresServer
 from orion_recall.engines.postgres_binaries import find_binaries
 from orion_recall.engines.sockets import socket_folder
 from orion_recall.errors import EngineError
+from tests.stand_ins import quick_postgres
 
 
 @pytest.fixture
@@ -113,7 +114,10 @@ async def test_only_the_owner_reaches_sockets_data_and_logs(data_dir: Path) -> N
                 assert not path.stat().st_mode & 0o070, path
 
 
-async def test_the_record_is_durable_and_speaks_utf8_and_utc(data_dir: Path) -> None:
+async def test_the_record_is_durable_and_speaks_utf8_and_utc(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick_postgres.as_shipped(monkeypatch)
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
         session = cast("Any", await asyncpg.connect(engines.postgres_dsn))  # pyright: ignore
         names = ("fsync", "synchronous_commit", "listen_addresses", "server_encoding", "TimeZone")

@@ -41,8 +41,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "report": (Record, "report"),
     "reply": (Committer, "commit"),
 }
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload([__name__])
+_server = multiprocessing.get_context("forkserver")  # a process has one: what it loads is in `forked`
 
 
 @contextmanager
