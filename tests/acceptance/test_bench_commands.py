@@ -20,6 +20,8 @@ from tests.bench import arms, bench, filled, imports, postgres_away, scene
 from tests.bench.command import engines_folder
 from tests.bench.scene import worker_process
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def unfrozen() -> Generator[None]:

@@ -37,7 +37,7 @@ def data_dir() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 20) -> None:
+async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 90) -> None:
     deadline = time.monotonic() + timeout_s
     while not predicate():
         assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"
