@@ -217,7 +217,7 @@ async def test_a_change_that_is_acknowledged_is_found_from_then_on(
         if workers == 2:
             await stack.enter_async_context(served(settings.changed(data_dir=tmp_path, instance="second")))
         await client.store([WORK])
-        for house in range(30):
+        for house in range(12):
             text = f"I work at Fjord Labs in house {house}."
             receipt = await client.update([{"id": "m-work", "text": text}])
             assert receipt.pending is False
