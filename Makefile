@@ -59,7 +59,7 @@ check: $(VENV)/.installed-dev ## format, lint, types
 bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; floors and imports; parts of a recall
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
-	$(BIN)/python -m tests.bench.arms
+	$(BIN)/python -m tests.bench.sources
 
 contracts: $(VENV)/.installed ## write the generated files in contracts/
 	$(BIN)/orion-recall contracts write contracts

@@ -145,13 +145,40 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def log_to_stderr(level: str) -> None:
-    """Structured logs of this program on standard error; standard output belongs to results.
+class TextLines(logging.Formatter):
+    """Log records as one line each for a terminal: local time, level where it is not info, message, fields.
 
-    OpenTelemetry's own go with them from warnings on: they tell of a collector that is away.
+    What a field holds is printed without control characters: it may come from a message.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text; an exception follows on lines of its own."""
+        level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        fields: dict[str, object] = getattr(record, "fields", {})
+        told = [f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, "", [])]
+        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        line = "  ".join([f"{clock} {level}{_printable(record.getMessage())}", *told])
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return _printable(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value))
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def log_to_stderr(level: str) -> None:
+    """Logs of this program on standard error, as text on a terminal and as JSON lines elsewhere.
+
+    Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on: they tell of a
+    collector that is away.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
     for name, lowest in (("orion_recall", level.upper()), ("opentelemetry", "WARNING")):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shlex
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pydantic import SecretStr
 from rich.text import Text
 
 from orion_recall.cli.ask import source_rows
-from orion_recall.cli.output import JsonFlag, console, notes, plain, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, plain, print_json, table, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.decisions.log import DecisionLog, SqlResult
@@ -38,17 +39,19 @@ from orion_recall.values import SOURCE_NAMES
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
+_SHOWN = "reflect.v1"
 QUESTIONS = (
+    "Where does Ana's sister live, and what may she not eat?",
     "What is wrong with the harbour crane, and who is mending it?",
     "How do I reset a Tidewatch buoy that has stopped reporting?",
-    "Where does Ana's sister live, and what may she not eat?",
     "What did we hear from the county about Tidewatch?",
 )
 _FOLDER = Path(".orion/demo")
 _DECISIONS_WITHIN_S = 20.0
 _SQL = """\
 SELECT to_char(created_at, 'HH24:MI:SS') AS at, profile, outcome, round(latency_ms) AS ms,
-       backend_counts AS found, jsonb_array_length(selected_ids) AS kept, dropped, left(query, 24) AS query
+       (SELECT sum(value::int) FROM jsonb_each_text(backend_counts)) AS found,
+       jsonb_array_length(selected_ids) AS kept, left(query, 36) AS query
 FROM recall_decisions
 WHERE session_id = '{session}'
 ORDER BY created_at"""
@@ -232,26 +235,45 @@ class _Steps:
 
 
 def _show(shown: Shown) -> None:
+    """One question in full, the others in two lines each, and the log of all of them."""
     out = console()
-    for question in QUESTIONS:
-        recalls = [one for one in shown.recalls if one.question == question]
-        out.rule(Text(question, style="bold"), align="left")
-        for one in recalls:
-            stats = one.reply.bundle.stats
-            title = f"{one.profile}: {len(one.reply.bundle.items)} memories, {stats.tokens} tokens"
-            text = one.reply.bundle.rendered or (one.reply.error.message if one.reply.error else "nothing")
-            out.print(Text(title, style="bold cyan"))
-            out.print(Text(visible(text)), soft_wrap=True)
-            out.print()
-        out.print(_sources_table(recalls))
-        out.print()
-    out.rule(Text("The decisions, read back by SQL", style="bold"), align="left")
-    out.print(Text(shown.sql, style="dim"), soft_wrap=True)
+    first, *others = (one for one in shown.recalls if one.profile == _SHOWN)
+    stats = first.reply.bundle.stats
+    out.print(Text(first.question, style="bold"))
+    out.print(Text(f"{_SHOWN}: {_found(first)}, {counted(stats.tokens or 0, 'token')}", style="cyan"))
+    out.print(Text(visible(_answer(first))), soft_wrap=True)
     out.print()
+    out.print(Text("The same question under three profiles: what each source found", style="bold"))
+    out.print(_sources_table([one for one in shown.recalls if one.question == first.question]))
+    out.print()
+    out.print(Text("Further questions, each with the first of what was found", style="bold"))
+    for one in others:
+        line, *_ = _answer(one).splitlines()
+        out.print(Text(f"{one.question}  {_found(one)}"), soft_wrap=True)
+        out.print(Text(visible(line), style="dim"), soft_wrap=True)
+    out.print()
+    out.print(Text("The decisions, read back by SQL", style="bold"))
+    out.print(Text(shown.sql, style="dim"), soft_wrap=True)
     out.print(table(shown.decisions.columns, shown.decisions.rows))
     out.print()
-    out.print(Text(f"Ask it yourself: orion-recall up --data {shown.folder}, and from another terminal"))
-    out.print(Text(f'  orion-recall ask "{QUESTIONS[0]}" --data {shown.folder}'), soft_wrap=True)
+    folder = shlex.quote(str(shown.folder))
+    for line in (
+        f"Ask it yourself: orion-recall up --data {folder}, and from another terminal",
+        f'  orion-recall ask "Where does Mira work?" --explain --data {folder}',
+        f"  orion-recall decisions list --data {folder}",
+        f"  orion-recall graph viz Ana Mira --out graph.html --data {folder}",
+        "Everything above as JSON: orion-recall demo --json. All commands: orion-recall --help",
+    ):
+        out.print(Text(line), soft_wrap=True)
+
+
+def _found(one: Recall) -> str:
+    bundle = one.reply.bundle
+    return f"{counted(len(bundle.items), 'memory')} in {bundle.stats.latency_ms:.0f} ms"
+
+
+def _answer(one: Recall) -> str:
+    return one.reply.bundle.rendered or (one.reply.error.message if one.reply.error else "nothing")
 
 
 def _sources_table(recalls: Sequence[Recall]) -> Any:

@@ -1,6 +1,6 @@
-"""`orion-recall doctor`: every store on a server, looked at as it is now; of those of others one sample item.
+"""`orion-recall doctor`: checks of the installation, of every server, and of external stores with a sample item.
 
-And who listens where executors publish their queries.
+It also counts the listeners on the channels where executors publish their queries.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import typer
 from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
+from orion_recall.cli.doctor_installation import check_installation
 from orion_recall.cli.output import JsonFlag, console, print_json, say, visible
 from orion_recall.errors import BusUnavailable, ModelError, SettingsError, SourceError
 from orion_recall.external.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
@@ -22,8 +23,8 @@ from orion_recall.external.opening import collection_of, graph_client, timeline_
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
 from orion_recall.interfaces import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
-from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.backends import graph_of, index_of, mark_of, timeline_table
 from orion_recall.settings import Settings
@@ -61,30 +62,32 @@ class Channels:
 
 @app.command()
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
-    """Check index and graph on servers, stores of others with a sample item, and who listens for queries.
+    """Check the installation, the servers, external stores with a sample item, and the query channels.
 
+    Of the installation it checks packages, engines, model, profiles, settings and data folder; it starts nothing.
     Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
     ORION_MAPPINGS names, and of ORION_TIMELINE_TABLE, whether every mapping fits; of each channel in
-    ORION_QUERY_CHANNELS, how many connections listen on it. Exit code 1 when a store or the bus cannot be used.
+    ORION_QUERY_CHANNELS, how many connections listen on it. Exit code 1 when something of it cannot be used.
 
-    Example: `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
+    Example: `orion-recall doctor`, or with stores of your own `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
     """
     settings = find(data)
-    addresses = (settings.mappings, settings.qdrant_url, settings.sparql_url, settings.redis_url)
-    if all(address is None for address in addresses) and not _reads_another_table(settings):
-        raise SettingsError(
-            "ORION_MAPPINGS, ORION_QDRANT_URL, ORION_SPARQL_URL, ORION_TIMELINE_TABLE and ORION_REDIS_URL are not "
-            "set, and no `up` is running: there are no servers to look at"
-        )
+    installation = check_installation(settings)
     findings = asyncio.run(_look(load_mappings(settings.mappings), settings))
     channels = asyncio.run(_channels(settings))
-    ok = all(finding.ok for finding in findings) and channels.error is None
+    healthy = all(check.problem is None for check in installation) and all(finding.ok for finding in findings)
+    ok = healthy and channels.error is None
     if as_json:
         stores = [{**asdict(finding), "ok": finding.ok} for finding in findings]
-        print_json({"ok": ok, "stores": stores, "channels": asdict(channels)})
+        checks = [asdict(check) for check in installation]
+        print_json({"ok": ok, "installation": checks, "stores": stores, "channels": asdict(channels)})
     else:
+        for check in installation:
+            say(check.name, check.found, check.problem)
         for finding in findings:
             _show(finding)
+        if not findings:
+            say("servers", "none: no server or external store is configured, all is embedded")
         _show_channels(channels)
     return 0 if ok else 1
 

@@ -45,7 +45,7 @@ COMMANDS = {
     "decisions": "Look into the decision log.",
     "dead": "Look at messages that could not be served, and put them back.",
     "status": "See how bus, record, copies and sink are doing.",
-    "doctor": "Check index and graph on servers, stores of others with a sample item, and who listens for queries.",
+    "doctor": "Check the installation, the servers, external stores with a sample item, and the query channels.",
     "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
     "memory": "Store, change and delete memories, keep their copies true, back the record up.",
     "eval": "Measure recall on judged queries, compare runs, learn weights, find what to change.",
@@ -98,7 +98,7 @@ def load(name: str) -> Any:
 app = typer.Typer(
     name="orion-recall",
     cls=LazyGroup,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )

@@ -32,6 +32,11 @@ def notes() -> Console:
     return _console(stderr=True)
 
 
+def for_people(*, as_json: bool) -> bool:
+    """Whether a program that goes on running writes lines for people: on a terminal, unless JSON is asked for."""
+    return not as_json and sys.stdout.isatty()
+
+
 def print_json(value: object, *, one_line: bool = False) -> None:
     """The value as one JSON document on standard output; it is there when this returns."""
     print(json.dumps(plain(value), indent=None if one_line else 2), flush=True)
@@ -72,6 +77,12 @@ def visible(value: object) -> str:
     shaped = plain(value)
     text = shaped if isinstance(shaped, str) else json.dumps(shaped, ensure_ascii=False)
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: 1 memory, 2 memories, 1,200 lines."""
+    plural = many or (f"{one[:-1]}ies" if one.endswith("y") and one[-2] not in "aeiou" else f"{one}s")
+    return f"{count:,} {one if count == 1 else plural}"
 
 
 def duration(seconds: float) -> str:

@@ -8,9 +8,13 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from rich.text import Text
+
+from orion_recall.cli.output import console, say
 from orion_recall.serving.service import Service
 from orion_recall.tasks import cancel
 
@@ -87,6 +91,26 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
         await serving
     finally:
         await cancel(waiting, serving)
+
+
+def say_ready(headline: str, ready: Mapping[str, Any]) -> None:
+    """What runs, for people: `headline`, then a line each for bus, Postgres, data, copies, profiles and health."""
+    health = f"{ready['health_url']}/ready" if ready["health_url"] else None
+    position = {kind: ready[f"{kind}_position"] for kind in ("index", "graph")}
+    copies = ", ".join(f"{kind} at {at}" for kind, at in position.items() if at is not None)
+    console().print(Text(headline), soft_wrap=True)
+    for what, value in (
+        ("bus", ready["bus_url"]),
+        ("Postgres", ready["postgres_dsn"]),
+        ("data", ready["data_dir"]),
+        ("copies", copies),
+        ("profiles", ", ".join(ready["profiles"])),
+        ("health", health),
+    ):
+        if value:
+            say(f"  {what}", value)
+    for part, why in ready["broken"].items():
+        say("  broken", part, why)
 
 
 def _set_aside_what_stays() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, cast
 
@@ -21,7 +21,7 @@ from orion_recall.cli.connect.addresses import (
     open_bus,
     open_postgres,
 )
-from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, say, table
+from orion_recall.cli.output import JsonFlag, console, counted, duration, notes, print_json, say, table
 from orion_recall.cli.status_workers import problems_of, read_workers, show_worker
 from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
@@ -70,7 +70,7 @@ def status(
 
 async def _look(settings: Settings) -> Found:
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
-    profiles = _profiles(settings)
+    profiles = _profiles_in_use(bus["workers"]) or _own_profiles(settings)
     problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres, profiles)]
     return {
         "ok": not problems,
@@ -142,7 +142,7 @@ _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [
 
 
 async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
-    """What waits for the group (None: the server cannot tell), what is in hand, and who takes it."""
+    """What waits for the group (None: the server cannot tell), what is in flight, and which consumers take it."""
     try:
         groups = await redis.xinfo_groups(stream)
         consumers = await redis.xinfo_consumers(stream, group)
@@ -201,9 +201,23 @@ async def _postgres(settings: Settings) -> Found:
     }
 
 
-def _profiles(settings: Settings) -> Found:
+def _profiles_in_use(workers: Sequence[Found]) -> Found | None:
+    """The profiles that the workers say they use; None when none of them says so."""
+    names = sorted({name for worker in workers for name in worker["profiles"]})
+    default = next((worker["default_profile"] for worker in workers if worker["default_profile"]), None)
+    return {"of": "workers", "folder": None, "default": default, "names": names, "error": None} if names else None
+
+
+def _own_profiles(settings: Settings) -> Found:
+    """The profiles that a worker with this terminal's settings would use."""
     folder = settings.profiles_dir or shipped_folder("profiles")
-    found: Found = {"folder": str(folder), "default": settings.default_profile, "names": [], "error": None}
+    found: Found = {
+        "of": "settings",
+        "folder": str(folder),
+        "default": settings.default_profile,
+        "names": [],
+        "error": None,
+    }
     try:
         found["names"] = sorted(load_profiles(folder))
     except ProfileError as error:
@@ -221,15 +235,21 @@ def _show(found: Found) -> None:
                 bus[name]["waiting"],
                 bus[name]["pending"],
                 bus["dead"][name],
-                ", ".join(bus[name]["consumers"]) or "nobody",
+                ", ".join(bus[name]["consumers"]) or "none",
                 ", ".join(bus[name]["silent_consumers"]),
             )
             for name in bus["dead"]
         ]
-        console().print(table(("  stream", "waiting", "in hand", "dead", "taken by", "silent for a minute"), rows))
+        console().print(
+            table(("  stream", "waiting", "in flight", "dead", "taken by", "silent for a minute"), rows)
+        )
         for worker in bus["workers"]:
             show_worker(worker)
-        say("  trimmed", f"{bus['decisions_trimmed']} decisions were dropped before a sink had read them")
+        if trimmed := bus["decisions_trimmed"]:
+            say(
+                "  dropped",
+                f"{counted(trimmed, 'decision')} before a sink had read them: ORION_DECISIONS_CAP is reached",
+            )
     say("Postgres", postgres["dsn"] or "-", postgres["error"])
     if postgres["reachable"]:
         tenants = ", ".join(f"{count:,} of {name}" for name, count in postgres["memories"].items())
@@ -241,7 +261,9 @@ def _show(found: Found) -> None:
             sign = f"last sign of life {duration(copy['silent_s'])} ago"
             forget = f"gone? `orion-recall status --forget {shlex.quote(copy['copy'])}`" if copy["gone"] else None
             say(f"  {copy['kind']}", f"{behind} at {copy['position']}: {copy['copy']}, {sign}", forget)
-    say("profiles", f"{', '.join(profiles['names'])} (default {profiles['default']})", profiles["error"])
+    if profiles["of"] == "settings":
+        names = f"{', '.join(profiles['names'])} (default {profiles['default']})"
+        say("profiles", f"no worker says which it uses; by the settings here: {names}", profiles["error"])
     for problem in found["problems"]:
         say("problem", "", problem["what"])
 

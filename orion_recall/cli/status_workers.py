@@ -28,6 +28,7 @@ def _found(name: str, card: Mapping[str, str]) -> Found:
         "instance": name,
         "node": card.get("node"),
         "profiles": [one for one in card.get("profiles", "").split(",") if one],
+        "default_profile": card.get("default_profile"),
         "channels": [one for one in card.get("channels", "").split(",") if one],
         "profiles_version": card.get("profiles_version"),
         "profiles_loaded_at": card.get("profiles_loaded_at"),
@@ -51,9 +52,12 @@ def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
 def show_worker(worker: Found) -> None:
     """The worker in a few lines: its profiles, its stores, its copies."""
     refused = worker["profiles_error"]
-    since = f"profiles {worker['profiles_version']} since {worker['profiles_loaded_at']}"
     error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
-    say("  worker", f"{worker['instance']}: {since}", error)
+    default = worker["default_profile"]
+    names = [f"{name} (default)" if name == default else name for name in worker["profiles"]]
+    say("  worker", f"{worker['instance']} of node {worker['node']}")
+    loaded = f"{worker['profiles_version']}, read at {worker['profiles_loaded_at']}"
+    say("    profiles", f"{', '.join(names)}; version {loaded}", error)
     say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
     if worker["stores"] is None:
         say("    stores", "it does not say")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +14,8 @@ from rich.text import Text
 
 from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
-from orion_recall.cli.output import JsonFlag, console, print_json
-from orion_recall.cli.serving import serve, stop_signals
+from orion_recall.cli.output import JsonFlag, console, for_people, print_json
+from orion_recall.cli.serving import say_ready, serve, stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
@@ -38,8 +39,9 @@ def up(
 
     Runs until Ctrl-C or SIGTERM. An engine whose address is in the environment (ORION_REDIS_URL,
     ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the data
-    folder. With --json the first line, written once queries are being taken, is one object with bus_url and
-    postgres_dsn.
+    folder. On a terminal it writes lines for people. Elsewhere, or with --json, its first line, written once
+    queries are being taken, is one JSON object with bus_url and postgres_dsn, and its log is JSON lines on standard
+    error.
 
     Example: `orion-recall up --data .orion`, then in another terminal:
     `orion-recall ask "What is wrong with the crane?" --data .orion`
@@ -82,26 +84,17 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         "broken": opened.broken,
         "health_url": service.observer.url,
     }
-    if as_json:
+    if not for_people(as_json=as_json):
         print_json(ready, one_line=True)
         return
-    out = console()
-    lines = (
-        f"orion-recall is up (process {ready['pid']})",
-        f"  bus       {ready['bus_url']}",
-        f"  Postgres  {ready['postgres_dsn']}",
-        f"  data      {ready['data_dir']}",
-        f"  copies    index at {ready['index_position']}, graph at {ready['graph_position']}",
-        *(f"  broken    {part}: {why}" for part, why in opened.broken.items()),
-        f"  profiles  {', '.join(ready['profiles'])}",
-        *((f"  health    {ready['health_url']}/ready",) if ready["health_url"] else ()),
+    say_ready(f"orion-recall is up (process {ready['pid']})", ready)
+    for line in (
         "",
         "Ask from another terminal:",
-        f'  orion-recall ask "What is wrong with the crane?" --data {engines.data_dir}',
+        f'  orion-recall ask "What is wrong with the crane?" --data {shlex.quote(str(engines.data_dir))}',
         "Ctrl-C stops everything.",
-    )
-    for line in lines:
-        out.print(Text(line), soft_wrap=True)
+    ):
+        console().print(Text(line), soft_wrap=True)
 
 
 def _shown_dsn(settings: Settings, engines: EmbeddedEngines) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Any
 
 import typer
 
 from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
-from orion_recall.cli.output import JsonFlag, print_json
-from orion_recall.cli.serving import serve, stop_signals
+from orion_recall.cli.output import JsonFlag, console, for_people, print_json
+from orion_recall.cli.serving import say_ready, serve, stop_signals
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -26,7 +27,8 @@ def worker(as_json: JsonFlag = False) -> None:
     ORION_REDIS_URL is the bus (required), ORION_POSTGRES_DSN the record and decision log, ORION_DATA_DIR the
     folder of this worker's own index and graph, unless they are servers (ORION_QDRANT_URL,
     ORION_SPARQL_URL). SIGTERM or Ctrl-C: it takes nothing more, answers what it holds and ends; a second one ends
-    it at once.
+    it at once. On a terminal it writes lines for people; elsewhere, or with --json, its first line, written once
+    queries are being taken, is one JSON object, and its log is JSON lines on standard error.
 
     Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
     ORION_DATA_DIR=/var/lib/orion orion-recall worker`
@@ -46,23 +48,21 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
 
 def _announce(service: Service, *, as_json: bool) -> None:
     settings, opened = service.settings, service.opened
-    bus = without_secrets(settings.bus_url or "")
-    if not as_json:
-        print(f"worker {settings.instance} takes queries from {bus}", flush=True)
+    ready: dict[str, Any] = {
+        "ready": True,
+        "instance": settings.instance,
+        "bus_url": without_secrets(settings.bus_url or ""),
+        "postgres_dsn": dsn_without_secrets(settings.dsn) if settings.dsn else None,
+        "data_dir": str(settings.data_dir.resolve()),
+        "pid": os.getpid(),
+        "index_position": opened.index.position if opened.index else None,
+        "graph_position": opened.graph.position if opened.graph else None,
+        "profiles": sorted(service.profiles),
+        "broken": opened.broken,
+        "health_url": service.observer.url,
+    }
+    if not for_people(as_json=as_json):
+        print_json(ready, one_line=True)
         return
-    print_json(
-        {
-            "ready": True,
-            "instance": settings.instance,
-            "bus_url": bus,
-            "postgres_dsn": dsn_without_secrets(settings.dsn) if settings.dsn else None,
-            "data_dir": str(settings.data_dir.resolve()),
-            "pid": os.getpid(),
-            "index_position": opened.index.position if opened.index else None,
-            "graph_position": opened.graph.position if opened.graph else None,
-            "profiles": sorted(service.profiles),
-            "broken": opened.broken,
-            "health_url": service.observer.url,
-        },
-        one_line=True,
-    )
+    say_ready(f"worker {ready['instance']} takes queries (process {ready['pid']})", ready)
+    console().print("Ctrl-C: it answers what it has taken, and stops.")

@@ -1,6 +1,6 @@
-"""What recall must be better than: searches as anybody would write them, over the same memories.
+"""Baselines that recall must beat: plain searches over the same memories.
 
-like    words of the question that occur in the text, counted: SQL's LIKE '%word%'
+like    count of the question's words that occur in the text: SQL's LIKE '%word%'
 bm25    keywords of a memory with its date, speaker and title
 dense   nearest by the embedding of the question as it is asked
 rrf     the last two, fused by rank (k = 60)
@@ -28,7 +28,7 @@ BASELINES: tuple[BaselineName, ...] = get_args(BaselineName)
 
 
 class LikeSource:
-    """Memories by how many of the question's words their texts hold, wherever in a word: no index, no language."""
+    """Memories by the number of the question's words that their text contains, also inside words."""
 
     name: SourceName = "lexical"
 
@@ -37,7 +37,7 @@ class LikeSource:
         self._texts = texts
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Most words first; of equal ones the first that was told."""
+        """Most words first; of equals the oldest in the file."""
         wanted = frozenset(content_words(request.question.text))
         counted = [(sum(word in text for word in wanted), key) for key, text in self._texts[request.scope.tenant]]
         found = sorted([(count, key) for count, key in counted if count], key=lambda one: -one[0])
@@ -53,7 +53,7 @@ class OwnWordsSource:
         self._index, self._sparse = index, sparse
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Best first. What stands beside a turn is not looked at."""
+        """Best first. The context of neighbouring turns is not searched."""
         terms = self._sparse.encode_query(request.question.text)
         own, _ = await self._index.search_sparse(terms, request.scope, request.limit)
         return [Hit(key, score) for key, score in own]
@@ -76,7 +76,7 @@ class WholeQuestionSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """One of the baselines: its profile, and the arms that it searches."""
+    """One of the baselines: its profile, and the sources that it searches."""
 
     name: BaselineName
 
@@ -98,19 +98,19 @@ class Baseline:
             ranking=RankingWeights(fusion=1.0, similarity=0.0, recency=0.0),
         )
 
-    async def arms(self, opened: Opened, contents: Contents) -> Mapping[SourceName, Source]:
-        """The arms over these stores. SourceError when there is no index."""
+    async def sources(self, opened: Opened, contents: Contents) -> Mapping[SourceName, Source]:
+        """The sources over these stores. SourceError when there is no index."""
         index = opened.index
         if index is None:
             raise SourceError("; ".join(opened.broken.values()))
         if self.name == "like":
             return {"lexical": LikeSource(await _texts(index, contents))}
-        arms: dict[SourceName, Source] = {}
+        sources: dict[SourceName, Source] = {}
         if self.name != "dense":
-            arms["lexical"] = OwnWordsSource(index, SparseEncoder())
+            sources["lexical"] = OwnWordsSource(index, SparseEncoder())
         if self.name != "bm25":
-            arms["vector"] = WholeQuestionSource(index, opened.embedder)
-        return arms
+            sources["vector"] = WholeQuestionSource(index, opened.embedder)
+        return sources
 
 
 async def _texts(index: MemoryIndex, contents: Contents) -> Mapping[str, Sequence[tuple[int, str]]]:

@@ -1,4 +1,4 @@
-"""The files of an evaluation, JSON lines: queries, memories, and runs. Every mistake has its file and line."""
+"""The files of an evaluation, in JSON lines: queries, memories, and runs. Every error names its file and line."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ _SHOWN_PROBLEMS = 5
 class JudgedQuery:
     """A question with its evidence: the ids of the memories that answer it.
 
-    `asked_at` is the query's own now in epoch seconds, None when the file does not say. `scope` (None: the
-    profile's), `session_id`, `user_id` and `intent` are as it was asked.
+    `asked_at` is the query's own current time in epoch seconds, None when the file has none. `scope` (None: the
+    profile's), `session_id`, `user_id` and `intent` are those of the recall.
 
-    `shown` is None where every memory is judged: what is no evidence is not relevant. Else only what was shown is
-    judged, best first: the evidence, what was `wrong`, and the rest, which was passed over.
+    `shown` is None where every memory is judged: all others than the evidence are irrelevant. Otherwise only the
+    shown memories are judged (best first): the evidence is relevant, `wrong` is irrelevant, the rest was passed
+    over.
     """
 
     id: str
@@ -52,7 +53,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
-    """What one query got: ids in the order before caps and budget, and what the bundle kept (None: not told)."""
+    """The result of one query: ids as ranked, before caps and budget, and those in the bundle (None: unknown)."""
 
     ranked: tuple[str, ...]
     selected: tuple[str, ...] | None
@@ -60,7 +61,7 @@ class RunLine:
 
 
 class _Line(BaseModel):
-    # Other fields (the answer, a note) are the file's own business.
+    # Other fields (the answer, a note) are allowed and ignored.
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
 
@@ -88,7 +89,7 @@ class _QueryLine(_Line):
         if both := sorted({*self.wrong} & {*self.evidence}):
             raise ValueError(f"{both[0]!r} is evidence and wrong")
         if self.wrong and self.shown is None:
-            raise ValueError("wrong needs shown: without it all that is no evidence is not relevant anyway")
+            raise ValueError("wrong needs shown: without shown every memory but the evidence is irrelevant anyway")
         if self.shown is not None and (more := sorted({*self.evidence, *self.wrong} - {*self.shown})):
             raise ValueError(f"{more[0]!r} is judged and was not shown")
         return self
@@ -135,7 +136,7 @@ def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
 
 
 def read_run(path: Path) -> dict[str, RunLine]:
-    """What each query got, by its id, in the file's order. EvaluationError when there is none."""
+    """The result of each query by its id, in the file's order. EvaluationError when there is none."""
     run: dict[str, RunLine] = {}
     for number, line in _lines(path):
         found = _read(_RunLine, path, number, line)
@@ -151,8 +152,8 @@ def read_run(path: Path) -> dict[str, RunLine]:
 def read_memories(path: Path) -> list[Memory]:
     """The memories in the file's order, composed as an import composes them; their tenant is the conversation.
 
-    A file of `memory export` is read as it is. EvaluationError names the lines that cannot be used: with a memory
-    missing the figures would mean nothing.
+    A file of `memory export` can be read, too. EvaluationError names the lines that cannot be used: with memories
+    missing the figures would be wrong.
     """
     memories: list[Memory] = []
     seen: dict[tuple[str, str], int] = {}
@@ -179,8 +180,8 @@ def read_memories(path: Path) -> list[Memory]:
 
 
 def _mapping_of(path: Path) -> ImportMapping:
-    """By the first line: memories of an evaluation have `memory_id`, those of an export have `id`."""
-    file_status(path)  # refuses what cannot be read twice
+    """Chosen by the first line: memories of an evaluation have `memory_id`, those of an export have `id`."""
+    file_status(path)  # refuses a pipe, which cannot be read twice
     try:
         first: object = json.loads(next((line for _, line in _lines(path)), b""))
     except ValueError:
@@ -201,7 +202,7 @@ def _memory(fields: Mapping[str, Any]) -> Memory:
 
 
 def _in_utc(text: str) -> str:
-    """The time with a zone; what is no time is left for the contract to refuse."""
+    """The time with a zone; other text is left as it is for the contract to refuse."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -215,7 +216,7 @@ def _moment(path: Path, number: int, text: str | None) -> float | None:
     try:
         return datetime.fromisoformat(_in_utc(text)).timestamp()
     except (ValueError, OverflowError) as error:
-        raise EvaluationError(f"{path}:{number}: query_date: {text[:60]!r} is no ISO 8601 time") from error
+        raise EvaluationError(f"{path}:{number}: query_date: {text[:60]!r} is not an ISO 8601 time") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""How good several ways to recall are over the same queries, each against one of them."""
+"""The figures of several runs over the same queries, each compared with one of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Wanted, measure
 from orion_recall.evaluation.score import Difference, Scores, compare, score
-from orion_recall.evaluation.tuning.trials import Run
+from orion_recall.evaluation.trials import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """How good one way is, and what it does that the one it is held against does not (B is this one)."""
+    """The scores of one run, and by measure its difference to the run it is compared with (B is this one)."""
 
     name: str
     scores: Scores
@@ -23,9 +23,9 @@ class Figures:
 def figures_of(
     runs: Mapping[str, Run], queries: Sequence[JudgedQuery], *, against: str, depths: tuple[int, ...]
 ) -> list[Figures]:
-    """A line for each run, in order; the differences are paired, query by query.
+    """The figures of each run, in order; the differences are paired by query.
 
-    What the bundle kept is not measured here: caps and token budget are another question.
+    The bundle is not measured here: only the ranking is compared, not caps and token budget.
     """
     wanted = Wanted(depths=depths)
     measured = {

@@ -1,4 +1,4 @@
-"""Index and graph filled with the memories of a file: the steps that the outbox would give a projector."""
+"""Fills index and graph with the memories of a file, as changes like those of the outbox."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _AT_ONCE = 200
 
 
 def changes(memories: Sequence[Memory]) -> list[Change]:
-    """One step a memory, in order, with the turns beside it in its session by time, then by place in the file.
+    """One change for each memory, in order, with its neighbouring turns by time, then by place in the file.
 
-    The record tells a turn again when its neighbours change; here all of them are known, and once is enough.
+    The outbox repeats a turn when its neighbours change; here all neighbours are known, so once is enough.
     """
     sessions: dict[tuple[str, str], list[int]] = {}
     for place, memory in enumerate(memories):
@@ -41,7 +41,7 @@ def changes(memories: Sequence[Memory]) -> list[Change]:
 async def fill(
     projections: Sequence[Projection], steps: Sequence[Change], advanced: Callable[[int], None] | None = None
 ) -> None:
-    """Every step applied to every projection, which work side by side. `advanced` is told how many are done."""
+    """Applies every change to every projection, concurrently. `advanced` is called with the number done."""
     for start in range(0, len(steps), _AT_ONCE):
         batch = steps[start : start + _AT_ONCE]
         await asyncio.gather(*(projection.apply(batch) for projection in projections))
@@ -50,7 +50,7 @@ async def fill(
 
 
 def _time(memory: Memory) -> float:
-    """As the record orders turns: undated ones come first."""
+    """The sort key of turns, as in the record: undated ones come first."""
     moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
     return float("-inf") if moment is None else moment
 

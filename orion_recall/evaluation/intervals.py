@@ -1,4 +1,4 @@
-"""How sure a mean is, and a difference of two: resampling of queries, seeded, all measures at once."""
+"""Confidence intervals of means, and significance tests of differences: seeded resampling of queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 
 LEVEL = 0.95
-# Numbers held at a time while resampling: 32 MiB of them.
+# The most numbers held in memory while resampling: 32 MiB.
 _CELLS = 4_194_304
 _ROUNDING = 1e-12
 
@@ -34,10 +34,10 @@ def bootstrap_interval(values: Values, *, resamples: int = 2000, seed: int = 0) 
 
 
 def randomisation_test(differences: Values, *, permutations: int = 10_000, seed: int = 0) -> Values:
-    """Two-sided p of the mean difference, shape (measures,), by Fisher's randomisation: which run a query's value
-    is of is left to chance.
+    """Two-sided p of the mean difference, shape (measures,), by Fisher's randomisation test.
 
-    `differences` has the shape (queries, measures). The order as it was counts as one, so p is never 0.
+    `differences` has the shape (queries, measures); each query's sign is drawn at random. The observed assignment
+    counts as one permutation, so p is never 0.
     """
     random = np.random.default_rng(seed)
     rows = len(differences)

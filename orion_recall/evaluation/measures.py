@@ -1,6 +1,6 @@
-"""The measures of a run: a number for each judged query and measure.
+"""The retrieval measures of a run: a number for each judged query and measure.
 
-With E a query's evidence and R what was found for it, best first and without repetitions:
+With E the evidence of a query and R its ranking, best first and without repetitions:
 
     recall@k     |E in R[:k]| / |E|
     precision@k  |E in R[:k]| / k
@@ -11,7 +11,7 @@ With E a query's evidence and R what was found for it, best first and without re
     mrr          1 / rank of the first of E, 0 if none of it is in R
     map          the mean over E of the precision at the rank of each, 0 for what is not in R (average precision)
     recall@Ntok  |E in P| / |E|, P the longest beginning of R whose texts fit N tokens of four characters each
-    recall@bundle    the share of E that the bundle kept under its own caps and token budget (`selected`)
+    recall@bundle    the share of E in the bundle, after caps and token budget (`selected`)
 
 A query without a line in the run counts as 0.
 """
@@ -36,7 +36,7 @@ _NOTHING = RunLine(ranked=(), selected=None, line=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which measures: the depths k, and token budgets with the length in characters of every memory's text."""
+    """The measures to compute: depths k, and token budgets with the length in characters of every memory's text."""
 
     depths: tuple[int, ...] = (5, 10, 20)
     budgets: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Values of shape (queries, measures). `missing` is how many of the queries have no line in the run."""
+    """Values of shape (queries, measures). `missing` is the number of queries without a line in the run."""
 
     measures: tuple[str, ...]
     queries: tuple[JudgedQuery, ...]
@@ -53,26 +53,26 @@ class Measured:
     missing: int
 
     def rows_of(self, category: str) -> npt.NDArray[np.bool_]:
-        """Which rows are the category's."""
+        """A mask of the category's rows."""
         return np.array([query.category == category for query in self.queries], dtype=np.bool_)
 
     @property
     def categories(self) -> list[str]:
-        """Those there are, in order of name."""
+        """The categories of the queries, sorted."""
         return sorted({query.category for query in self.queries})
 
 
 def judged(queries: Sequence[JudgedQuery], *, all_categories: bool = False) -> list[JudgedQuery]:
-    """The queries that count: those with evidence, and those marked as not scored only on request."""
+    """The queries with evidence; those marked as not scored only with `all_categories`."""
     return [query for query in queries if query.evidence and (query.scored or all_categories)]
 
 
 def measure(
     run: Mapping[str, RunLine], queries: Sequence[JudgedQuery], wanted: Wanted, *, source: str | Path = "the run"
 ) -> Measured:
-    """The run's measures over these queries. The bundle's are there when any line tells what was selected.
+    """The run's measures over these queries; with `recall@bundle` when any line has `selected`.
 
-    EvaluationError when no query counts.
+    EvaluationError without queries.
     """
     if not queries:
         raise EvaluationError(f"{source}: no query counts: none has evidence, or all are marked as not scored")

@@ -1,4 +1,4 @@
-"""What a run is to do, and what it was."""
+"""The plan of an evaluation run, and the summary of a run that has ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from orion_recall.values import Outcome
 
 
 class Progress(Protocol):
-    """Who is told how far a run is."""
+    """Receives the progress of a run."""
 
     def begins(self, what: str, total: int) -> None: ...
 
@@ -27,7 +27,7 @@ class Progress(Protocol):
 
 
 class Cache:
-    """What is kept from one run to the next, in one folder."""
+    """The folder kept between runs: document vectors, and snapshots of filled stores."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,9 +36,9 @@ class Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run: the queries in order, the memories' file, and how to recall.
+    """What to run: the queries in order, the file of memories, and the profile.
 
-    A `baseline` searches in the place of the profile's sources.
+    A `baseline` replaces the profile's sources.
     """
 
     memories: Path
@@ -51,10 +51,10 @@ class Plan:
 
 @dataclass(slots=True, kw_only=True)
 class RunSummary:
-    """What a run was.
+    """The summary of a run.
 
-    `from_cache`: index and graph are those of an earlier run. `silent` are the sources that failed, how often, and
-    the first reason of each. `late_off` is why there was no late interaction, where the profile wants it.
+    `from_cache`: index and graph are those of an earlier run. `silent` has the sources that failed, with the count
+    and the first reason of each. `late_off` is why there was no late interaction although the profile has it.
     """
 
     profile: str
@@ -78,7 +78,7 @@ class RunSummary:
 
 @contextlib.contextmanager
 def timed(summary: RunSummary, what: str) -> Generator[None]:
-    """Notes how many seconds the block took."""
+    """Records in the summary how many seconds the block took."""
     began = time.perf_counter()
     yield
     summary.seconds[what] = round(time.perf_counter() - began, 2)

@@ -1,6 +1,6 @@
-"""Figures as PNG pictures: recall by depth and category, ablations, latency by stage. By matplotlib, an extra.
+"""Plots as PNG files: recall by depth and category, ablations, latency by stage. Needs matplotlib, an extra.
 
-Runs differ by their markers and shades, so that the pictures can be read in grey, too.
+Runs differ by markers and shades, so that the plots are readable in grey, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COLOURS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """A run's scores under the name that it has in a picture."""
+    """A run's scores with its name in the plot."""
 
     name: str
     overall: Scores
@@ -37,18 +37,18 @@ class Scored:
 
 
 def check_can_plot(out: Path | None) -> None:
-    """SettingsError when a picture is wanted and cannot be made: before the work, not after it."""
+    """SettingsError when the plot cannot be made; called before the work starts."""
     if out is None:
         return
     if out.suffix != ".png":
-        raise SettingsError(f"--plot: {out} is no .png file")
+        raise SettingsError(f"--plot: {out} does not end in .png: name a .png file")
     if not out.parent.is_dir():
-        raise SettingsError(f"--plot: {out.parent} is no folder: make it first")
+        raise SettingsError(f"--plot: the folder {out.parent} does not exist: create it first")
     _matplotlib()
 
 
 def plot_scores(out: Path, runs: Sequence[Scored], title: str) -> None:
-    """Recall by depth beside recall by category at 5, else at the first depth; the first run with its intervals."""
+    """Recall by depth, and by category at depth 5 (else the first depth); the first run with its intervals."""
     names = [name for name in runs[0].overall.means if name.startswith("recall@") and name[7:].isdigit()]
     depths, at = [int(name[7:]) for name in names], _USUAL if _USUAL in names else names[0]
     shades, markers = [_FIRST, *islice(cycle(_SHADES), len(runs))], ["o", *islice(cycle(_MARKERS), len(runs))]
@@ -87,9 +87,9 @@ def plot_scores(out: Path, runs: Sequence[Scored], title: str) -> None:
 
 
 def plot_ablation(out: Path, figures: Sequence[Figures], measure: str, title: str) -> None:
-    """What the measure loses without each, with paired intervals, beside what little else and baselines reach.
+    """The loss of the measure without each source or part, with paired intervals; and single parts and baselines.
 
-    The first of the figures is the whole profile. Where the interval reaches 0 or a gain, the dot is hollow.
+    The first of the figures is the whole profile. A hollow dot: the interval includes 0 or a gain.
     """
     whole, *rest = figures
     without = [one for one in rest if one.name.startswith("without ")]
@@ -114,7 +114,7 @@ def plot_ablation(out: Path, figures: Sequence[Figures], measure: str, title: st
 
 
 def plot_latency(out: Path, stage_ms: Mapping[str, Mapping[str, float]], title: str) -> None:
-    """The milliseconds of every stage: the median, and how far the slowest twentieth begins beyond it."""
+    """The milliseconds of every stage: median and 95th percentile."""
 
     def draw(axes: Sequence[Axes]) -> None:
         rows = [
@@ -140,7 +140,7 @@ def _intervals(axes: Axes, means: Sequence[Mean], colour: str) -> None:
 
 
 def _bars(axes: Axes, rows: Sequence[tuple[str, Mean, str]], title: str, told: Sequence[str]) -> None:
-    """Bars from left to right, each named, with what lies between low and high, and with what is told of it."""
+    """Horizontal bars, each with its name, its interval and a text."""
     for place, ((_, value, colour), text) in enumerate(zip(rows, told, strict=True)):
         axes.barh(place, value.mean, color=colour, height=0.75)
         axes.hlines(place, value.low, value.high, color="black", lw=1)
@@ -152,7 +152,7 @@ def _bars(axes: Axes, rows: Sequence[tuple[str, Mean, str]], title: str, told: S
 
 
 def _named_at_the_end(axes: Axes, x: float, ends: Sequence[tuple[str, float]], shades: Sequence[str]) -> None:
-    """Names beside the ends of lines, those that would overlap moved apart."""
+    """Names beside the ends of lines, moved apart where they would overlap."""
     below = 2.0
     for name, value, shade in sorted(
         [(name, value, shade) for (name, value), shade in zip(ends, shades, strict=False)], key=lambda one: -one[1]
@@ -183,7 +183,7 @@ def _drawn(out: Path, draw: Callable[[Sequence[Axes]], None], *, columns: int, h
 
 
 def _matplotlib() -> tuple[Any, Any]:
-    """Its figures, and the module of pictures that it comes with."""
+    """matplotlib's Figure class, and Pillow's Image module, which comes with it."""
     try:
         from matplotlib.figure import Figure
         from PIL import Image

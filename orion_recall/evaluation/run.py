@@ -1,8 +1,8 @@
-"""One run: memories into stores of their own, every query through the recall itself, one line a query.
+"""One evaluation run: stores of its own are filled with the memories, every query is recalled, one line for each.
 
-Every conversation is a tenant, so no search leaves it. The stores are embedded, in a folder that lives as long as
-the run; servers and stores that the settings name are left alone, but for the timeline: with a Postgres configured
-its table is searched as it is, without one that arm is off.
+Every conversation is a tenant, so no search leaves it. The stores are embedded, in a folder deleted after the run.
+Servers in the settings are not used, except for the timeline: with a Postgres its table is searched as it is,
+without one that source is off.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, TextIO
 from orion_recall.atomic_file import whole_text
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
-from orion_recall.evaluation.prepare import prepared, private_settings
-from orion_recall.evaluation.tuning.trials import Asking
+from orion_recall.evaluation.run_stores import prepared, private_settings
+from orion_recall.evaluation.trials import Asking
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.settings import Settings
 
 
 async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> RunSummary:
-    """Runs the plan and puts the file `out` in its place once all of it is there.
+    """Runs the plan and writes the file `out`, atomically at the end.
 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
@@ -39,7 +39,7 @@ async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> 
             with timed(summary, "queries"):
                 sources = opened.sources
                 if plan.baseline is not None:
-                    sources = replace(sources, arms=await plan.baseline.arms(opened, contents))
+                    sources = replace(sources, arms=await plan.baseline.sources(opened, contents))
                 asking = Asking(sources=sources, newest=contents.newest)
                 await _ask_all(plan, asking, lines, progress, summary)
     return summary
@@ -52,7 +52,7 @@ async def _ask_all(
     progress: Progress,
     summary: RunSummary,
 ) -> None:
-    """One after the other: queries that are embedded together differ in the last bits."""
+    """Recalls the queries one after the other: vectors embedded in one batch differ in the last bits."""
     progress.begins("queries", len(plan.queries))
     took: list[float] = []
     stages: dict[str, list[float]] = {}
@@ -75,7 +75,7 @@ def _percentiles(values: list[float]) -> dict[str, float]:
 
 
 def _line(query: JudgedQuery, recalled: Recalled, profile: Profile) -> dict[str, Any]:
-    """Nothing that differs between two runs of the same: they can be compared byte by byte."""
+    """A line of the run file, without anything that differs between equal runs: they can be compared bytewise."""
     items = recalled.selection.items
     return {
         "query_id": query.id,

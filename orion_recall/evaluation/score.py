@@ -1,4 +1,4 @@
-"""The scores of a run, and what lies between two runs over the same queries."""
+"""The scores of a run, and the differences of two runs over the same queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Means by measure, over all queries or a category of them."""
+    """Means by measure, over all queries or one category."""
 
     queries: int
     means: Mapping[str, Mean]
@@ -70,7 +70,7 @@ def score(measured: Measured, *, resamples: int = 2000, seed: int = 0) -> tuple[
 def compare(
     a: Measured, b: Measured, *, resamples: int = 2000, permutations: int = 10_000, seed: int = 0
 ) -> dict[str, Difference]:
-    """What B does that A does not, measure by measure, of those that both have. Every one is tested alone."""
+    """B against A by measure, for the measures that both have; p is not corrected for several measures."""
     shared = [name for name in a.measures if name in b.measures]
     ours, theirs = _columns(a, shared), _columns(b, shared)
     between = theirs - ours

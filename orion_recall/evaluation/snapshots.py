@@ -1,7 +1,7 @@
-"""Filled stores kept from one run to the next, so that a second run asks at once, and asks the same index.
+"""Snapshots of filled stores, so that a second run starts at once and searches the same index.
 
-The engine's own order of equal scores differs from one build of an index to another. Two runs over one snapshot
-differ by what is compared and by nothing else.
+The order of equal scores differs from one build of an index to the next. Two runs over one snapshot differ only by
+what is compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("orion_recall.evaluation")
 MOST_SNAPSHOTS = 6
 MOST_BYTES = 2 << 30
 _PAGE = b"\0" * 65_536
-# What decides how a memory becomes what is in index and graph. A change in it makes other snapshots.
+# The code that decides what is written for a memory: part of the snapshot's key.
 _CODE = (
     "evaluation/dataset.py",
     "evaluation/fill.py",
@@ -39,13 +39,13 @@ _CODE = (
     "text",
 )
 _MODEL_SETTINGS = ("model", "embedder", "token_vectors", "tei")
-_CARD, _PART = "contents.json", ".part-"
+_METADATA, _PART = "contents.json", ".part-"
 _PART_LIVES_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The ids of every conversation's memories, and when each conversation was last spoken in (epoch seconds).
+    """The ids of every conversation's memories, and the time of each conversation's newest memory (epoch seconds).
 
     A conversation without any date is not in `newest`.
     """
@@ -55,7 +55,7 @@ class Contents:
 
     @classmethod
     def of(cls, memories: Sequence[Memory]) -> Contents:
-        """What is known of these memories."""
+        """The contents of these memories."""
         ids: dict[str, list[str]] = {}
         newest: dict[str, float] = {}
         for memory in memories:
@@ -67,13 +67,14 @@ class Contents:
 
     @property
     def count(self) -> int:
-        """How many memories there are."""
+        """The number of memories."""
         return sum(map(len, self.ids.values()))
 
 
 class Snapshots:
-    """Folders by key. Each is put in its place by one rename and only ever copied from: never half-written, and two
-    runs at once do not meet. The last used are kept, `most` of them and of `most_bytes` together.
+    """Folders by key, put in place by one rename and only read after that: concurrent runs are safe.
+
+    The most recently used are kept: `most` of them, and of `most_bytes` together.
     """
 
     def __init__(self, folder: Path, *, most: int = MOST_SNAPSHOTS, most_bytes: int = MOST_BYTES) -> None:
@@ -84,8 +85,8 @@ class Snapshots:
         """Copies the snapshot to `data_dir`; None when there is none that can be read."""
         kept = self.folder / key
         try:
-            card: dict[str, Any] = json.loads((kept / _CARD).read_text("utf-8"))
-            contents = Contents(ids=card["ids"], newest=card["newest"])
+            metadata: dict[str, Any] = json.loads((kept / _METADATA).read_text("utf-8"))
+            contents = Contents(ids=metadata["ids"], newest=metadata["newest"])
             shutil.copytree(kept, data_dir, dirs_exist_ok=True)
             os.utime(kept)
         except FileNotFoundError:
@@ -98,13 +99,13 @@ class Snapshots:
         return contents
 
     def keep(self, key: str, data_dir: Path, contents: Contents) -> None:
-        """Copies closed stores from `data_dir`. Where that cannot be done, nothing is kept, and the log says so."""
+        """Copies closed stores from `data_dir`. A failure is logged, and nothing is kept."""
         part = self.folder / f"{_PART}{key}-{os.getpid()}"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             shutil.rmtree(part, ignore_errors=True)
             shutil.copytree(data_dir, part, copy_function=_copy_with_holes)
-            (part / _CARD).write_text(json.dumps(asdict(contents)), "utf-8")
+            (part / _METADATA).write_text(json.dumps(asdict(contents)), "utf-8")
             self._put(part, key)
             self._make_room()
         except OSError as error:
@@ -118,10 +119,10 @@ class Snapshots:
         except OSError:
             if not (self.folder / key).is_dir():
                 raise
-            # Another run was faster, and its stores hold the same.
+            # Another run was faster; its stores are equal.
 
     def forget(self, key: str) -> None:
-        """Removes a snapshot that is not what it should be."""
+        """Removes a broken snapshot."""
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
     def _make_room(self) -> None:
@@ -140,7 +141,7 @@ class Snapshots:
 
 
 def _copy_with_holes(source: str, target: str) -> None:
-    """Copies a file without its empty pages: the engine sets aside five times what it fills."""
+    """Copies a file sparsely, without its empty pages: the engine allocates five times what it fills."""
     with Path(source).open("rb") as read, Path(target).open("wb") as written:
         while page := read.read(len(_PAGE)):
             if page == _PAGE:
@@ -151,9 +152,9 @@ def _copy_with_holes(source: str, target: str) -> None:
 
 
 def snapshot_key(memories: Path, settings: Settings) -> str:
-    """Of the memories' file as it is, the model that is configured, and the code that fills the stores.
+    """The key of a snapshot: the memories' file, the configured model, and the code that fills the stores.
 
-    The weights themselves are on the index's own card: it refuses others than those it was made with.
+    The model's weights need not be in it: the index refuses others than those in its metadata.
     """
     digest = hashlib.sha256()
     with memories.open("rb") as file:

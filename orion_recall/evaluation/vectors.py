@@ -1,8 +1,7 @@
-"""Document vectors kept from one run to the next: most of a first run is the embedding of its memories.
+"""A cache of document vectors between runs: embedding the memories takes most of a first run.
 
-Vectors are kept by what they were made of - the text, the model's weights, and the code that embeds - and index and
-graph are built anew from them in every run. So a changed form of the text, extractor or index format is measured as
-it is now, and nothing stale can be.
+The key of a vector is all it depends on: the text, the model's weights, and the code that embeds. Index and graph
+are built anew from the vectors, so a changed text form, extractor or index format is measured as it is now.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ CREATE TABLE IF NOT EXISTS vectors (
 
 
 def default_folder() -> Path:
-    """Where the cache is unless somebody says otherwise: in the user's cache folder."""
+    """The default folder of the cache, in the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "orion-recall" / "evaluation"
 
 
 class VectorCache:
-    """One SQLite file for all models and runs, of about `most_bytes` at most; what was not used for longest goes.
+    """One SQLite file for all models and runs, of about `most_bytes` at most; the least recently used vectors go.
 
-    A write is a transaction, so that a run that is killed leaves nothing half-written, and two runs at once wait
-    for each other. A file that is broken is made anew; where nothing can be kept, nothing is, and the log says so.
+    Every write is a transaction, so a killed run leaves nothing half-written, and concurrent runs wait for each
+    other. A broken file is replaced. Where the file cannot be used, the run goes on without it and the log says so.
     """
 
     def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
@@ -62,12 +61,12 @@ class VectorCache:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Ready to use; twice does no harm."""
+        """Open the file; does nothing when it is open."""
         if self._connection is None:
             self._connection = self._attempt(self._connected)
 
     def close(self) -> None:
-        """Make room where there is too much, and let the file go."""
+        """Evict vectors beyond the limit, and close the file."""
         connection = self._connection
         if connection is not None:
             self._attempt(lambda: self._make_room(connection))
@@ -75,12 +74,12 @@ class VectorCache:
             self._connection = None
 
     def get(self, space: bytes, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The vectors that are there, by key."""
+        """The cached vectors, by key."""
         connection = self._connection
         return {} if connection is None else self._attempt(lambda: _read(connection, space, keys)) or {}
 
     def put(self, space: bytes, vectors: Mapping[bytes, bytes]) -> None:
-        """Keep vectors; those that are there already stay."""
+        """Add vectors; existing ones stay."""
         connection, now = self._connection, int(time.time())
 
         def write(connection: sqlite3.Connection) -> None:
@@ -103,7 +102,7 @@ class VectorCache:
             return _opened(self.file)
 
     def _attempt(self, step: Callable[[], R]) -> R | None:
-        """What the step gives; after an error the run goes on without a cache."""
+        """The result of the step; after an error the run goes on without a cache."""
         try:
             return step()
         except (sqlite3.Error, OSError) as error:
@@ -177,7 +176,7 @@ class CachedEmbedder:
         is_whole: Callable[[bytes], bool],
         make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]],
     ) -> list[bytes]:
-        """What is kept of each text, in their order; what is not is made, and kept from now on."""
+        """The cached value of each text, in their order; missing ones are made and cached."""
         keys = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=32).digest() for text in texts]
         found = await asyncio.to_thread(self._cache.get, space, keys)
         known = {key: blob for key, blob in found.items() if is_whole(blob)}
@@ -192,7 +191,7 @@ class CachedEmbedder:
 
 
 class CachedTokenEmbedder(CachedEmbedder):
-    """One that gives vectors of tokens as well, and keeps a text's together: its own float32, theirs float16."""
+    """A cached embedder with token vectors: a text's vector as float32 and those of its tokens as float16."""
 
     def __init__(self, embedder: Embedder, tokens: TokenVectors, cache: VectorCache) -> None:
         super().__init__(embedder, cache)
@@ -212,7 +211,7 @@ class CachedTokenEmbedder(CachedEmbedder):
         return await self._tokens.query_tokens(text)
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        """As `TokenVectors` says; the tokens as exact as half a float is."""
+        """As `TokenVectors` says; token vectors have the precision of float16."""
         width = self.token_width
 
         async def made(missing: Sequence[str]) -> list[bytes]:
@@ -231,14 +230,14 @@ class CachedTokenEmbedder(CachedEmbedder):
 
 
 def cached(embedder: Embedder, cache: VectorCache) -> CachedEmbedder:
-    """The embedder with the cache before it; it gives what the embedder gives."""
+    """The embedder behind the cache."""
     if isinstance(embedder, TokenVectors) and embedder.token_space:
         return CachedTokenEmbedder(embedder, embedder, cache)
     return CachedEmbedder(embedder, cache)
 
 
 def space_of(embedder: Embedder) -> bytes:
-    """What a vector depends on beside its text: the model, its weights, and the code that embeds with it."""
+    """A hash of all that a vector depends on beside its text: the model, its weights, and the embedding code."""
     digest = hashlib.blake2b(f"{embedder.name}\0{embedder.weights_sha256}\0{embedder.dimension}".encode())
     for path in sorted(Path(embedding.__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

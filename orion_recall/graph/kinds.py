@@ -1,6 +1,6 @@
-"""What kind of thing an entity is, as far as its relations tell: nobody stores it.
+"""The kind of an entity (person, place, organisation), inferred from its relations; it is stored nowhere.
 
-A person is who speaks, or stands at an end of a relation that only people stand at ("Ida works at", "sister of").
+A speaker is a person, and so is an end of a relation that only people have: "Ida works at", "sister of".
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from orion_recall.graph.walks.relation_words import folded
+from orion_recall.graph.relation_words import folded
 
 PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
 KINDS = (PERSON, PLACE, ORGANISATION)
@@ -20,8 +20,8 @@ _KIN = (
     "stepfather godmother godfather teacher mentor coach doctor dentist therapist assistant supervisor "
     "landlord student twin"
 ).split()
-# Kind of the subject, relations, kind of the object; "-" where the relation tells nothing of that end.
-_TELLS = (
+# Kind of the subject, relations, kind of the object; "-" where the relation implies no kind for that end.
+_IMPLIED_KINDS = (
     (PERSON, "works at, worked at, studies at, studied at, graduated from, teaches at, taught at, plays for, "
              "played for", ORGANISATION),
     (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from, married in", PLACE),
@@ -39,8 +39,8 @@ _TELLS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
-    """Relations (IRIs) at whose subject, or object, things of one kind stand."""
+class RelationEnds:
+    """The relations (IRIs) whose subject, and those whose object, is of one kind."""
 
     subject: tuple[str, ...]
     object: tuple[str, ...]
@@ -49,7 +49,7 @@ class Ends:
 def _table() -> dict[str, tuple[str, str]]:
     return {
         folded(relation): (subject, object_)
-        for subject, relations, object_ in _TELLS
+        for subject, relations, object_ in _IMPLIED_KINDS
         for relation in relations.split(",")
     }
 
@@ -57,21 +57,21 @@ def _table() -> dict[str, tuple[str, str]]:
 _OF_RELATION = _table()
 
 
-def ends_of(relation: str) -> tuple[str | None, str | None]:
-    """The kinds that a relation's subject and object are, by its name."""
+def kinds_of_ends(relation: str) -> tuple[str | None, str | None]:
+    """The kinds of a relation's subject and object by the relation's name; None where it implies none."""
     subject, object_ = _OF_RELATION.get(folded(relation), ("-", "-"))
     return (subject if subject != "-" else None, object_ if object_ != "-" else None)
 
 
-def telling(kind: str, relations: Mapping[str, str]) -> Ends:
-    """Which of the graph's relations (name by IRI) tell that something is of the kind."""
-    return Ends(
-        subject=tuple(iri for iri, name in relations.items() if ends_of(name)[0] == kind),
-        object=tuple(iri for iri, name in relations.items() if ends_of(name)[1] == kind),
+def relations_of_kind(kind: str, relations: Mapping[str, str]) -> RelationEnds:
+    """Those of the graph's relations (name by IRI) that imply the kind for one of their ends."""
+    return RelationEnds(
+        subject=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[0] == kind),
+        object=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[1] == kind),
     )
 
 
-def kind_by(votes: Iterable[str]) -> str | None:
-    """The kind that most relations tell of; of two the one named first in `KINDS`."""
-    told = list(votes)
-    return max(KINDS, key=told.count) if told else None
+def most_frequent_kind(votes: Iterable[str]) -> str | None:
+    """The kind with most votes, of equals the first in `KINDS`; None without votes."""
+    counted = list(votes)
+    return max(KINDS, key=counted.count) if counted else None

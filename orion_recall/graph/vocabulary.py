@@ -1,7 +1,7 @@
-"""The words of the memory graph, and memories in them.
+"""The RDF vocabulary of the memory graph, and memories as triples in it.
 
-W3C terms where there are some (RDF, SKOS, PROV-O), `urn:orion:vocabulary:` for the rest. Every tenant has a named
-graph of its own, so that no query can see another's. In it:
+W3C terms where they exist (RDF, SKOS, PROV-O), `urn:orion:vocabulary:` for the rest. Every tenant has a named graph
+of its own, so that no query can see another's. In it:
 
     memory    a orion:Memory; id, content, kind, speaker, ...; version; named "a name as written"
               --mentions--> entity   --spokenBy--> entity   --next--> memory   --refersTo--> memory   quotes "a URI"
@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 from rdflib import Literal, Namespace, URIRef
 from rdflib.namespace import RDF, SKOS
 
-from orion_recall.graph.projection.references import quoted_uris, referred_ids
+from orion_recall.graph.references import quoted_uris, referred_ids
 from orion_recall.text.normal import memory_key, number_of, words
 from orion_recall.values import Memory, Statement
 
@@ -34,10 +34,10 @@ TENANTS = "urn:orion:tenant:"
 _MEMORY = "urn:orion:memory:"
 _RELATION = "urn:orion:relation:"
 
-# Raised with every change of what the graph says of the same memories: a graph of another format is built anew.
+# Raised whenever the same memories would give other triples: a graph of another format is built anew.
 FORMAT = 2
 
-# Looked up once: a memory has dozens of them.
+# Attribute look-ups on a namespace are slow, and a memory has dozens of triples.
 _TYPE, _SUBJECT, _PREDICATE, _OBJECT, _STATEMENT = RDF.type, RDF.subject, RDF.predicate, RDF.object, RDF.Statement
 _MEMORY_TYPE, _SPOKENBY, _MENTIONS, _NAMED = ORION.Memory, ORION.spokenBy, ORION.mentions, ORION.named
 _REFERSTO, _QUOTES, _ABOUT = ORION.refersTo, ORION.quotes, ORION.about
@@ -53,7 +53,7 @@ Triple = tuple[URIRef, URIRef, URIRef | Literal]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What an edge connects."""
+    """The two entities of an edge and its relation."""
 
     subject: URIRef
     relation: URIRef
@@ -83,7 +83,7 @@ def relation_iri(label: str) -> URIRef:
 
 
 def relation_label(relation: URIRef) -> str:
-    """A relation's name, as its IRI has it: one for all spellings that fold to the same."""
+    """A relation's name from its IRI: one for all spellings that fold to the same."""
     return unquote(relation.removeprefix(_RELATION)).replace("_", " ")
 
 
@@ -98,24 +98,24 @@ def key_of(iri: str) -> int:
 
 
 def sentence(statement: Statement) -> str:
-    """A statement as people say it."""
+    """A statement as a sentence: subject, relation, object."""
     return f"{statement.subject} {statement.relation} {statement.object}"
 
 
 def edge_of(statement: Statement) -> Edge:
-    """The edge that a statement tells of."""
+    """The edge of a statement."""
     return Edge(entity_iri(statement.subject), relation_iri(statement.relation), entity_iri(statement.object))
 
 
 def best_spelling(spellings: Iterable[str]) -> str:
-    """The one that is shown, whatever the order in which they came: `Fjord Labs` before `FJORD LABS`."""
+    """The spelling that is shown, whatever the order they come in: `Fjord Labs` before `FJORD LABS`."""
     return min(spellings, key=lambda one: (one.islower(), one.isupper(), len(one), one))
 
 
 def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]:
-    """Everything that the memory's own node says, but for the turn that follows it.
+    """The triples of the memory's own node, without the link to the next turn.
 
-    `voice` is what its speaker is called, where that name was merged into another.
+    `voice` is the speaker's name after merges, None where it is the memory's own.
     """
     voice = voice or memory.speaker
     iri = memory_iri(memory_key(memory.tenant, memory.id))
@@ -138,7 +138,7 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
 
 
 def entity_triples(entity: URIRef, spellings: Iterable[str], merged: Iterable[str] = ()) -> Iterator[Triple]:
-    """An entity with its spellings, of which there is at least one, and the names that were merged into it."""
+    """The triples of an entity: its spellings, at least one, and the names that were merged into it."""
     kept = frozenset(spellings)
     shown = best_spelling(kept)
     yield entity, _TYPE, SKOS.Concept
@@ -151,12 +151,12 @@ def entity_triples(entity: URIRef, spellings: Iterable[str], merged: Iterable[st
 
 @lru_cache(maxsize=4096)
 def relation_triples(relation: URIRef) -> Sequence[Triple]:
-    """A relation with its name."""
+    """The triples of a relation."""
     return (relation, _TYPE, RDF.Property), (relation, SKOS.prefLabel, Literal(relation_label(relation)))
 
 
 def edge_triples(edge: Edge) -> Iterator[Triple]:
-    """What an edge connects, and its relation; what is known of its evidence is told beside it."""
+    """The triples of an edge and its relation, without those of its evidence (see `projection.edges`)."""
     iri = edge.iri
     yield from relation_triples(edge.relation)
     yield iri, _TYPE, _STATEMENT
@@ -168,19 +168,19 @@ def edge_triples(edge: Edge) -> Iterator[Triple]:
 
 
 def event_time(memory: Memory) -> float | None:
-    """When it happened, else when it was mentioned: epoch seconds."""
+    """The time of the event, else of its mention, in epoch seconds."""
     moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
     return None if moment is None else float(moment)
 
 
 def all_entities(memory: Memory, voice: str | None = None) -> frozenset[str]:
-    """Every name the memory gives, its speaker's (or what that is called) and its statements' too."""
+    """Every entity name in the memory: its entities, the ends of its statements, and its speaker (or `voice`)."""
     ends = (end for statement in memory.statements for end in (statement.subject, statement.object))
     return frozenset(name for name in (*memory.entities, *ends, voice or memory.speaker) if name)
 
 
 def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
-    """What the memory itself says, so that the graph can stand in for the index when that is away."""
+    """The memory's own properties: with them the graph can replace the index while that is unavailable."""
     yield "id", memory.id
     yield "version", memory.version
     yield "content", memory.text

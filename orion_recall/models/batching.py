@@ -1,4 +1,4 @@
-"""Queries that wait together are embedded together, in the order in which they came."""
+"""Dynamic batching of query embeddings: queries that wait at the same time are embedded in one batch, in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DOCUMENT_BATCH_CHARS = 4_096
 
 @dataclass(slots=True, kw_only=True)
 class _Request(Generic[T]):
-    """One text and everyone who waits for its vector."""
+    """One text, and the callers that wait for its vector."""
 
     text: str
     waiters: list[asyncio.Future[T]]
@@ -55,7 +55,7 @@ class QueryBatcher(Generic[T]):
         self.cache_misses = 0
         """Queries that had to be embedded."""
         self.batches = [0] * max_batch
-        """How many batches there were of each size, from one text on."""
+        """The number of batches of each size, beginning with size 1."""
         self._encode = encode
         self._max_batch = max_batch
         self._cache_size = cache_size
@@ -70,7 +70,7 @@ class QueryBatcher(Generic[T]):
         self._batch: list[_Request[T]] = []
 
     async def embed(self, text: str) -> T:
-        """What the text became. Raises `ModelError`."""
+        """The text's result. Raises `ModelError`."""
         with self._lock:
             cached = self._cache.get(text)
             if cached is not None:
@@ -83,7 +83,7 @@ class QueryBatcher(Generic[T]):
             return await waiter
 
     async def close(self) -> None:
-        """Let the running batch finish, fail what waits behind it, end the thread."""
+        """Let the running batch finish, fail the queries that wait, end the thread."""
         with self._lock:
             self._closed = True
             waiting = list(self._queue)
@@ -188,7 +188,7 @@ def separate(vectors: Vector) -> list[Vector]:
 
 
 def batches_of_like_length(lengths: Sequence[int], *, most_chars: int = _DOCUMENT_BATCH_CHARS) -> list[list[int]]:
-    """The places of texts of so many characters in batches of similar length: little is spent on padding.
+    """The positions of texts (by their lengths in characters) in batches of similar length, with little padding.
 
     `most_chars` is what a batch has at most, as texts times the longest one, unless a text alone has more.
     """

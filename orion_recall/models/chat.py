@@ -1,4 +1,4 @@
-"""One server that speaks the OpenAI chat-completions protocol: asked with patience, believed in nothing.
+"""A client of an OpenAI-compatible chat-completions server: it retries with limits and checks every answer.
 
 https://platform.openai.com/docs/api-reference/chat - the address is what comes before `/chat/completions`.
 """
@@ -32,7 +32,7 @@ _PATH = "/chat/completions"
 
 
 class _Passing(ModelError):
-    """The same may be answered in a moment; `after_s` is what the server asks for."""
+    """A retry may succeed; `after_s` is the delay that the server asks for."""
 
     def __init__(self, message: str, after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -40,12 +40,12 @@ class _Passing(ModelError):
 
 
 class _NotSo(ModelError):
-    """The server does not take the request as it is."""
+    """The server refuses the request as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAnswer:
-    """What the model said; `is_cut` when it had more to say."""
+    """The model's answer; `is_cut` when a limit cut it off."""
 
     text: str
     is_cut: bool
@@ -81,12 +81,12 @@ class ChatServer:
 
     @property
     def longest_s(self) -> float:
-        """What `complete` takes at most."""
+        """The longest time that `complete` takes."""
         tries = len(self._pauses_s) + 1
         return tries * self.timeout_s + sum(max(pause_s, LONGEST_PAUSE_S) for pause_s in self._pauses_s)
 
     async def complete(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int) -> ChatAnswer:
-        """What the model says to that; asked again while the server is busy, slow or away, a few times."""
+        """The model's answer; retried a few times while the server is busy, slow or unreachable."""
         for pause_s in (*self._pauses_s, None):
             try:
                 return await self._ask(messages, max_tokens)

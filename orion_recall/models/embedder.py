@@ -1,4 +1,4 @@
-"""Vectors of queries and documents, off the event loop."""
+"""Embedders: vectors of queries and documents, computed off the event loop."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 from orion_recall.errors import ModelError
 from orion_recall.foreground import RECALLS
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
+from orion_recall.models.loading import load_in_thread
 from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
 from orion_recall.models.weights import DEFAULT_MODEL, Weights, find_weights, short_name
@@ -30,7 +31,7 @@ _NICER = 10
 
 
 class Embedder(Protocol):
-    """What gives texts a place in the vector space. Index and query must have the same weights' hash.
+    """Embeds texts as vectors. An index and its queries must have the same weights' hash.
 
     One that is a server may be away: until it has answered, what it is and what it does are a ModelError.
     """
@@ -53,7 +54,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class CountsQueries(Protocol):
-    """An embedder that says how its queries came to their vectors."""
+    """An embedder with counts of its cache and batches."""
 
     @property
     def cache_hits(self) -> int: ...
@@ -64,7 +65,7 @@ class CountsQueries(Protocol):
 
 
 class _Query(NamedTuple):
-    """A question's vector, and what became of its tokens, in half the bytes: most are never asked for."""
+    """A question's vector, and the states of its tokens as float16: most are never used."""
 
     vector: Vector
     states: TokenStates | None
@@ -103,7 +104,9 @@ class OnnxEmbedder:
         self._token_vectors = token_vectors
         self._loaded: _Loaded | None = None
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
-        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document", initializer=give_way_to_others)
+        self._documents = ThreadPoolExecutor(
+            1, thread_name_prefix="embed-document", initializer=lower_thread_priority
+        )
 
     @property
     def name(self) -> str:
@@ -139,7 +142,7 @@ class OnnxEmbedder:
 
     @property
     def batches(self) -> Sequence[int]:
-        """How many batches of queries there were of each size, from one on."""
+        """The number of batches of queries of each size, beginning with size 1."""
         return self._queries.batches
 
     async def load(self) -> None:
@@ -149,23 +152,14 @@ class OnnxEmbedder:
                 return
             # Without this, a batch of queries would start a thread pool inside the tokenizer.
             os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-            job = asyncio.get_running_loop().run_in_executor(self._documents, self._load)
-            await asyncio.wait([job])
-            error = job.exception()
-            if error is None:
-                self._loaded = job.result()
-            elif isinstance(error, ModelError):
-                raise error
-            else:
-                # Both libraries raise bare exceptions for a file they cannot read.
-                raise ModelError(f"the model {self._name} could not be loaded: {error}") from error
+            self._loaded = await load_in_thread(self._documents, self._load, f"the model {self._name}")
 
     async def embed_query(self, text: str) -> Vector:
         """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
         return (await self._queries.embed(prepared(text))).vector
 
     async def query_tokens(self, text: str) -> Tokens:
-        """As `TokenVectors` says. The text is embedded once, whatever is asked of it, and in whatever order."""
+        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
         tokens = self._space()
         states = (await self._queries.embed(prepared(text))).states
         assert states is not None  # kept for every query as long as there is a space
@@ -196,9 +190,9 @@ class OnnxEmbedder:
     async def _in_slices(
         self, texts: Sequence[str], encode: Callable[[list[str]], T]
     ) -> AsyncGenerator[tuple[list[int], T]]:
-        """What `encode` makes of some texts at a time, in the documents' thread, with their places."""
+        """The results of `encode` for batches of the texts, in the documents' thread, with their positions."""
         loop = asyncio.get_running_loop()
-        patiently = encode if RECALLS.is_waited_for else partial(giving_way, encode)
+        patiently = encode if RECALLS.is_waited_for else partial(run_after_recalls, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
         for rows in await loop.run_in_executor(self._documents, alike):
@@ -240,14 +234,14 @@ class OnnxEmbedder:
         return vectors, [tokens.document(one) for one in states]
 
 
-def giving_way(encode: Callable[[list[str]], T], texts: list[str]) -> T:
-    """What `encode` makes of the texts, once no recall is under way, or after a while."""
+def run_after_recalls(encode: Callable[[list[str]], T], texts: list[str]) -> T:
+    """The result of `encode`, called when no recall is active, or after a limited wait."""
     RECALLS.give_way()
     return encode(texts)
 
 
-def give_way_to_others() -> None:
-    """The calling thread has a low priority from now on, where threads have one of their own."""
+def lower_thread_priority() -> None:
+    """Lowers the priority of the calling thread (Linux only: elsewhere threads have none of their own)."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         priority = min(os.getpriority(os.PRIO_PROCESS, thread) + _NICER, 19)

@@ -1,4 +1,4 @@
-"""Which language a text is written in, by its script and its smallest words: no model, a few microseconds.
+"""Language detection by script and function words: no model, a few microseconds.
 
 It only has to tell apart languages that the keyword index can stem, and only where it is sure: everything else is
 English, whose stems the index holds of every text.
@@ -129,7 +129,7 @@ def language_of(words: Sequence[str]) -> Language:
 
 
 def small_words(language: Language) -> frozenset[str]:
-    """The words that tell a language and say nothing else; none for one that is told by its script."""
+    """The function words of a language; none for one that is detected by its script."""
     return _LISTS.get(language, frozenset())
 
 

@@ -1,4 +1,4 @@
-"""Rerankers: how well texts answer a query, judged with both in sight. Dearer than a search, so for a few texts."""
+"""Rerankers: cross-encoders score how well texts answer a query. Slower than a search, so for a few texts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from orion_recall.errors import ModelError
+from orion_recall.models.loading import load_in_thread
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.transformers import library
 from orion_recall.text.normal import storable
@@ -23,7 +24,7 @@ _MOST_CHARS = 4_000
 
 
 class Reranker(Protocol):
-    """What judges texts against a query."""
+    """Scores texts against a query."""
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """How well each text answers the query, in [0, 1], in the order of the texts. Raises `ModelError`."""
@@ -44,14 +45,7 @@ class CrossEncoderReranker:
 
     async def load(self) -> None:
         """Load and warm the model. Raises `ModelError`."""
-        job = asyncio.get_running_loop().run_in_executor(self._thread, self._load)
-        await asyncio.wait([job])
-        error = job.exception()
-        if isinstance(error, ModelError):
-            raise error
-        if error is not None:
-            # The libraries raise whatever they like for a model they cannot find or read.
-            raise ModelError(f"the reranker {self._name} could not be loaded: {error}") from error
+        await load_in_thread(self._thread, self._load, f"the reranker {self._name}")
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """The sigmoid of the logit of each pair. A caller that is cancelled leaves the thread free soon after."""
@@ -88,7 +82,7 @@ class CrossEncoderReranker:
         logits: list[Vectors] = []
         for start in range(0, len(texts), _AT_ONCE):
             if abandoned.is_set():
-                raise ModelError("nobody waits for these scores any more")
+                raise ModelError("the caller was cancelled: these scores are not needed any more")
             logits.append(self._predict(self._model, [(query, text) for text in texts[start : start + _AT_ONCE]]))
         return [sigmoid(float(logit)) for part in logits for logit in part]
 

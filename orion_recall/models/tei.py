@@ -29,7 +29,7 @@ _BUSY_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Identity:
-    """The model behind the vectors, from the server's own words and its first embedding."""
+    """The server's model, as it reports it, with the dimension of its first embedding."""
 
     info: TeiInfo
     dimension: int
@@ -64,7 +64,7 @@ class TeiEmbedder:
         return self._known().sha256
 
     async def load(self) -> None:
-        """Look for the server, for five seconds at most; when it is away that is logged, and it may come later."""
+        """Try to reach the server for five seconds; a failure is logged, and later calls try again."""
         try:
             async with asyncio.timeout(_FIRST_LOOK_S):
                 await self._identified()
@@ -113,7 +113,7 @@ class TeiEmbedder:
         return self._identity
 
     async def _embed_patiently(self, texts: list[str], dimension: int) -> Vectors:
-        """For documents, which have time: a busy server is asked again, a batch that is too large is halved."""
+        """Embeds documents patiently: a busy server is retried, a batch that is too large is halved."""
         for pause_s in (*_BUSY_PAUSES_S, None):
             try:
                 return await self._embed(texts, dimension)
@@ -135,7 +135,7 @@ class TeiEmbedder:
 
 
 class TeiReranker:
-    """A reranking server. It is looked for when it is first needed."""
+    """A reranking server. The first call connects to it."""
 
     def __init__(self, server: TeiServer) -> None:
         self._server = server

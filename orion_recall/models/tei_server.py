@@ -1,4 +1,4 @@
-"""One text-embeddings-inference (TEI) server over HTTP: what it serves, what it answers, what it refuses.
+"""A client of a text-embeddings-inference (TEI) server over HTTP: its model, its answers, its errors.
 
 https://huggingface.github.io/text-embeddings-inference - a server has one model, which embeds or reranks.
 """
@@ -26,16 +26,16 @@ _OK, _TOO_LARGE, _NO_KEY, _BUSY = 200, 413, (401, 403), (429, 503)
 
 
 class TooMuch(ModelError):
-    """The request is larger than the server takes: half of it may be taken."""
+    """The request is too large for the server: half of it may succeed."""
 
 
 class ServerBusy(ModelError):
-    """The server has too much to do: the same may be taken in a moment."""
+    """The server is overloaded: a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeiInfo:
-    """What a server says of itself. `task` is embedding, reranker, classifier or "" where it does not say."""
+    """A server's report on itself. `task` is embedding, reranker, classifier or "" where it does not say."""
 
     model: str
     revision: str | None
@@ -46,12 +46,12 @@ class TeiInfo:
 
     @property
     def served(self) -> tuple[str, str | None, str]:
-        """What makes the vectors: another one of these is another model."""
+        """All that the vectors depend on: another value is another model."""
         return self.model, self.revision, self.pooling
 
 
 class TeiServer:
-    """Asks one server. Every failure is a ModelError that names the address, and neither key nor text."""
+    """Sends requests to one server. Every failure is a ModelError with the address, and neither key nor text."""
 
     def __init__(self, url: str, api_key: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
         self.url = url
@@ -69,7 +69,7 @@ class TeiServer:
         self._known_until = 0.0
 
     async def info(self) -> TeiInfo:
-        """What it serves: asked anew after a failure and twice a minute. ModelError when that has changed."""
+        """The served model, queried again after a failure and twice a minute. ModelError when it has changed."""
         async with self._asking:
             if self._info is not None and time.monotonic() < self._known_until:
                 return self._info

@@ -29,7 +29,7 @@ _COMMON_WORDS = 4_000
 _SENTENCES, _SENTENCE_WORDS = 64, 12
 # Of other ways to project or to weigh: raised when vectors of the old way cannot be compared with those of the new.
 _WAY = 1
-# By these some vocabularies mark where a word begins.
+# The prefixes by which some vocabularies mark the beginning of a word.
 _BEGINS = "▁Ġ"
 # What comes before the words in a vocabulary - single characters, mostly - weighs this share of the rarest word.
 _CHARACTER_SHARE = 0.3
@@ -38,7 +38,7 @@ _ONE_THREAD = 1 << 18
 
 
 class TokenStates(NamedTuple):
-    """What a model made of a text's tokens: ids, shape (tokens,), and vectors, shape (tokens, dimension)."""
+    """The last hidden states of a text's tokens: ids, shape (tokens,), and vectors, shape (tokens, dimension)."""
 
     ids: npt.NDArray[np.int64]
     states: npt.NDArray[np.floating]
@@ -76,7 +76,7 @@ def token_space_of(embedder: object) -> str:
 
 
 class Vocabulary(Protocol):
-    """The part of a tokenizer that tells its words."""
+    """The part of a tokenizer that gives its vocabulary."""
 
     def get_vocab_size(self) -> int: ...
     def id_to_token(self, id: int) -> str | None: ...
@@ -118,7 +118,7 @@ class TokenSpace:
         return self._projected(states) * (weights / weights.sum())[:, None]
 
     def _counted(self, given: TokenStates) -> tuple[npt.NDArray[np.int64], Vectors]:
-        """Without the model's own marks and punctuation."""
+        """The tokens without the model's special tokens and punctuation."""
         counts = self._counts[given.ids]
         return given.ids[counts], given.states[counts].astype(np.float32, copy=False)
 
@@ -133,19 +133,19 @@ class TokenSpace:
 
 
 def _is_word(token: str) -> bool:
-    """Whether a token is compared: it has a letter or a digit, and is no mark of the model's, as [CLS] and <s>."""
+    """Whether a token is compared: it has a letter or a digit, and is no special token such as [CLS] or <s>."""
     is_mark = token[:1] + token[-1:] in ("[]", "<>") and len(token) > 1
     return not is_mark and any(unicodedata.category(character)[0] in "LN" for character in token.lstrip(_BEGINS))
 
 
 def _whole(token: str) -> str:
-    """The word that a token is, without the sign that marks its beginning in some vocabularies; "" for a part."""
+    """The token's word, without the prefix of some vocabularies for a word's beginning; "" for a word part."""
     word = token.lstrip(_BEGINS)
     return word if len(word) > 1 and word.isascii() and word.isalpha() else ""
 
 
 def _weights(words: Sequence[str]) -> Vectors:
-    """How much each token counts in a question."""
+    """The weight of each token in a question."""
     first = next((place for place, word in enumerate(words) if _whole(word)), 0)
     weights = np.log1p(np.maximum(np.arange(len(words)) - first + 1, 1)).astype(np.float32)
     weights[:first] = _CHARACTER_SHARE * weights.max(initial=1.0)
@@ -153,7 +153,7 @@ def _weights(words: Sequence[str]) -> Vectors:
 
 
 def _sentences(words: Sequence[str]) -> list[str]:
-    """Common words in an order that is no order, and always the same."""
+    """Common words in a shuffled order that is always the same."""
     common = list(dict.fromkeys(word for token in words if (word := _whole(token))))[:_COMMON_WORDS]
     mixed = sorted(common, key=lambda word: hashlib.blake2b(word.encode()).digest())
     starts = range(0, min(len(mixed), _SENTENCES * _SENTENCE_WORDS), _SENTENCE_WORDS)

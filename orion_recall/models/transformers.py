@@ -1,4 +1,4 @@
-"""Any model of sentence-transformers in this process. The library is optional, and imported when it is chosen."""
+"""Embedding models of sentence-transformers in this process. The library is an extra, imported when it is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import numpy as np
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
-from orion_recall.models.embedder import give_way_to_others, giving_way
+from orion_recall.models.embedder import lower_thread_priority, run_after_recalls
+from orion_recall.models.loading import load_in_thread
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.weights import short_name
 from orion_recall.text.normal import storable
@@ -37,13 +38,13 @@ def library() -> Any:
 
 
 def model_id(name: str) -> str:
-    """What indexes keep: the model's name without the default owner, or the name of its folder."""
+    """The name that indexes keep: the model's without the default owner, or that of its folder."""
     return Path(name).resolve().name if Path(name).is_dir() else short_name(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """`most_chars` is what of a text the model can see."""
+    """The loaded model; it reads at most `most_chars` characters of a text."""
 
     model: Any
     dimension: int
@@ -63,7 +64,9 @@ class TransformersEmbedder:
         self._loaded: _Loaded | None = None
         self._turn = threading.Lock()
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
-        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-document", initializer=give_way_to_others)
+        self._documents = ThreadPoolExecutor(
+            1, thread_name_prefix="embed-document", initializer=lower_thread_priority
+        )
 
     @property
     def name(self) -> str:
@@ -77,23 +80,14 @@ class TransformersEmbedder:
 
     @property
     def weights_sha256(self) -> str:
-        """A hash of the weights and of what else makes the vectors."""
+        """A hash of the weights and of everything else that the vectors depend on."""
         return self._ready().sha256
 
     async def load(self) -> None:
         """Load and warm the model in a thread; a second call does nothing. Raises `ModelError`."""
         if self._loaded is not None:
             return
-        job = asyncio.get_running_loop().run_in_executor(self._documents, self._load)
-        await asyncio.wait([job])
-        error = job.exception()
-        if error is None:
-            self._loaded = job.result()
-        elif isinstance(error, ModelError):
-            raise error
-        else:
-            # The libraries raise whatever they like for a model they cannot find or read.
-            raise ModelError(f"the model {self._given} could not be loaded: {error}") from error
+        self._loaded = await load_in_thread(self._documents, self._load, f"the model {self._given}")
 
     async def embed_query(self, text: str) -> Vector:
         """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
@@ -106,7 +100,7 @@ class TransformersEmbedder:
         vectors = np.empty((len(texts), loaded.dimension), dtype=np.float32)
         for rows in batches_of_like_length([len(text) for text in short]):
             some = [short[row] for row in rows]
-            job = loop.run_in_executor(self._documents, giving_way, self._encode_documents, some)
+            job = loop.run_in_executor(self._documents, run_after_recalls, self._encode_documents, some)
             try:
                 vectors[rows] = await job
             except (RuntimeError, ValueError) as error:

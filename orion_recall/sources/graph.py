@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rdflib.namespace import SKOS
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.terms import UNEXPECTED_ROWS, Row
 from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
 from orion_recall.graph.walks.neighbourhood import neighbourhood_query
 from orion_recall.graph.walks.spreading import activation, pagerank, push
@@ -124,7 +124,7 @@ class RdfSource:
                 for memory, way in found.items()
             ]
         except (LookupError, ValueError) as error:
-            raise SourceError("the graph answers with rows that were not asked for") from error
+            raise SourceError(UNEXPECTED_ROWS) from error
 
     async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
         weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}

@@ -10,9 +10,9 @@ from rdflib import URIRef
 from rdflib.namespace import PROV
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.reading import Asked
+from orion_recall.graph.tenant_graph import Queryable, scope_conditions
+from orion_recall.graph.terms import UNEXPECTED_ROWS
 from orion_recall.graph.vocabulary import ORION, tenant_graph
-from orion_recall.graph.walks.neighbourhood import in_scope
 from orion_recall.graph.walks.spreading import Link
 from orion_recall.values import Scope
 
@@ -29,7 +29,7 @@ class Around(NamedTuple):
 
 
 async def links_around(
-    graph: Asked, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
+    graph: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
 ) -> Around:
     """Edges and mentions of the seeds, with two hops of what they have edges to, and the names in the memories.
 
@@ -63,12 +63,12 @@ async def links_around(
             links[Link(memory, entity, "mentions")] = None
             links[Link(entity, memory, "mentioned")] = None
     except (LookupError, ValueError) as error:
-        raise SourceError("the graph answers with rows that were not asked for") from error
+        raise SourceError(UNEXPECTED_ROWS) from error
     return Around(list(links), {memory: tuple(texts) for memory, texts in said.items()})
 
 
 def _entities_query(entities: Sequence[str], scope: Scope, max_statements: int) -> str:
-    each, seen = max(4, max_statements // len(entities)), in_scope(scope)
+    each, seen = max(4, max_statements // len(entities)), scope_conditions(scope)
     parts: list[str] = []
     for place, entity in enumerate(URIRef(one).n3() for one in entities):
         parts += (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from orion_recall.graph.reading import Asked, TenantGraph
+from orion_recall.graph.tenant_graph import Queryable, TenantGraph
 from orion_recall.graph.vocabulary import entity_iri
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.text.normal import memory_key, words
@@ -26,7 +26,7 @@ class Evidence(NamedTuple):
 
 
 async def along(
-    graph: Asked,
+    graph: Queryable,
     chains: Sequence[Chain],
     scope: Scope,
     *,
@@ -59,7 +59,7 @@ async def along(
     return {}
 
 
-async def _starts(graph: Asked, seed: str, scope: Scope, labels: Sequence[str]) -> list[str]:
+async def _starts(graph: Queryable, seed: str, scope: Scope, labels: Sequence[str]) -> list[str]:
     named = (await TenantGraph(graph, scope.tenant).named([seed]))[seed]
     if not named:
         wanted = frozenset(words(seed))

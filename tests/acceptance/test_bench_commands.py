@@ -16,9 +16,9 @@ import pytest
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.embedded.folders import free_place, live_place, swap
-from tests.bench import arms, bench, filled, imports, postgres_away, scene
+from tests.bench import bench, filled_stores, imports, postgres_away, running_worker, sources
 from tests.bench.command import engines_folder
-from tests.bench.scene import worker_process
+from tests.bench.running_worker import worker_process
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +54,8 @@ async def worker_whose_index_was_optimised(
 def test_recalls_and_their_floors_are_measured_where_an_optimised_copy_is_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(scene, "worker_process", worker_whose_index_was_optimised)
-    monkeypatch.setattr(scene, "FLOOR_QUESTIONS", 8)
+    monkeypatch.setattr(running_worker, "worker_process", worker_whose_index_was_optimised)
+    monkeypatch.setattr(running_worker, "FLOOR_QUESTIONS", 8)
     monkeypatch.setattr(bench, "_BUS_REQUESTS", 64)
     file = tmp_path / "found.json"
 
@@ -91,16 +91,16 @@ def test_the_parts_of_recalls_are_measured_on_stores_that_are_filled_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with engines_folder() as kept:
-        monkeypatch.setattr(filled, "_kept_folder", lambda: kept)
+        monkeypatch.setattr(filled_stores, "_kept_folder", lambda: kept)
         file = tmp_path / "found.json"
 
-        run(arms.main, monkeypatch, "--sizes", 100, "--questions", 2, "--json", file)
+        run(sources.main, monkeypatch, "--sizes", 100, "--questions", 2, "--json", file)
         shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
         assert "reflect.v1" in shown
-        assert [_names(found, "profiles"), found["sizes"][0]["filled_s"] is None] == [list(arms.PROFILES), False]
+        assert [_names(found, "profiles"), found["sizes"][0]["filled_s"] is None] == [list(sources.PROFILES), False]
         assert all(one["median_ms"] > 0 for one in found["sizes"][0]["whole"])
 
-        run(arms.main, monkeypatch, "--sizes", 100, "--questions", 2, "--embedded", 100, "--json", file)
+        run(sources.main, monkeypatch, "--sizes", 100, "--questions", 2, "--embedded", 100, "--json", file)
         assert json.loads(file.read_text("utf-8"))["sizes"][0]["filled_s"] is None, "it was kept"
 
 

@@ -39,6 +39,9 @@ def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_t
     assert "- [" in warm.out
     assert "SELECT" in warm.out
     assert warm.out.count("deep.graph.v1") > 4
+    assert len(warm.out.splitlines()) < 60, "it fits a screen or two"
+    told = [line for line in warm.out.splitlines() if not line.startswith("- [") and "--data" not in line]
+    assert max(map(len, told)) <= 100
     assert processes_on(program.folder) == []
 
 

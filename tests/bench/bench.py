@@ -1,12 +1,12 @@
-"""Floors and recalls, interleaved in one run, and what a recall costs more than its floors.
+"""Recalls against their lower bounds (floors), interleaved in one run.
 
     python -m tests.bench.bench [--sizes 1000,10000] [--rounds 4] [--seconds-per-cell 3] [--json FILE]
 
-For every size: embedded engines, a worker in a process of its own and synthetic memories that went in over the bus.
+For every size: embedded engines, a worker in a process of its own and synthetic memories stored over the bus.
 Every round measures, size by size, the floors (the bus between two idle processes, each engine called directly on a
 copy of the worker's data, our own stages alone) and then recalls with questions that are never repeated: one at a
-time, 8 and 32 in flight. Ratios are those of one round; the median of the rounds is reported. Wall times count only
-in rounds in which the rest of the machine was quiet; CPU always does.
+time, 8 and 32 in flight. Ratios are computed within a round; the median of the rounds is reported. Wall times count
+only in rounds in which the rest of the machine was quiet; CPU always counts.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out.
 """
@@ -28,59 +28,59 @@ from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
 from tests.bench.bus_floor import bus_floor
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far, sizes
-from tests.bench.floors import BUS, BUS_TOGETHER
+from tests.bench.engine_floors import BUS, BUS_TOGETHER
 from tests.bench.measure import RestOfMachine, peak_memory_mib, tree_memory_mib
 from tests.bench.ratios import SizeRound
-from tests.bench.recalls import BUS as VALKEY
-from tests.bench.recalls import CLIENT, RECORD, WORKER, recall_cell
+from tests.bench.recall_load import BUS as VALKEY
+from tests.bench.recall_load import CLIENT, RECORD, WORKER, recall_cell
 from tests.bench.report import Result, SizeResult, as_json, print_report
-from tests.bench.scene import Scene, open_scene
+from tests.bench.running_worker import Setup, open_setup
 
 IN_FLIGHT = (1, 8, 32)
 _BUS_REQUESTS = 1000
 
 
-async def measure_round(scene: Scene, seconds: float) -> tuple[SizeRound, float]:
-    """Floors, then recalls one at a time and many at once; and Postgres's memory under the last of them, in MiB."""
+async def measure_round(setup: Setup, seconds: float) -> tuple[SizeRound, float]:
+    """Floors, then recalls one at a time and concurrently; and Postgres's memory under the last of them, in MiB."""
     rest = RestOfMachine()
-    bus = await bus_floor(scene.engines.redis_url, scene.echo_pid, request=scene.request, rounds=_BUS_REQUESTS)
-    floors = {BUS: bus.alone, BUS_TOGETHER: bus.together} | await scene.floors.measure()
-    stages = scene.stages.measure()
-    alone = await recall_cell(scene, IN_FLIGHT[0], seconds)
+    bus = await bus_floor(setup.engines.redis_url, setup.echo_pid, request=setup.request, rounds=_BUS_REQUESTS)
+    floors = {BUS: bus.alone, BUS_TOGETHER: bus.together} | await setup.floors.measure()
+    stages = setup.stages.measure()
+    alone = await recall_cell(setup, IN_FLIGHT[0], seconds)
     rest_busy = rest.busy_share()
-    others = [await recall_cell(scene, in_flight, seconds) for in_flight in IN_FLIGHT[1:]]
+    others = [await recall_cell(setup, in_flight, seconds) for in_flight in IN_FLIGHT[1:]]
     measured = SizeRound(
-        size=scene.size,
+        size=setup.size,
         floors=floors,
         stages_cpu_ms=stages,
         cells={cell.in_flight: cell for cell in (alone, *others)},
         rest_busy=rest_busy,
     )
-    return measured, tree_memory_mib(scene.engines.pids["postgres"])
+    return measured, tree_memory_mib(setup.engines.pids["postgres"])
 
 
 async def run(options: argparse.Namespace, folder: Path) -> Result:
-    """All sizes side by side, so that a round sees all of them in the same weather."""
+    """Measures all sizes in every round, so that they see the same load of the machine."""
     encoder = await asyncio.to_thread(lambda: OnnxEncoder(find_weights(path=Settings.read().model_path)))
     async with contextlib.AsyncExitStack() as stack:
-        scenes: list[Scene] = []
+        setups: list[Setup] = []
         for size in options.sizes:
             say(f"{size:,} memories: engines, import, copies")
-            scene = open_scene(size, options.profile, folder / str(size), encoder, say)
-            scenes.append(await stack.enter_async_context(scene))
-        # What was made so far is no part of what is measured: the collector need not walk through it every time.
+            setup = open_setup(size, options.profile, folder / str(size), encoder, say)
+            setups.append(await stack.enter_async_context(setup))
+        # The objects made so far are not measured: the garbage collector need not scan them again.
         gc.collect()
         gc.freeze()
-        rounds: dict[int, list[SizeRound]] = {scene.size: [] for scene in scenes}
+        rounds: dict[int, list[SizeRound]] = {setup.size: [] for setup in setups}
         postgres_mib = dict.fromkeys(rounds, 0.0)
         for number in range(options.rounds):
-            for scene in scenes:
-                say(f"round {number + 1} of {options.rounds}: {scene.size:,} memories")
-                measured, memory = await measure_round(scene, options.seconds_per_cell)
-                rounds[scene.size].append(measured)
-                postgres_mib[scene.size] = max(postgres_mib[scene.size], memory)
+            for setup in setups:
+                say(f"round {number + 1} of {options.rounds}: {setup.size:,} memories")
+                measured, memory = await measure_round(setup, options.seconds_per_cell)
+                rounds[setup.size].append(measured)
+                postgres_mib[setup.size] = max(postgres_mib[setup.size], memory)
         measured_sizes = [
-            await _size_result(scene, rounds[scene.size], postgres_mib[scene.size]) for scene in scenes
+            await _size_result(setup, rounds[setup.size], postgres_mib[setup.size]) for setup in setups
         ]
     return Result(
         machine={
@@ -99,8 +99,8 @@ async def run(options: argparse.Namespace, folder: Path) -> Result:
     )
 
 
-async def _size_result(scene: Scene, rounds: Sequence[SizeRound], postgres_mib: float) -> SizeResult:
-    connection = await open_connection(scene.engines.postgres_dsn, name="bench", statement_timeout_ms=30_000)
+async def _size_result(setup: Setup, rounds: Sequence[SizeRound], postgres_mib: float) -> SizeResult:
+    connection = await open_connection(setup.engines.postgres_dsn, name="bench", statement_timeout_ms=30_000)
     try:
         outcomes = await connection.fetch(
             "SELECT outcome AS name, count(*) AS count FROM recall_decisions GROUP BY outcome ORDER BY count DESC"
@@ -112,12 +112,12 @@ async def _size_result(scene: Scene, rounds: Sequence[SizeRound], postgres_mib: 
     finally:
         await connection.close()
     return SizeResult(
-        size=scene.size,
-        imported=scene.imported,
+        size=setup.size,
+        imported=setup.imported,
         rounds=rounds,
         peak_mib={
-            WORKER: peak_memory_mib(scene.worker_pid),
-            VALKEY: peak_memory_mib(scene.engines.pids["valkey"]),
+            WORKER: peak_memory_mib(setup.worker_pid),
+            VALKEY: peak_memory_mib(setup.engines.pids["valkey"]),
             RECORD: postgres_mib,
             CLIENT: peak_memory_mib(os.getpid()),
         },

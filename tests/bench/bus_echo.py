@@ -1,4 +1,4 @@
-"""The other end of the bus's floor: reads requests as a consumer group and answers each with bytes of one size.
+"""An echo server for the bus's lower bound: reads requests as a consumer group, and answers with bytes of one size.
 
     python -m tests.bench.bus_echo URL REPLY_BYTES
 

@@ -1,4 +1,4 @@
-"""The floor of a request and its reply over the bus, between two processes that do nothing else."""
+"""The lower bound (floor) of a request and its reply over the bus, between two processes that do nothing else."""
 
 from __future__ import annotations
 

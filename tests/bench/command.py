@@ -1,4 +1,4 @@
-"""What the commands of the bench share: progress, options, a folder for engines, the result as JSON."""
+"""Shared code of the bench's commands: progress, options, a folder for engines, the result as JSON."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""What was spent, question by question, and the figures made of it: milliseconds, and shares of an embedding."""
+"""CPU costs by question, and figures computed from them: milliseconds, and shares of an embedding."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench.clock import CONFIDENCE, UNDERSTANDING
+from tests.bench.cpu_clock import CONFIDENCE, UNDERSTANDING
 from tests.bench.measure import percentile
 
 TARGET = 1.0
-"""What all that was added may cost at the median, in embeddings."""
+"""The target for the median cost of the added ranking features, in embeddings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

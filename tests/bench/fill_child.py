@@ -19,13 +19,13 @@ from pydantic import SecretStr
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
-from orion_recall.evaluation.prepare import private_settings
+from orion_recall.evaluation.run_stores import private_settings
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.optimised_copy import optimise_apart
 from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.postgres.pool import migrate, open_pool
@@ -33,7 +33,7 @@ from orion_recall.serving.backends import graph_of, index_of
 from orion_recall.settings import Settings
 from orion_recall.values import Change
 from tests.bench.corpus import corpus
-from tests.bench.made_vectors import MadeVectors
+from tests.bench.word_vectors import WordVectors
 
 NOW = 1_767_225_600.0
 """When the last memory was told, epoch seconds: the first moment of 2026."""
@@ -86,9 +86,9 @@ async def fill_graph(settings: Settings, steps: Sequence[Change]) -> None:
         await pool.close()
 
 
-def _made(embedder: Embedder) -> MadeVectors:
+def _made(embedder: Embedder) -> WordVectors:
     assert isinstance(embedder, TokenVectors)
-    return MadeVectors(embedder)
+    return WordVectors(embedder)
 
 
 def _pages(steps: Sequence[Change]) -> list[Sequence[Change]]:

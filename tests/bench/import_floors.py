@@ -1,4 +1,4 @@
-"""The floors of an import: the same memories embedded, put into an index, copied into Postgres, each alone.
+"""The lower bounds (floors) of an import: the same memories embedded, indexed and copied into Postgres, each alone.
 
 Each engine is called as directly as Python can, a page of the outbox at a time, with what was made beforehand.
 """
@@ -50,7 +50,7 @@ class Floor:
 
 
 class _Made:
-    """An embedder whose vectors are there already: those it was made with, whatever the texts."""
+    """An embedder with precomputed vectors, whatever the texts."""
 
     def __init__(self, vectors: Vectors, tokens: Sequence[Tokens], space: TokenSpace) -> None:
         self.name, self.dimension, self.weights_sha256 = "bench", int(vectors.shape[1]), "0" * 64

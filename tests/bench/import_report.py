@@ -1,4 +1,4 @@
-"""What imports were measured to do, their ratios, as tables for people and as JSON for programs."""
+"""The report of `imports`: tables, and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports against their floors, alone and beside recalls, interleaved in one run.
+"""Imports against their lower bounds (floors), alone and beside recalls, interleaved in one run.
 
     python -m tests.bench.imports [--memories 20000] [--rounds 4] [--recalls-per-second 10] [--json FILE]
 
@@ -40,7 +40,7 @@ from tests.bench.corpus import corpus
 from tests.bench.import_floors import ImportFloors
 from tests.bench.import_report import Asked, Import, ImportResult, ImportRound, Peak, as_json, print_report
 from tests.bench.measure import RestOfMachine, peak_memory_mib, percentile, tree_cpu_s
-from tests.bench.scene import queries_from, worker_process
+from tests.bench.running_worker import queries_from, worker_process
 
 _WARM_UP = 200
 _TIMES_LARGER = 10

@@ -1,4 +1,4 @@
-"""Where the only answer stands when a store of others holds it, beside thousands of own memories.
+"""The rank of an answer that only an external store holds, beside thousands of own memories.
 
     python -m tests.bench.mapped [--sizes 10000] [--profiles reflect.v1,deep.graph.v1] [--json FILE]
 
@@ -23,14 +23,14 @@ from typing import Any
 from rich.console import Console
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Sources, recall
 from orion_recall.serving.backends import open_sources
 from orion_recall.serving.service import loaded_profiles
 from tests.bench.command import finish, parser_of, say, sizes
 from tests.bench.fill_child import MODEL, NOW
-from tests.bench.filled import Filled, open_filled
+from tests.bench.filled_stores import FilledStores, open_filled
 from tests.stand_ins.oxigraph import oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 from tests.stand_ins.team_stores import SETS, Judged, judged, make_stores
@@ -64,7 +64,7 @@ async def measure(options: argparse.Namespace) -> Sequence[Cell]:
     return cells
 
 
-async def _measured(filled: Filled, names: Sequence[str]) -> Sequence[Cell]:
+async def _measured(filled: FilledStores, names: Sequence[str]) -> Sequence[Cell]:
     assert filled.settings.dsn is not None
     profiles = loaded_profiles(None)
     with qdrant_stand_in() as notes, TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What a measurement is made of: percentiles, CPU and memory of processes, and what the rest of the machine did.
+"""Measuring: percentiles, CPU and memory of processes, and the load by the rest of the machine.
 
 CPU is read from the processes' own clocks where there are any (nanoseconds), else from the kernel's ticks (10 ms).
 """

@@ -1,4 +1,4 @@
-"""What a dead Postgres costs a reply: the p50 with Postgres stopped against the p50 without a timeline at all.
+"""The cost of a stopped Postgres for a reply: its p50 against the p50 of a profile without a timeline.
 
     python -m tests.bench.postgres_away [--rounds 5] [--questions 40]
 

@@ -1,13 +1,14 @@
-"""What was measured against the floors of the same round, and whether it counts."""
+"""Ratios of measured recalls to the floors of the same round, and whether a round counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench import floors, stages
+from tests.bench import engine_floors as floors
+from tests.bench import stages
 from tests.bench.measure import Cost, Spread
-from tests.bench.recalls import WORKER, Cell
+from tests.bench.recall_load import WORKER, Cell
 
 P50_TARGET, CPU_TARGET = 2.0, 1.8
 QUIET_BUSY_SHARE = 0.15
@@ -18,7 +19,7 @@ CPU_SUM = (
     floors.SQL, floors.FETCH, floors.LATE, stages.DECODE, stages.UNDERSTAND, stages.RANK, stages.SELECT,
     stages.WRITE,
 )  # fmt: skip
-# What the graph arm and the ranking read of the index beside the two searches.
+# What the graph source and the ranking read from the index beside the two searches.
 OWN_READS = (floors.ENTITIES, floors.FETCH, floors.LATE)
 
 

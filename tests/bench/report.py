@@ -1,4 +1,4 @@
-"""What was measured, as tables for people and as JSON for programs."""
+"""The report of `bench`: tables, and JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.text import Text
 
 from tests.bench.measure import Cost, Spread
 from tests.bench.ratios import CPU_SUM, QUIET_BUSY_SHARE, WALL_SUM, Ratio, SizeRound, growth, ratios
-from tests.bench.recalls import BUS, CLIENT, RECORD, WORKER, Cell
-from tests.bench.scene import Imported
+from tests.bench.recall_load import BUS, CLIENT, RECORD, WORKER, Cell
+from tests.bench.running_worker import Imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from orion_recall.recall.report import decision as decisions
 from orion_recall.recall.report.reply import reply, reply_json
 from orion_recall.recall.understand.question import understand
 from orion_recall.values import ScoredCandidate, Selection, SourceName
-from tests.bench.inputs import Asked, Inputs
+from tests.bench.recorded_inputs import Asked, Inputs
 
 DECODE, UNDERSTAND = "decode, validate", "understand"
 RANK, SELECT, WRITE = "fuse, score, near-duplicates", "select, render", "reply and decision JSON, envelopes"

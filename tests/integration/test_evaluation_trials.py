@@ -13,16 +13,15 @@ from orion_recall.evaluation.baselines import BASELINES, Baseline
 from orion_recall.evaluation.dataset import JudgedQuery, read_memories, read_queries
 from orion_recall.evaluation.figures import figures_of
 from orion_recall.evaluation.fill import changes
-from orion_recall.evaluation.keywords import KeywordIndex
 from orion_recall.evaluation.measures import judged
 from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.trials import Asking, Run, Trials, line_of, trials
 from orion_recall.evaluation.tuning.features import PARTS
-from orion_recall.evaluation.tuning.reweigh import Reweighed
-from orion_recall.evaluation.tuning.sweep import ablate, sweep
-from orion_recall.evaluation.tuning.trials import Asking, Run, Trials, line_of, trials
-from orion_recall.evaluation.tuning.tune import NOT_LEARNED, Learning, tune
+from orion_recall.evaluation.tuning.keyword_index import KeywordIndex
+from orion_recall.evaluation.tuning.sweep import Reweighed, ablate, sweep
+from orion_recall.evaluation.tuning.tune import NOT_LEARNED, LearningOptions, tune
 from orion_recall.evaluation.tuning.variants import at, grid_of
-from orion_recall.evaluation.worst import worst
+from orion_recall.evaluation.worst_queries import worst
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.serving.service import loaded_profiles
@@ -134,7 +133,7 @@ async def test_a_sweep_and_an_ablation_of_a_cascade_are_of_the_cascade(tried: Tr
         await recall_of(own, at(profile, point[0])),
     ]
     ablated = {one.name: one.scores.means["recall@5"].mean for one in await ablate(own, depths=(5,))}
-    words = own.with_arms({"lexical": own.arms["lexical"]})
+    words = own.with_sources({"lexical": own.sources["lexical"]})
     assert ablated[profile.profile] == swept[0].scores.means["recall@5"].mean
     assert ablated["source lexical alone"] == await recall_of(words, profile)
     assert ablated["source rdf alone"] == 0, "no layer searches another source"
@@ -151,11 +150,11 @@ async def test_what_is_held_out_of_a_cascade_is_measured_in_the_cascade(tried: T
             return await super().run(profile, what=what)
 
         def of_queries(self, queries: Sequence[JudgedQuery]) -> Trials:
-            return Listening(_with(own, queries=queries), own.opened, own.contents, Silent(), own.arms)
+            return Listening(_with(own, queries=queries), own.opened, own.contents, Silent(), own.sources)
 
     tuned = await tune(
-        Listening(own.plan, own.opened, own.contents, Silent(), own.arms),
-        Learning(parts=("fusion", "time", "length")),
+        Listening(own.plan, own.opened, own.contents, Silent(), own.sources),
+        LearningOptions(parts=("fusion", "time", "length")),
         depths=(1,),
     )
     folds = [one for one, count in asked if one.cascade.enabled and count < len(own.plan.queries)]
@@ -186,7 +185,7 @@ async def test_other_constants_of_keywords_are_other_scores(tried: Trials) -> No
 
 async def test_weights_are_learned_and_measured_where_they_were_not(tried: Trials) -> None:
     parts = tuple(name for name in PARTS if name != NOT_LEARNED)
-    tuned = await tune(tried, Learning(parts=parts), depths=(1,))
+    tuned = await tune(tried, LearningOptions(parts=parts), depths=(1,))
     assert len(tuned.folds) == 5
     assert max(tuned.weights.values()) == 1.0
     assert tuned.weights["time"] > 0  # only their time tells these memories apart
@@ -200,7 +199,7 @@ async def test_weights_are_learned_and_measured_where_they_were_not(tried: Trial
 
 
 async def test_recency_keeps_its_share_and_parts_that_are_left_out_weigh_nothing(tried: Trials) -> None:
-    tuned = await tune(tried, Learning(parts=("fusion", "time"), step=0.01), depths=(1,))
+    tuned = await tune(tried, LearningOptions(parts=("fusion", "time"), step=0.01), depths=(1,))
     assert {name for name, weight in tuned.weights.items() if weight} == {"fusion", "time", "recency"}
     given = tried.plan.profile.ranking.model_dump()
     share = given["recency"] / sum(given.values())
@@ -230,7 +229,7 @@ async def test_an_ablation_tells_what_each_part_adds(tried: Trials) -> None:
 async def test_baselines_search_as_they_say(tried: Trials) -> None:
     question = tried.plan.queries[0]
     like = Baseline(name="like")
-    alone = tried.with_arms(await like.arms(tried.opened, tried.contents))
+    alone = tried.with_sources(await like.sources(tried.opened, tried.contents))
     found = (await alone.run(like.profile, what="like"))[question.id]
     texts = {memory.id: memory.text.casefold() for memory in read_memories(DATA / "memories.jsonl")}
     held = [sum(word in texts[name] for word in ("dinner", "yesterday")) for name in found.ranked]
@@ -238,8 +237,8 @@ async def test_baselines_search_as_they_say(tried: Trials) -> None:
     assert held[0] > 0
     for name in ("bm25", "dense", "rrf"):
         other = Baseline(name=name)
-        arms = await other.arms(tried.opened, tried.contents)
-        assert set(arms) == set(other.profile.sources_on)
+        sources = await other.sources(tried.opened, tried.contents)
+        assert set(sources) == set(other.profile.sources_on)
 
 
 async def test_the_worst_queries_tell_where_their_evidence_is_and_why(tried: Trials) -> None:

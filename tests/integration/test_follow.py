@@ -10,7 +10,7 @@ import pytest
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.evaluation.fill import changes, fill
-from orion_recall.evaluation.prepare import private_settings, whole
+from orion_recall.evaluation.run_stores import private_settings, whole
 from orion_recall.memory.intake.compose import compose
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall

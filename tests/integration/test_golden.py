@@ -19,7 +19,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.evaluation.dataset import RunLine, read_memories, read_queries
 from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.measures import Measured, Wanted, measure
-from orion_recall.evaluation.prepare import private_settings, whole
+from orion_recall.evaluation.run_stores import private_settings, whole
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.when.overlap import overlap

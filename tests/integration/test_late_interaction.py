@@ -17,7 +17,7 @@ from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.reembed import reembed
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import open_pool
 from orion_recall.profile import Profile

@@ -24,7 +24,7 @@ from orion_recall.memory.replicas.keeper import CopyKeeper
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.memory.replicas.requests import CopyRequests
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall

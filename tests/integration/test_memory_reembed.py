@@ -23,8 +23,8 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import Reembedded, reembed
 from orion_recall.memory.replicas.writer_lock import Turn
-from orion_recall.models.chosen import open_embedder
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.postgres.pool import migrate, open_pool

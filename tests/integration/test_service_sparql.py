@@ -25,7 +25,7 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import AnotherRecordsCopy
-from orion_recall.graph.projection.updates import CARD_QUERY
+from orion_recall.graph.projection.updates import METADATA_QUERY
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION, PROJECTION
@@ -198,7 +198,7 @@ async def test_two_workers_share_one_graph_and_one_goes_on_alone(
             assert one.opened.graph.copy == two.opened.graph.copy
 
             async def there() -> bool:
-                rows = await graph.select(CARD_QUERY)
+                rows = await graph.select(METADATA_QUERY)
                 return [row["position"] for row in rows if "position" in row] == [str(receipt.position)]
 
             graph = one.opened.graph

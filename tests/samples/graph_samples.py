@@ -8,10 +8,10 @@ from typing import Any
 import pyoxigraph
 
 from orion_recall.contracts import MemoryV1
+from orion_recall.graph.projection.facts import run_plan
 from orion_recall.graph.projection.lookups import Node
-from orion_recall.graph.projection.memories import projected, removed
-from orion_recall.graph.projection.statements import answered
-from orion_recall.graph.projection.updates import CARD_QUERY, updates
+from orion_recall.graph.projection.memories import plan_changes, plan_removal
+from orion_recall.graph.projection.updates import METADATA_QUERY, updates
 from orion_recall.memory.intake.compose import compose
 from orion_recall.values import Change, Memory
 
@@ -37,19 +37,19 @@ def select(store: pyoxigraph.Store, query: str) -> Rows:
 
 
 def apply(store: pyoxigraph.Store, steps: Sequence[Change], held: int) -> None:
-    operations = answered(projected(steps), lambda query: select(store, query))
+    operations = run_plan(plan_changes(steps), lambda query: select(store, query))
     for request in updates(operations, held, steps[-1].position):
         store.update(request)
 
 
 def take_out(store: pyoxigraph.Store, nodes: Sequence[Node], held: int) -> None:
-    operations = answered(removed(nodes), lambda query: select(store, query))
+    operations = run_plan(plan_removal(nodes), lambda query: select(store, query))
     for request in updates(operations, held, held):
         store.update(request)
 
 
 def positions(store: pyoxigraph.Store) -> list[str]:
-    return [row["position"] for row in select(store, CARD_QUERY) if "position" in row]
+    return [row["position"] for row in select(store, METADATA_QUERY) if "position" in row]
 
 
 def told(store: pyoxigraph.Store) -> set[pyoxigraph.Quad]:

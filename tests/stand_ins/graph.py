@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from orion_recall.graph.projection.memories import projected
-from orion_recall.graph.projection.statements import answered
+from orion_recall.graph.projection.facts import run_plan
+from orion_recall.graph.projection.memories import plan_changes
 from orion_recall.graph.projection.updates import updates
-from orion_recall.graph.stores.rows import rows_of
+from orion_recall.graph.stores.oxigraph_rows import rows_of
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Change, Memory, Neighbour, Statement
 
@@ -61,7 +61,7 @@ def sample_graph(memories: Iterable[Said], *, tenant: str = TENANT, into: ox.Sto
     graph = SampleGraph(into if into is not None else ox.Store())
     changes = _changes(list(memories), tenant)
     if changes:
-        operations = answered(projected(changes), lambda query: rows_of(graph.store, query))
+        operations = run_plan(plan_changes(changes), lambda query: rows_of(graph.store, query))
         for request in updates(operations, 0, len(changes), guarded=False):
             graph.store.update(request)
     return graph

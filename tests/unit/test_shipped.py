@@ -8,7 +8,7 @@ import yaml
 import orion_recall
 from orion_recall.errors import SettingsError
 from orion_recall.profile import Profile, diff_profiles, profile_fields
-from orion_recall.profile.reading import SCHEMA_HEADER, load_profiles
+from orion_recall.profile.reading import SCHEMA_HEADER, load_profile, load_profiles
 from orion_recall.profile.yaml_nodes import compose_mapping
 from orion_recall.shipped import shipped_folder
 
@@ -89,10 +89,14 @@ def test_the_example_writes_out_every_key():
 
 
 def test_the_example_shows_the_default_of_every_key_that_has_one():
-    example = load_profiles(PROFILES)["example.v1"]
+    example = load_profile(PROFILES / "example.yaml")
     required = {path[0] for path, field in profile_fields().items() if field.is_required()}
     plain = Profile.model_validate({key: getattr(example, key) for key in required})
     assert diff_profiles(example, plain) == []
+
+
+def test_the_example_is_a_template_that_nobody_is_served():
+    assert list(load_profiles(PROFILES)) == ["assist.light.v1", "deep.graph.v1", "reflect.v1"]
 
 
 def test_the_example_says_which_keys_are_required():

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
 
-from orion_recall.telemetry import JsonLines, continue_trace, log_to_stderr
+from orion_recall.telemetry import JsonLines, TextLines, continue_trace, log_to_stderr
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
@@ -143,3 +143,18 @@ def test_setting_logs_up_twice_does_not_double_the_lines(
     log_to_stderr("info")
     package_logger.info("once")
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_on_a_terminal_a_record_is_one_readable_line():
+    extra: dict[str, object] = {"outcome": "ok", "latency_ms": 12.34567, "scores": [], "query": "a\x1b[31mb"}
+    line = TextLines().format(record("recalled %d", 3, fields=extra))
+    assert line[8:] == " warning: recalled 3  outcome=ok  latency_ms=12.35  query=a\N{REPLACEMENT CHARACTER}[31mb"
+
+
+def test_logs_are_text_on_a_terminal_and_json_elsewhere(
+    package_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for on_terminal, formatter in ((True, TextLines), (False, JsonLines)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda on_terminal=on_terminal: on_terminal)
+        log_to_stderr("info")
+        assert isinstance(package_logger.handlers[0].formatter, formatter)

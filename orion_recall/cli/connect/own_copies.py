@@ -20,7 +20,7 @@ from orion_recall.memory.replicas.keeper import do
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.requests import CopyRequests, Task
 from orion_recall.memory.replicas.writer_lock import Turn
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool
 from orion_recall.serving.backends import graph_of, index_of, own_copy

@@ -19,7 +19,7 @@ from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json
 from orion_recall.decisions.fed_back import FeedbackLog
-from orion_recall.evaluation.tuning.fed_back import Converted, LeftOut
+from orion_recall.evaluation.tuning.feedback import Converted, LeftOut
 from orion_recall.settings import Settings
 
 _WHY: dict[LeftOut, str] = {

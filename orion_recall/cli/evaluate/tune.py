@@ -27,10 +27,10 @@ from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
 from orion_recall.cli.profiles import profile_file
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.trials import trials
 from orion_recall.evaluation.tuning.features import PARTS
 from orion_recall.evaluation.tuning.profile_file import write_profile
-from orion_recall.evaluation.tuning.trials import trials
-from orion_recall.evaluation.tuning.tune import NOT_LEARNED, Learning, Tuned, tune
+from orion_recall.evaluation.tuning.tune import NOT_LEARNED, LearningOptions, Tuned, tune
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings
 
@@ -72,7 +72,7 @@ def tune_weights(
     """
     refuse_to_replace(out, memories, queries)
     settings = Settings.read()
-    learning = Learning(parts=_parts(parts), l2=l2, step=step, passed_over=passed_over)
+    learning = LearningOptions(parts=_parts(parts), l2=l2, step=step, passed_over=passed_over)
     ks = depths_of(depths)
     plan = plan_of(
         settings,
@@ -98,7 +98,7 @@ def tune_weights(
 
 
 async def _tuned(
-    plan: Plan, settings: Settings, learning: Learning, depths: tuple[int, ...], bars: RunBars
+    plan: Plan, settings: Settings, learning: LearningOptions, depths: tuple[int, ...], bars: RunBars
 ) -> Tuned:
     async with trials(plan, settings, bars) as tried:
         return await tune(tried, learning, depths=depths)

@@ -29,10 +29,10 @@ from orion_recall.cli.output import JsonFlag, console, notes, print_json, visibl
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.plots import check_can_plot, plot_ablation
+from orion_recall.evaluation.trials import Trials, trials
 from orion_recall.evaluation.tuning.sweep import ablate, sweep
-from orion_recall.evaluation.tuning.trials import Trials, trials
 from orion_recall.evaluation.tuning.variants import grid_of
-from orion_recall.evaluation.worst import WorstQuery, worst
+from orion_recall.evaluation.worst_queries import WorstQuery, worst
 from orion_recall.settings import Settings
 
 T = TypeVar("T")

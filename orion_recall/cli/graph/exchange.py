@@ -19,9 +19,9 @@ from orion_recall.atomic_file import whole_file, whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
 from orion_recall.errors import SettingsError, SourceError
-from orion_recall.graph.exchange.export import Advanced, Format, looked_up, tenant_of, write_csv, write_rdf
-from orion_recall.graph.exchange.import_ import memory_lines
-from orion_recall.graph.exchange.pages import Select, count, ends, tenants
+from orion_recall.graph.exchange.export import Advanced, Format, look_up_values, tenant_of, write_csv, write_rdf
+from orion_recall.graph.exchange.import_file import memory_lines
+from orion_recall.graph.exchange.paging import Select, count, ends, tenants
 from orion_recall.graph.stores.reader import open_graph_reader
 from orion_recall.graph.vocabulary import ORION, tenant_graph
 from orion_recall.graph.walks.components import Components
@@ -156,7 +156,7 @@ async def _shape(select: Select, graph: URIRef) -> _Shape:
     async for page in ends(select, graph):
         found.add(page)
     hubs = found.hubs(_HUBS)
-    labels = await looked_up(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
+    labels = await look_up_values(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
     return _Shape(
         tenant=tenant_of(graph),
         memories=await count(select, graph, URIRef(ORION.Memory)),

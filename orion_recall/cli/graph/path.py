@@ -13,8 +13,8 @@ from rich.text import Text
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
 from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, visible
-from orion_recall.graph.reading import TenantGraph
 from orion_recall.graph.stores.reader import GraphReader
+from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.walks.path import Path as Way
 from orion_recall.graph.walks.path import PathBounds, Paths, find_path
 from orion_recall.settings import Settings

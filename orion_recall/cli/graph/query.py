@@ -12,12 +12,12 @@ from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
 from orion_recall.errors import ModelError, OrionError
-from orion_recall.graph.cypher.ask import Answer, Cell, ask
-from orion_recall.graph.cypher.similar import FirstToAnswer, IndexedEntities, NamesInGraph, SimilarEntities
+from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher
+from orion_recall.graph.cypher.similar import FirstAvailable, GraphEntities, IndexedEntities, SimilarEntities
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
@@ -39,13 +39,13 @@ def run_query(
     Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
     """
 
-    async def run(graph: GraphReader, settings: Settings) -> Answer:
+    async def run(graph: GraphReader, settings: Settings) -> QueryResult:
         async with contextlib.AsyncExitStack() as stack:
-            finders: list[SimilarEntities] = [NamesInGraph(graph)]
+            finders: list[SimilarEntities] = [GraphEntities(graph)]
             if settings.qdrant_url is not None and "similar" in query.casefold():
                 finders = [*await _index(settings, stack), *finders]
-            similar = FirstToAnswer(finders, told=_by_letters)
-            return await ask(query, graph, tenant or settings.default_tenant, similar, timeout_s=timeout)
+            similar = FirstAvailable(finders, told=_by_letters)
+            return await run_cypher(query, graph, tenant or settings.default_tenant, similar, timeout_s=timeout)
 
     answer = with_graph(data, timeout, run)
     if as_json:

@@ -11,9 +11,9 @@ import typer
 
 from orion_recall.cli.connect.addresses import find
 from orion_recall.errors import GraphQueryError, OrionError
-from orion_recall.graph.cypher.similar import NamesInGraph
-from orion_recall.graph.reading import TenantGraph
+from orion_recall.graph.cypher.similar import GraphEntities
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
+from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.settings import Settings
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
     found = (await TenantGraph(graph, tenant).named([name]))[name]
     if found:
         return found[0]
-    near = await NamesInGraph(graph).similar_entities(name, tenant, 5)
+    near = await GraphEntities(graph).similar_entities(name, tenant, 5)
     labels = await TenantGraph(graph, tenant).labels(near)
     hint = f"; near it are: {', '.join(labels[iri] for iri in near)}" if near else ""
     raise OrionError(f"the graph of {tenant!r} knows nobody and nothing named {name!r}{hint}")

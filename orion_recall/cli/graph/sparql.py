@@ -13,7 +13,7 @@ from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
 from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
 from orion_recall.graph.cypher.sparql_guard import reading_form
-from orion_recall.graph.stores.reader import Answered, GraphReader
+from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer
 from orion_recall.graph.vocabulary import tenant_graph
 from orion_recall.settings import Settings
 
@@ -42,7 +42,7 @@ def run_sparql(
         raise typer.BadParameter("give either --tenant or --all-tenants")
     form = reading_form(query, confined=not all_tenants)
 
-    async def run(graph: GraphReader, settings: Settings) -> Answered:
+    async def run(graph: GraphReader, settings: Settings) -> SparqlAnswer:
         only = None if all_tenants else tenant_graph(tenant or settings.default_tenant)
         return await graph.answer(query, form, graph=only, limit=limit)
 

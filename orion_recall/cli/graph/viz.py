@@ -13,7 +13,7 @@ from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
 from orion_recall.cli.output import JsonFlag, notes, print_json
 from orion_recall.errors import TransientSourceError
-from orion_recall.graph.exchange.picture import Part, page, part_around
+from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.settings import Settings
 
@@ -37,13 +37,13 @@ def write_picture(
     Example: `orion-recall graph viz Ana Bergen --out graph.html`
     """
 
-    async def gather(graph: GraphReader, settings: Settings) -> tuple[Part, str]:
+    async def gather(graph: GraphReader, settings: Settings) -> tuple[Subgraph, str]:
         whose = tenant or settings.default_tenant
         try:
             async with asyncio.timeout(timeout):
                 found = [await entity_named(name, graph, whose) for name in entities or ()]
                 unique = list(dict.fromkeys(found))
-                return await part_around(graph, whose, unique, max_nodes=max_nodes, hops=hops), whose
+                return await subgraph_around(graph, whose, unique, max_nodes=max_nodes, hops=hops), whose
         except TimeoutError as error:
             raise TransientSourceError(
                 f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time"

@@ -18,7 +18,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.memory.names.aliases import NameKind
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, Proposals, propose
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.settings import Settings
 
 _KINDS: tuple[NameKind, ...] = ("entity", "relation")

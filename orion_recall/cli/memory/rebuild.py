@@ -18,7 +18,7 @@ from orion_recall.errors import SourceError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Told
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 

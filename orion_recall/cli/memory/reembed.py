@@ -14,7 +14,7 @@ from orion_recall.cli.output import JsonFlag, console, print_json, visible
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.reembed import Reembedded, reembed, reembed_on_server
-from orion_recall.models.chosen import open_embedder
+from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.backends import index_of
 from orion_recall.settings import Settings

@@ -1,1 +1,1 @@
-"""Weights and other values of a profile, tried and learned from judged queries."""
+"""Tuning of a profile with judged queries: grids, ablations, and learned ranking weights."""

@@ -1,7 +1,7 @@
-"""The parts of every candidate's score as numbers, made once by real recalls, and orders under any weights.
+"""Feature tables: the score parts of every candidate, from real recalls, and rankings of them under any weights.
 
-Under other weights the same candidates come in another order, and nothing else changes: so weights are learned and
-tried on these tables, exactly as the recall itself would rank.
+Other weights change the order of the candidates and nothing else. So weights are learned and tried on these tables,
+with the same result as a recall.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.tuning.trials import Run, Trials
+from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade
 from orion_recall.profile.model import Strategies
@@ -26,18 +26,18 @@ Values = npt.NDArray[np.float64]
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
 CHANGING = ("late", "links", "second_step")
-"""Parts that change more than their own column where they are on: `session` is another one beside late interaction,
-and what the first hits name brings further candidates."""
-# What is beyond this place is in no measure, and near-duplicates are only looked for among so many.
+"""Parts that change more than their own column when they are on: `late` changes `session`, and the others add
+candidates."""
+# No measure looks beyond this rank, and near-duplicates are only removed up to it.
 _DEEPEST = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """One query's candidates: `values` of the shape (candidates, parts), NaN where one has no such part.
+    """One query's candidates: `values` of the shape (candidates, parts), NaN for a missing part.
 
-    `relevant` are those that are evidence. `later` is each one's place among equal scores. `repeated` holds the
-    candidates themselves where some of them repeat others, and nothing elsewhere.
+    `relevant` marks the evidence. `later` orders candidates of equal score. `repeated` holds the candidates
+    themselves if there are near-duplicates among them, else it is empty.
     """
 
     query: JudgedQuery
@@ -49,10 +49,9 @@ class Candidates:
 
 
 def is_ranked_by_weights_alone(profile: Profile) -> bool:
-    """Whether one table of candidates and the weights tell the profile's orders.
+    """Whether the weights and one table of candidates determine the profile's rankings.
 
-    They do not where a reranker is asked about the best of an order, a least score is of this order's scores, what
-    several layers of a cascade found is merged, or questions of a class have values of their own.
+    They do not with a reranker, a `min_score`, a cascade, or strategies by query class.
     """
     by_more = profile.rerank.enabled or profile.min_score > 0 or profile.cascade.enabled
     return not by_more and not profile.strategies.model_fields_set
@@ -61,7 +60,7 @@ def is_ranked_by_weights_alone(profile: Profile) -> bool:
 async def candidates_of(
     trials: Trials, profile: Profile, *, what: str, off: Collection[str] = ()
 ) -> list[Candidates]:
-    """The candidates of the queries that count, with every part that can be made but those that are `off`."""
+    """The candidates of the judged queries, with every score part but those that are `off`."""
     return [
         table_of(query, recalled.found.scored if recalled.found else (), profile.near_duplicate_similarity)
         async for query, recalled in trials.recalls(with_all_parts(profile, off=off), what=what)
@@ -86,9 +85,9 @@ def table_of(query: JudgedQuery, scored: Sequence[ScoredCandidate], similarity: 
 
 
 def with_all_parts(profile: Profile, *, off: Collection[str] = ()) -> Profile:
-    """The profile with every part made but those that are `off`, ranked by weights alone.
+    """The profile with every score part on but those that are `off`, ranked by weights alone.
 
-    Which candidates there are depends on no weight, but on whether those of `CHANGING` are 0.
+    The candidates depend only on which weights of `CHANGING` are 0, not on the other weights.
     """
     weights = {name: 0.0 if name in off else getattr(profile.ranking, name) or 1.0 for name in PARTS}
     return profile.model_copy(
@@ -103,7 +102,7 @@ def with_all_parts(profile: Profile, *, off: Collection[str] = ()) -> Profile:
 
 
 def scores(candidates: Candidates, weights: Values) -> Values:
-    """The candidates' scores: the mean by weight of the parts that each has, to 1e-6."""
+    """The candidates' scores: the weighted mean of the parts that each has, rounded to 1e-6."""
     there = ~np.isnan(candidates.values)
     total = np.where(there, candidates.values, 0.0) @ weights
     weighed = there.astype(np.float64) @ weights
@@ -111,7 +110,7 @@ def scores(candidates: Candidates, weights: Values) -> Values:
 
 
 def ranked(candidates: Candidates, weights: Values, near_duplicate_similarity: float) -> RunLine:
-    """The order under the weights, near-duplicates left out."""
+    """The ranking under the weights, without near-duplicates."""
     order: list[int] = np.lexsort((candidates.later, -scores(candidates, weights))).tolist()
     order = order[:_DEEPEST]
     if candidates.repeated:
@@ -121,5 +120,5 @@ def ranked(candidates: Candidates, weights: Values, near_duplicate_similarity: f
 
 
 def run_under(table: Sequence[Candidates], weights: Values, near_duplicate_similarity: float) -> Run:
-    """What every query of the table gets under the weights."""
+    """The result of every query of the table under the weights."""
     return {one.query.id: ranked(one, weights, near_duplicate_similarity) for one in table}

@@ -1,4 +1,4 @@
-"""A profile's file with other ranking weights and another name; all else in it, comments too, stays as it is."""
+"""Writes a profile file with other ranking weights and another name; everything else, comments too, stays."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from orion_recall.profile.yaml_nodes import compose_mapping
 def write_profile(source: Path, out: Path, weights: Mapping[str, float]) -> Profile:
     """The profile of `source` under the name of the file `out`, with these weights.
 
-    Weights of 0 whose default is 0 are left out. EvaluationError when the name of `out` is no profile's; then what
-    was there stays. SettingsError when there can be no such file.
+    Weights of 0 whose default is 0 are left out. EvaluationError when the name of `out` is not valid for a profile;
+    an existing file then stays. SettingsError when the file cannot be written.
     """
     made = with_ranking(source.read_text("utf-8"), out.stem, weights)
     with tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
@@ -37,7 +37,7 @@ def write_profile(source: Path, out: Path, weights: Mapping[str, float]) -> Prof
 
 
 def with_ranking(text: str, name: str, weights: Mapping[str, float]) -> str:
-    """The text of a profile with that name and these weights; those that are not given are 0."""
+    """The text of a profile with that name and these weights; missing weights are 0."""
     lines = text.splitlines(keepends=True)
     root = compose_mapping(text.encode())
     defaults: dict[str, float] = RankingWeights().model_dump()

@@ -1,11 +1,11 @@
-"""Weights of a profile's ranking learned from judged queries, and how good they are where they were not learned.
+"""Learns a profile's ranking weights from judged queries, with cross-validated figures.
 
-Each conversation is left out in turn: its queries are ranked by weights that know nothing of it. With one
-conversation alone its queries are dealt into five folds.
+Each conversation is held out in turn: its queries are ranked by weights learned from the others. A single
+conversation is divided into five folds of queries.
 
-Of a query that was fed back only what was shown is judged. What was not shown may be just as good: it is no
-example of what is not wanted. And since what was shown is alike in the parts that brought it there, little can be
-learned of these: with fed-back queries weights are held near the profile's own instead of near 0.
+For queries from feedback only the shown memories are judged: others may be just as good, so they are no negative
+examples. Shown memories are alike in the score parts that ranked them high, so little can be learned about these
+parts: with feedback the weights are regularised towards the profile's own instead of towards 0.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.figures import Figures, figures_of
 from orion_recall.evaluation.measures import judged
+from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.evaluation.tuning.features import (
     CHANGING,
     PARTS,
@@ -28,26 +29,25 @@ from orion_recall.evaluation.tuning.features import (
     is_ranked_by_weights_alone,
     run_under,
 )
-from orion_recall.evaluation.tuning.learn import learned
-from orion_recall.evaluation.tuning.trials import Run, Trials
+from orion_recall.evaluation.tuning.listnet import learn_weights
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import FOUND_BY, RankingWeights
 
 Values = npt.NDArray[np.float64]
 
 NOT_LEARNED = "recency"
-"""Its share stays what it is in the profile: judged queries look back at all of time, callers mostly do not."""
+"""Its share stays as in the profile: judged queries ask about any time, callers mostly about recent times."""
 FOLDS = 5
 NEAR = 20.0
-"""What the weights sum to that fed-back queries hold weights near, in the proportions of the profile's: how much a
-score counts in the softmax. Over the judged queries of the golden set 19 fits the scores of reflect.v1 best."""
+"""The sum of the weights that regularisation pulls to with feedback, in the profile's proportions: the scale of the
+scores in the softmax. Over the judged queries of the golden set 19 fits the scores of reflect.v1 best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learning:
-    """What may be learned: the parts, how strongly weights are held, the step that they are rounded to.
+class LearningOptions:
+    """The parts to learn, the strength of L2, and the step that weights are rounded to.
 
-    `passed_over` is how much counts what was shown beside evidence and was neither used nor said to be wrong.
+    `passed_over` is the sample weight of memories that were shown and neither used nor called wrong.
     """
 
     parts: tuple[str, ...]
@@ -58,10 +58,10 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """Weights by part: each fold's by the conversation left out, and those of all queries, rounded; and figures.
+    """Learned weights by part: of each fold, by the conversation held out, and of all queries; and figures.
 
-    The figures named `learned, held out` are of folds; those of the profile are of the queries it was learned from.
-    `fed_back` is how many of the queries are judged only in what was shown.
+    The figures named `learned, held out` are cross-validated; `learned, all` are of the training queries.
+    `fed_back` is the number of queries from feedback.
     """
 
     fed_back: int
@@ -71,8 +71,8 @@ class Tuned:
     profile: Profile
 
 
-async def tune(trials: Trials, learning: Learning, *, depths: tuple[int, ...] = (5, 10)) -> Tuned:
-    """The weights learned and measured. EvaluationError when the queries cannot teach anything."""
+async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, ...] = (5, 10)) -> Tuned:
+    """The learned weights and their figures. EvaluationError when nothing can be learned from the queries."""
     current = trials.plan.profile
     counting = judged(trials.plan.queries)
     off = [name for name in CHANGING if name not in learning.parts]
@@ -96,7 +96,7 @@ async def tune(trials: Trials, learning: Learning, *, depths: tuple[int, ...] = 
     tuned = current.model_copy(update={"ranking": RankingWeights(**weights)})
 
     baseline = Baseline(name="rrf")
-    plain = trials.with_arms(await baseline.arms(trials.opened, trials.contents))
+    plain = trials.with_sources(await baseline.sources(trials.opened, trials.contents))
     runs: dict[str, Run] = {
         "plain rrf": await plain.run(baseline.profile, what="plain rrf"),
         current.profile: await trials.run(current, what=current.profile),
@@ -112,15 +112,15 @@ async def tune(trials: Trials, learning: Learning, *, depths: tuple[int, ...] = 
     )
 
 
-def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning) -> dict[str, float]:
-    """The weights by part: the greatest is 1, all are rounded, and recency has the share that the profile gives it.
+def weights_of(table: Sequence[Candidates], profile: Profile, learning: LearningOptions) -> dict[str, float]:
+    """The weights by part: the greatest is 1, all are rounded, and recency keeps its share of the profile.
 
-    Parts that are not learned weigh 0.
+    Other parts that are not learned have weight 0.
     """
     columns = [PARTS.index(name) for name in learning.parts]
     given: dict[str, float] = profile.ranking.model_dump()
     fed_back = any(one.query.shown is not None for one in table)
-    found = learned(
+    found = learn_weights(
         [one.values[:, columns] for one in table],
         [one.relevant for one in table],
         l2=learning.l2,
@@ -128,12 +128,12 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
         near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts]) if fed_back else None,
     )
     if found.max() <= 0:
-        raise EvaluationError("none of the parts tells evidence from the rest: nothing was learned")
+        raise EvaluationError("no score part distinguishes evidence from other memories: nothing was learned")
     weights = dict.fromkeys(PARTS, 0.0)
     for name, weight in zip(learning.parts, (found / found.max()).tolist(), strict=True):
         weights[name] = _rounded(weight, learning.step)
     if not any(weights[name] for name in FOUND_BY):
-        weights["fusion"] = learning.step  # no profile is without: what nothing else knows of has it
+        weights["fusion"] = learning.step  # a profile needs one of these: every candidate has `fusion`
     share = given[NOT_LEARNED] / sum(given.values())
     weights[NOT_LEARNED] = _rounded(sum(weights.values()) * share / (1 - share), learning.step)
     if share and not weights[NOT_LEARNED]:
@@ -142,7 +142,7 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
 
 
 def counts_of(candidates: Candidates, passed_over: float) -> Values:
-    """How much each candidate counts: whole, but of a fed-back query what was not shown counts for nothing."""
+    """The sample weight of each candidate: 1, but with feedback 0 for memories that were not shown."""
     query = candidates.query
     if query.shown is None:
         return np.ones(len(candidates.ids))
@@ -154,7 +154,7 @@ def counts_of(candidates: Candidates, passed_over: float) -> Values:
 
 
 def _folds(table: Sequence[Candidates]) -> dict[str, frozenset[int]]:
-    """The places of each fold's queries, by its name."""
+    """The positions of each fold's queries in the table, by the fold's name."""
     conversations: dict[str, list[int]] = {}
     for place, one in enumerate(table):
         conversations.setdefault(one.query.conversation, []).append(place)

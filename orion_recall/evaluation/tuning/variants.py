@@ -1,4 +1,4 @@
-"""Profiles beside a profile: with other values of its keys, without a source or a part, or with little else."""
+"""Variants of a profile: with other values of its keys, and ablations without a source or a score part."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Point = Mapping[str, Value]
 """One point of a grid: values by dotted key."""
 
 KEYWORD_KEYS = ("bm25.k1", "bm25.b")
-"""Of the keyword index, not of a profile: how terms saturate, and how much a text's length counts."""
+"""Constants of the keyword index, not of a profile: term saturation, and length normalisation."""
 MOST_POINTS = 1000
 
 
 def grid_of(given: Sequence[str]) -> list[Point]:
-    """Every combination of `key=value,value` lines. SettingsError for what is no such line, or too many."""
+    """Every combination of `key=value,value` lines. SettingsError for an invalid line, or too many combinations."""
     axes: dict[str, list[Value]] = {}
     for text in given:
         key, equals, values = text.partition("=")
@@ -46,7 +46,7 @@ def grid_of(given: Sequence[str]) -> list[Point]:
 
 
 def at(profile: Profile, point: Point) -> Profile:
-    """The profile with the point's values. SettingsError when no profile may have them."""
+    """The profile with the point's values. SettingsError when they are not valid for a profile."""
     values: dict[str, Any] = profile.model_dump()
     for key, value in point.items():
         if key in KEYWORD_KEYS:
@@ -63,12 +63,12 @@ def at(profile: Profile, point: Point) -> Profile:
 
 
 def name_of(point: Point) -> str:
-    """The point as it would be given."""
+    """The point as on the command line."""
     return " ".join(f"{key}={'null' if value is None else value}" for key, value in point.items())
 
 
 def with_sources(profile: Profile, sources: Sequence[SourceName]) -> Profile:
-    """The profile with these of its sources on, and the others off."""
+    """The profile with only these of its sources on."""
     top_k: dict[SourceName, tuple[str, int]] = {
         "vector": ("vector_top_k", profile.vector_top_k),
         "lexical": ("lexical_top_k", profile.effective_lexical_top_k),
@@ -79,31 +79,31 @@ def with_sources(profile: Profile, sources: Sequence[SourceName]) -> Profile:
 
 
 def with_parts(profile: Profile, parts: Sequence[str]) -> Profile:
-    """The profile with the weights of these parts, all others being 0."""
+    """The profile with only the weights of these score parts; all others are 0."""
     given: dict[str, float] = profile.ranking.model_dump()
     weights: dict[str, float] = {name: weight if name in parts else 0.0 for name, weight in given.items()}
-    # Not validated: what a part does alone is asked here, not whether anybody should rank by it.
+    # Not validated: an ablation may have weights that a profile must not have.
     return profile.model_copy(update={"ranking": RankingWeights.model_construct(None, **weights)})
 
 
 def parts_on(profile: Profile) -> list[str]:
-    """The parts that weigh something in the profile."""
+    """The score parts with a weight above 0 in the profile."""
     weights: dict[str, float] = profile.ranking.model_dump()
     return [name for name, weight in weights.items() if weight > 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ablation:
-    """A profile to try, and which of the sources that there are it may search."""
+    """A profile to try, and the sources that it may search."""
 
     profile: Profile
     sources: Sequence[SourceName]
 
 
 def ablations(profile: Profile, sources: Sequence[SourceName]) -> dict[str, Ablation]:
-    """What is left without each source and each part, and what each does alone, by what was done.
+    """Ablations by name: the profile without each source and each part, and with a single source or part.
 
-    `sources` are those that there are. A part does nothing alone: it is added to the fused score.
+    `sources` are the available ones. A single part is tried together with `fusion`.
     """
     searched = searched_by(profile)
     on: list[SourceName] = [name for name in SOURCE_NAMES if name in searched and name in sources]
@@ -136,7 +136,7 @@ def ablations(profile: Profile, sources: Sequence[SourceName]) -> dict[str, Abla
 
 
 def searched_by(profile: Profile) -> frozenset[SourceName]:
-    """The sources that the profile has on, and those that the layers of its cascade name."""
+    """The sources that the profile has on, and those of its cascade's layers."""
     layers = [profile.cascade.layers.named(name) for name in LAYER_NAMES] if profile.cascade.enabled else []
     return frozenset(profile.sources_on).union(*(layer.sources for layer in layers))
 

@@ -1,1 +1,1 @@
-"""Questions to the graph in a small part of Cypher, compiled to bounded SPARQL."""
+"""A subset of Cypher for the graph, compiled to bounded SPARQL."""

@@ -1,6 +1,6 @@
-"""Reads a small part of Cypher: MATCH, WHERE, RETURN. The grammar is in `cypher.lark`.
+"""Parses a subset of Cypher (https://opencypher.org): MATCH, WHERE, RETURN. The grammar is in `cypher.lark`.
 
-https://opencypher.org. What is not in it is a syntax error that says where it is and what could stand there.
+Anything else is a syntax error with its place and the tokens expected there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedT
 from lark.exceptions import VisitError
 
 from orion_recall.errors import GraphQueryError
-from orion_recall.graph.cypher.reader import QueryReader  # pyright: ignore[reportUnknownVariableType]
 from orion_recall.graph.cypher.tree import MOST_CHARACTERS, Query
+from orion_recall.graph.cypher.tree_builder import TreeBuilder  # pyright: ignore[reportUnknownVariableType]
 
 _DEEPEST = 50
 
@@ -29,7 +29,7 @@ def parse(text: str) -> Query:
     _check_depth(text)
     try:
         tree = _grammar().parse(text)  # pyright: ignore[reportUnknownMemberType]
-        return cast("Query", QueryReader(text).transform(tree))  # pyright: ignore[reportUnknownMemberType]
+        return cast("Query", TreeBuilder(text).transform(tree))  # pyright: ignore[reportUnknownMemberType]
     except UnexpectedInput as error:
         raise _syntax_error(error, text) from None
     except VisitError as error:
@@ -45,7 +45,7 @@ def _grammar() -> Lark:
 
 
 def _check_depth(text: str) -> None:
-    """Brackets and NOTs nested by the hundred would be as many calls in each other."""
+    """Refuses deep nesting of brackets and NOTs, which would exhaust Python's recursion."""
     bare = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`\r\n]*`", "", text, flags=re.DOTALL)
     depth = deepest = 0
     for character in bare:
@@ -57,7 +57,7 @@ def _check_depth(text: str) -> None:
         )
 
 
-# What a token is called for people.
+# The names of tokens in error messages.
 _SHOWN = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
     "DOT": ".", "STAR": "*", "MINUS": "-", "VBAR": "|", "EQUAL": "=", "LESSTHAN": "<", "MORETHAN": ">",

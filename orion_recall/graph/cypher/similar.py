@@ -1,7 +1,7 @@
-"""Entities whose names are like a text: what SIMILAR asks for.
+"""Entities with names similar to a text, for the operator SIMILAR.
 
-The index finds them where it can be asked. Where it cannot (a worker of this machine holds it), the names are read
-out of the graph, a bounded number of them, and compared by their words and letters.
+The index finds them where it can be queried. Where it cannot (a worker on this machine holds it), a bounded number
+of names is read from the graph and compared by words and letters.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.reading import Asked, TenantGraph
+from orion_recall.graph.relation_words import stem
+from orion_recall.graph.tenant_graph import Queryable, TenantGraph
 from orion_recall.graph.vocabulary import entity_iri
-from orion_recall.graph.walks.relation_words import stem
+from orion_recall.interfaces import EntityFinder, EntityLikeness
 from orion_recall.text.normal import content_words, words
 
 MOST_COMPARED = 20_000
@@ -22,31 +23,19 @@ _LEAST_COSINE = 0.5
 
 
 class SimilarEntities(Protocol):
-    """Finds entities by likeness of their names: IRIs, best first."""
+    """Finds entities by the similarity of their names: IRIs, best first."""
 
     async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]: ...
 
 
-class FindsEntities(Protocol):
-    """What an index offers: every `sources.source.EntityFinder` is one."""
-
-    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
-
-
-class ComparesEntities(Protocol):
-    """Compares by meaning: every `sources.source.EntityLikeness` is one."""
-
-    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
-
-
 class IndexedEntities:
-    """Likeness by the index's entities: by the words of their names, then by what these mean."""
+    """Similar entities from the index: by the words of their names, then by the vectors of their names."""
 
-    def __init__(self, finder: FindsEntities, meaning: ComparesEntities) -> None:
+    def __init__(self, finder: EntityFinder, meaning: EntityLikeness) -> None:
         self._finder, self._meaning = finder, meaning
 
     async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
-        """Entities that score at least two fifths of what the best does by words, then those near in meaning."""
+        """Entities with two fifths of the best score by words or more, then those with a cosine of 0.5 or more."""
         found = await self._finder.find_entities(text, tenant, limit)
         best = max((score for _, score in found), default=0.0)
         by_words = [label for label, score in found if score >= best * _NEAR_BEST]
@@ -54,16 +43,16 @@ class IndexedEntities:
             meant = await self._meaning.entities_like(text, tenant, limit)
         except SourceError:
             if not by_words:
-                raise  # the next one may tell
+                raise  # the next finder may answer
             meant = ()
         by_meaning = [label for label, cosine in meant if cosine >= _LEAST_COSINE]
         return list(dict.fromkeys(str(entity_iri(label)) for label in (*by_words, *by_meaning)))[:limit]
 
 
-class NamesInGraph:
-    """Likeness by the names in the graph, of the first 20,000 entities that the engine comes to."""
+class GraphEntities:
+    """Similar entities from the graph: names of the first 20,000 entities in the engine's order are compared."""
 
-    def __init__(self, store: Asked) -> None:
+    def __init__(self, store: Queryable) -> None:
         self._store = store
 
     async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
@@ -75,15 +64,15 @@ class NamesInGraph:
         ]
 
 
-class FirstToAnswer:
-    """The first of several that can tell; `told` hears why one could not."""
+class FirstAvailable:
+    """The answer of the first finder that works; `told` is called with the error of each that does not."""
 
     def __init__(self, finders: Sequence[SimilarEntities], *, told: Callable[[SourceError], None]) -> None:
         assert finders
         self._finders, self._told = finders, told
 
     async def similar_entities(self, text: str, tenant: str, limit: int) -> Sequence[str]:
-        """SourceError when not even the last can tell."""
+        """As the first finder that works; SourceError when the last one fails, too."""
         *others, last = self._finders
         for finder in others:
             try:
@@ -94,7 +83,7 @@ class FirstToAnswer:
 
 
 def likeness(one: str, other: str) -> float:
-    """How alike two names are, in [0, 1]: by stems of words, or by three letters in a row; the better of both."""
+    """The similarity of two names in [0, 1]: the greater of the overlap of stems and that of letter trigrams."""
     stems, others = _stems(one), _stems(other)
     shared = len(stems & others)
     by_words = shared / min(len(stems), len(others)) if shared else 0.0

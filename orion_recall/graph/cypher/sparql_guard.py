@@ -1,4 +1,4 @@
-"""Somebody's own SPARQL, let through when it only reads: one query, no update, no call to another server."""
+"""Checks that a user's SPARQL only reads: one query, no update, no SERVICE call to another server."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _FORMS: dict[str, Form] = {
     "SelectQuery": "SELECT", "AskQuery": "ASK", "ConstructQuery": "CONSTRUCT", "DescribeQuery": "DESCRIBE",
 }  # fmt: skip
 _UPDATE = re.compile(r"\b(insert|delete|load|clear|create|drop|copy|move|add|with)\b", re.IGNORECASE)
-# Two parsers need not agree in everything: what looks like a call to another server is one.
+# The engine's parser may differ from this one: whatever looks like a SERVICE call counts as one.
 _SPACE = r"(?:\s|#[^\n]*\n)*"
 _SERVICE = re.compile(rf"(?<![?$:\w])service{_SPACE}(?:silent{_SPACE})?(?:<|\?|\$|[\w.-]*:)", re.IGNORECASE)
 
 
 def reading_form(query: str, *, confined: bool) -> Form:
-    """Which form of query it is; GraphQueryError for an update, for SERVICE, and for what does not parse.
+    """The form of a reading query; GraphQueryError for an update, for SERVICE, and for what does not parse.
 
-    `confined`: it may not choose its own data set by FROM either.
+    `confined`: FROM, which would choose another data set, is an error, too.
     """
     if len(query) > MOST_CHARACTERS:
         raise GraphQueryError(f"the query has {len(query)} characters: {MOST_CHARACTERS} are the most")
@@ -41,7 +41,7 @@ def reading_form(query: str, *, confined: bool) -> Form:
         first = re.sub(r"(?i)(\s|#[^\n]*\n|(prefix\s+\S+|base)\s+<[^>]*>)*", "", query, count=1)
         if _UPDATE.match(first):
             raise GraphQueryError(
-                "this would be an update: only SELECT, ASK, CONSTRUCT and DESCRIBE are taken"
+                "this is an update: only SELECT, ASK, CONSTRUCT and DESCRIBE are allowed"
             ) from None
         raise GraphQueryError(
             "this is no SPARQL query from here on", text=query, line=error.lineno, column=error.column
@@ -51,13 +51,11 @@ def reading_form(query: str, *, confined: bool) -> Form:
     found = _names(parsed)
     forms: list[Form] = [_FORMS[name] for name in found if name in _FORMS]
     if not forms:
-        raise GraphQueryError("only SELECT, ASK, CONSTRUCT and DESCRIBE are taken")
+        raise GraphQueryError("only SELECT, ASK, CONSTRUCT and DESCRIBE are allowed")
     if "ServiceGraphPattern" in found or _SERVICE.search(_unescaped(query)):
-        raise GraphQueryError("SERVICE is not allowed: nothing is asked of other servers")
+        raise GraphQueryError("SERVICE is not allowed: no other server is queried")
     if confined and "DatasetClause" in found:
-        raise GraphQueryError(
-            "FROM is not allowed: the query is asked of one tenant's graph (--tenant, --all-tenants)"
-        )
+        raise GraphQueryError("FROM is not allowed: the query runs on one tenant's graph (--tenant, --all-tenants)")
     return forms[0]
 
 

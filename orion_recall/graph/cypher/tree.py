@@ -1,4 +1,4 @@
-"""The tree of a query in the small part of Cypher that the graph is asked in."""
+"""The syntax tree of a Cypher query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Operator = Literal["=", "<>", "<", "<=", ">", ">=", "CONTAINS", "STARTS WITH", "
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A place in the query, from 1."""
+    """A position in the query's text, counted from 1."""
 
     line: int
     column: int
@@ -25,7 +25,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A name as it was written, and where."""
+    """A name as it was written, with its position."""
 
     text: str
     at: At
@@ -68,7 +68,7 @@ Condition = Comparison | AllOf | AnyOf | Negated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """`(variable:label)`; `variable` is made up where none was written."""
+    """`(variable:label)`; an unnamed node gets a variable that begins with #."""
 
     variable: str
     label: Word | None
@@ -90,7 +90,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Nodes with a relation between each two."""
+    """Nodes with a relation between each two neighbours."""
 
     nodes: tuple[Node, ...]
     relations: tuple[Relation, ...]
@@ -98,7 +98,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What is returned or sorted by: a variable, its property, or a count (of rows where `variable` is empty)."""
+    """An item of RETURN or ORDER BY: a variable, a property, or a count (of rows where `variable` is empty)."""
 
     kind: Literal["variable", "property", "count"]
     variable: str = ""
@@ -110,7 +110,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A whole query. `conditions` must all hold; property maps are among them."""
+    """A whole query. `conditions` must all hold; property maps of nodes and relations are among them."""
 
     chains: tuple[Chain, ...]
     conditions: tuple[Condition, ...]

@@ -1,4 +1,4 @@
-"""A graph written to files that other programs read: Turtle, N-Quads, JSON-LD, and two CSV files."""
+"""Exports a graph to files that other programs read: Turtle, N-Quads, JSON-LD, or two CSV files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyoxigraph
 from rdflib import URIRef
 from rdflib.namespace import PROV, RDF, SKOS, XSD
 
-from orion_recall.graph.exchange.pages import Select, ends, nodes
+from orion_recall.graph.exchange.paging import Select, ends, nodes
 from orion_recall.graph.vocabulary import ORION, TENANTS, relation_label
 from orion_recall.graph.walks.components import Components
 
@@ -24,7 +24,7 @@ EDGE_COLUMNS: tuple[str, ...] = (
     "target_id", "tenant",
 )  # fmt: skip
 
-# In this order a reader knows what an edge connects before it comes.
+# In this order a reader has the ends of an edge before the edge.
 _KINDS = (ORION.Memory, SKOS.Concept, RDF.Property, RDF.Statement)
 _FORMATS = {
     "turtle": pyoxigraph.RdfFormat.TURTLE,
@@ -48,7 +48,7 @@ Advanced = Callable[[int], None]
 
 
 def tenant_of(graph: URIRef) -> str:
-    """The tenant whose graph it is."""
+    """The tenant of a graph, from its name."""
     return unquote(graph.removeprefix(TENANTS))
 
 
@@ -56,9 +56,9 @@ async def write_rdf(
     select: Select, graphs: Sequence[URIRef], form: Literal["turtle", "nquads", "jsonld"], out: IO[bytes],
     advanced: Advanced,
 ) -> None:  # fmt: skip
-    """Every node of the graphs with all that it says; Turtle has no graphs, and so takes only one.
+    """Writes every node of the graphs with all its properties; Turtle has no named graphs, so it takes only one.
 
-    `advanced` is told how many nodes are written, page by page.
+    `advanced` is called with the number of nodes of each page.
     """
     assert form != "turtle" or len(graphs) == 1, "Turtle holds one graph"
     if form == "jsonld":
@@ -81,7 +81,7 @@ async def write_rdf(
 
 
 async def write_csv(select: Select, graphs: Sequence[URIRef], folder: Path, advanced: Advanced) -> None:
-    """`nodes.csv`, the entities, and `edges.csv`, the statements with their evidence, as UTF-8."""
+    """Writes `nodes.csv`, the entities, and `edges.csv`, the statements with their evidence, as UTF-8."""
     with (
         (folder / "nodes.csv").open("w", encoding="utf-8", newline="") as nodes_file,
         (folder / "edges.csv").open("w", encoding="utf-8", newline="") as edges_file,
@@ -124,7 +124,7 @@ def _quad(triple: pyoxigraph.Triple, graph: pyoxigraph.NamedNode) -> pyoxigraph.
 
 
 def _term(name: str, value: str) -> pyoxigraph.NamedNode | pyoxigraph.Literal:
-    """A value as the term it is in the graph: what a property holds is known by its name."""
+    """A value as an RDF term; the property's name decides its type."""
     if name in _LINKS:
         return pyoxigraph.NamedNode(value)
     for names, kind in ((_INTEGERS, XSD.integer), (_DOUBLES, XSD.double)):
@@ -164,16 +164,16 @@ def _edge_row(said: Node, ids: Mapping[str, str], labels: Mapping[str, str], gra
 async def _ids(select: Select, graph: URIRef, edges: Iterable[Node]) -> dict[str, str]:
     """The ids of the memories that are evidence, by IRI."""
     memories = sorted({iri for said in edges for iri in said.get(str(PROV.wasDerivedFrom), ())})
-    return await looked_up(select, graph, memories, URIRef(ORION.id))
+    return await look_up_values(select, graph, memories, URIRef(ORION.id))
 
 
 async def _labels(select: Select, graph: URIRef, edges: Iterable[Node]) -> dict[str, str]:
     """The names of what the edges connect, by IRI."""
     both = sorted({_one(said, end) for said in edges for end in (RDF.subject, RDF.object)})
-    return await looked_up(select, graph, both, SKOS.prefLabel)
+    return await look_up_values(select, graph, both, SKOS.prefLabel)
 
 
-async def looked_up(select: Select, graph: URIRef, iris: Sequence[str], name: URIRef) -> dict[str, str]:
+async def look_up_values(select: Select, graph: URIRef, iris: Sequence[str], name: URIRef) -> dict[str, str]:
     """One value of a property for each of the nodes that have it, by IRI."""
     found: dict[str, str] = {}
     for start in range(0, len(iris), _IDS_AT_ONCE):

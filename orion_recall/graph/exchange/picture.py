@@ -1,6 +1,6 @@
-"""A part of a tenant's graph as one page that needs nothing else: no server, no library, no network.
+"""A part of a tenant's graph drawn on one self-contained HTML page: no server, no library, no network.
 
-The page's own policy lets nothing in but the script and the style that it carries, by their hashes.
+The page's content security policy allows only its own script and style, by their hashes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from orion_recall.graph.kinds import PERSON, ends_of, kind_by
-from orion_recall.graph.reading import Asked, Edge, TenantGraph, Told
+from orion_recall.graph.kinds import PERSON, kinds_of_ends, most_frequent_kind
+from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
 
 _HERE = Path(__file__).parent
 _EDGES_OF_A_NODE = 60
@@ -28,8 +28,8 @@ OTHER = "Thing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """An entity in a picture: `kind` is Person, Place, Organisation, or Thing where nothing tells."""
+class DrawnEntity:
+    """An entity in a picture: `kind` is Person, Place, Organisation, or Thing where no relation implies one."""
 
     iri: str
     name: str
@@ -37,17 +37,19 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A part of a graph. `cut`: there is more around it, or there are more edges, than it has."""
+class Subgraph:
+    """A part of a graph. `cut`: limits left out nodes or edges around it."""
 
-    nodes: tuple[Drawn, ...]
+    nodes: tuple[DrawnEntity, ...]
     edges: tuple[Edge, ...]
-    told: Mapping[str, Sequence[Told]]
+    memories: Mapping[str, Sequence[EdgeMemory]]
     cut: bool
 
 
-async def part_around(store: Asked, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int) -> Part:
-    """What is at most `hops` edges from the entities (IRIs); without any, what the strongest edges link.
+async def subgraph_around(
+    store: Queryable, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int
+) -> Subgraph:
+    """The subgraph within `hops` edges of the entities (IRIs); without entities, the one of the strongest edges.
 
     At most `max_nodes` entities, and four edges for each of them.
     """
@@ -64,12 +66,15 @@ async def part_around(store: Asked, tenant: str, entities: Sequence[str], *, max
     speakers = await graph.speakers(nodes)
     votes: dict[str, list[str]] = {node: [PERSON] * (node in speakers) for node in nodes}
     for edge in kept:
-        for end, kind in zip((edge.subject, edge.object), ends_of(edge.name), strict=True):
+        for end, kind in zip((edge.subject, edge.object), kinds_of_ends(edge.name), strict=True):
             if kind is not None:
                 votes[end].append(kind)
-    drawn = (Drawn(iri=node, name=labels.get(node, node), kind=kind_by(votes[node]) or OTHER) for node in nodes)
-    told = await graph.told([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
-    return Part(nodes=tuple(drawn), edges=tuple(kept), told=told, cut=cut)
+    drawn = (
+        DrawnEntity(iri=node, name=labels.get(node, node), kind=most_frequent_kind(votes[node]) or OTHER)
+        for node in nodes
+    )
+    memories = await graph.edge_memories([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
+    return Subgraph(nodes=tuple(drawn), edges=tuple(kept), memories=memories, cut=cut)
 
 
 async def _around(
@@ -79,7 +84,7 @@ async def _around(
     found: dict[str, Edge] = {}
     frontier, cut = list(nodes), len(entities) > max_nodes
     for hop in range(hops + 1):
-        # The last look is for edges between those that are there.
+        # The last pass finds the edges between nodes that are there already.
         at_nodes = await graph.edges(frontier, limit=_EDGES_OF_A_NODE + 1)
         cut = cut or any(len(edges) > _EDGES_OF_A_NODE for edges in at_nodes.values())
         new: dict[str, None] = {}
@@ -112,7 +117,7 @@ async def _strongest(graph: TenantGraph, max_nodes: int) -> tuple[list[str], lis
     return list(nodes), kept, len(kept) < len(edges)
 
 
-def page(part: Part, *, title: str) -> str:
+def page(part: Subgraph, *, title: str) -> str:
     """The whole page as HTML."""
     script, style = ((_HERE / f"picture.{ending}").read_text("utf-8") for ending in ("js", "css"))
     policy = (
@@ -129,12 +134,12 @@ def _hash(text: str) -> str:
 
 
 def _embedded(value: Any) -> str:
-    """JSON that ends no script element, opens no comment and is no markup, whatever the texts are."""
+    """JSON that cannot end the script element, open a comment or be markup, whatever the texts are."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _data(part: Part) -> dict[str, Any]:
+def _data(part: Subgraph) -> dict[str, Any]:
     places = {node.iri: place for place, node in enumerate(part.nodes)}
     return {
         "nodes": [{"name": node.name, "kind": node.kind} for node in part.nodes],
@@ -146,7 +151,7 @@ def _data(part: Part) -> dict[str, Any]:
                 "text": edge.text,
                 "weight": edge.weight,
                 "seen": edge.seen,
-                "memories": list(_memories(part.told.get(edge.iri, ()))),
+                "memories": list(_memories(part.memories.get(edge.iri, ()))),
             }
             for edge in part.edges
         ],
@@ -154,7 +159,7 @@ def _data(part: Part) -> dict[str, Any]:
     }
 
 
-def _memories(told: Iterable[Told]) -> Iterable[dict[str, Any]]:
-    for one in told:
+def _memories(memories: Iterable[EdgeMemory]) -> Iterable[dict[str, Any]]:
+    for one in memories:
         text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
         yield {"id": one.id, "text": text, "ts": one.ts}

@@ -1,1 +1,1 @@
-"""Memories as statements of the graph: what a change reads, and what it writes."""
+"""The graph as a projection of the memories: the queries and updates that a change needs."""

@@ -1,25 +1,23 @@
-"""What is asked of a graph before it is changed: fixed look-ups of given nodes, and what the rows say.
+"""The queries that a plan sends before it changes a graph.
 
-A node is (graph, IRI): what is asked of several tenants is asked at once. Every look-up starts from the nodes, so
-that it costs as much in a large graph as in a small one.
+A node is (graph, IRI), so one query serves several tenants. Every query starts from given nodes: it costs as much
+in a large graph as in a small one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
-from orion_recall.graph.terms import written
+from orion_recall.graph.terms import Row, sparql_term
 from orion_recall.graph.vocabulary import ORION
-
-Row = Mapping[str, str]
 
 _EVIDENCE = PROV.wasDerivedFrom.n3()
 _NAMED, _NEXT, _OCCURRED = ORION.named.n3(), ORION.next.n3(), ORION.occurred.n3()
-# What is asked of an edge: what it connects, and what follows from its evidence.
+# The properties of an edge: what it connects, and what is derived from its evidence.
 LABELS = (SKOS.prefLabel, SKOS.altLabel, SKOS.hiddenLabel)
 _CONNECTS = {"subject": RDF.subject, "predicate": RDF.predicate, "object": RDF.object}
 COUNTED = {name: ORION[name] for name in ("weight", "text", "wordedBy", "firstSeen", "lastSeen")}
@@ -58,7 +56,7 @@ def evidence_query(memories: Iterable[Node]) -> str:
 
 
 def next_query(memories: Iterable[Node]) -> str:
-    """Rows of (graph, from, to): the steps between turns that lead from or to one of the memories."""
+    """Rows of (graph, from, to): the `next` links from or to one of the memories."""
     known = list(memories)
     parts = (f"{{ {_values(end, known)} GRAPH ?graph {{ ?from {_NEXT} ?to }} }}" for end in ("from", "to"))
     return f"SELECT DISTINCT ?graph ?from ?to WHERE {{ {' UNION '.join(parts)} }}"
@@ -75,7 +73,7 @@ def edge_query(edges: Iterable[Node]) -> str:
 
 
 def count_query(edges: Iterable[Node], without: Sequence[URIRef]) -> str:
-    """Rows of (graph, node, count, least): an edge's evidence but for some memories, and the first IRI of it."""
+    """Rows of (graph, node, count, least): an edge's evidence but for some memories, and its least IRI."""
     return (
         f"SELECT ?graph ?node (COUNT(?memory) AS ?count) (MIN(STR(?memory)) AS ?least) WHERE {{ "
         f"{_evidence(edges, without)} }} GROUP BY ?graph ?node"
@@ -102,7 +100,7 @@ def spellings_query(entities: Iterable[Node]) -> str:
 
 def still_named_query(names: Iterable[Name], without: Sequence[URIRef]) -> str:
     """Rows of (graph, name): the names that some memory still gives, but for those left out."""
-    values = " ".join(f"({name.graph.n3()} {written(Literal(name.text))})" for name in names)
+    values = " ".join(f"({name.graph.n3()} {sparql_term(Literal(name.text))})" for name in names)
     return (
         f"SELECT ?graph ?name WHERE {{ VALUES (?graph ?name) {{ {values} }} "
         f"FILTER EXISTS {{ GRAPH ?graph {{ ?memory {_NAMED} ?name }} {_not_in('memory', without)} }} }}"

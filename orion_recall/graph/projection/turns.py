@@ -1,4 +1,4 @@
-"""The steps between the turns of a session: what those told of now leave of the ones that are there."""
+"""The `next` links between the turns of a session: which a change removes, and which it adds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Step = tuple[Node, URIRef]
 
 
 def touched_turns(changes: Iterable[Change]) -> list[Node]:
-    """The memories whose steps may change: those told of and the turns beside them."""
+    """The memories whose links may change: the changed ones and their neighbouring turns."""
     found: dict[Node, None] = {}
     for change in changes:
         tenant = change.memory.tenant
@@ -24,8 +24,8 @@ def touched_turns(changes: Iterable[Change]) -> list[Node]:
     return list(found)
 
 
-def next_steps(changes: Iterable[Change], there: Iterable[Step]) -> tuple[list[Step], list[Step]]:
-    """The steps to remove and those to write, in any number of repeats; `there` are those of the touched turns."""
+def next_links(changes: Iterable[Change], there: Iterable[Step]) -> tuple[list[Step], list[Step]]:
+    """The links to remove, and all links to write; `there` are the stored links of the touched turns."""
     held = dict.fromkeys(there)
     kept = _Steps(held)
     for change in changes:
@@ -46,7 +46,7 @@ def next_steps(changes: Iterable[Change], there: Iterable[Step]) -> tuple[list[S
 
 
 class _Steps:
-    """Steps by either end."""
+    """Links by either end."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._leaving: dict[Node, dict[URIRef, None]] = {}
@@ -60,7 +60,7 @@ class _Steps:
         self._reaching.setdefault(Node(node.graph, to), {})[node.iri] = None
 
     def cut(self, *, leaving: Node | None = None, reaching: Node | None = None) -> None:
-        """Without what leaves one node, and what reaches the other."""
+        """Removes the links that leave one node, and those that reach the other."""
         if leaving is not None:
             for to in self._leaving.pop(leaving, {}):
                 self._reaching[Node(leaving.graph, to)].pop(leaving.iri)

@@ -1,8 +1,8 @@
-"""Changes of the outbox as SPARQL updates, and the position that says how far a graph has come.
+"""Operations as SPARQL updates, guarded by the graph's position in the outbox and its database identity.
 
-Every operation holds only while the graph is at the position that the changes were read after, and of the record
-that they are of. So what a server carries out late, after the same or a later batch has been written by somebody
-else, does nothing; nor does what is meant for another data set.
+Every update is conditional on the position that its changes follow, and on the identity of their record. So an
+update that a server executes late, after another worker has written the same or a later batch, does nothing; nor
+does one that reaches another data set.
 """
 
 from __future__ import annotations
@@ -11,39 +11,41 @@ from collections.abc import Iterable, Iterator
 
 from rdflib import Literal, URIRef
 
-from orion_recall.graph.projection.lookups import Row
 from orion_recall.graph.projection.operations import Operation, rendered
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS
 
 _MOST_CHARACTERS = 500_000
 _CLEARED_AT_ONCE = 100_000
-_HOLDS = f"{PROJECTION.n3()} {ORION.position.n3()}"
+_AT_POSITION = f"{PROJECTION.n3()} {ORION.position.n3()}"
 _IS_OF = f"{PROJECTION.n3()} {ORION.record.n3()}"
 
 _FORMAT_NAME = ORION["format"].n3()
 _FORMAT = f"{PROJECTION.n3()} {_FORMAT_NAME} {Literal(FORMAT).n3()}"
 _OF_ANOTHER_FORMAT = f"FILTER NOT EXISTS {{ {_FORMAT} }}"
 
-# What a graph says of itself, one thing a row: positions with their format, and marks of records.
-CARD_QUERY = (
-    f"SELECT ?position ?format ?record WHERE {{ {{ {_HOLDS} ?position "
+# A graph's metadata, one value a row: positions with their format, and database identities.
+METADATA_QUERY = (
+    f"SELECT ?position ?format ?record WHERE {{ {{ {_AT_POSITION} ?position "
     f"OPTIONAL {{ {PROJECTION.n3()} {_FORMAT_NAME} ?format }} }} UNION {{ {_IS_OF} ?record }} }}"
 )
 
-# What a graph of another format has left: its tenants' graphs are emptied piece by piece, then it is forgotten.
-OTHERS_QUERY = (
+# For a graph of another format: its tenants' graphs are emptied batch by batch, then its metadata is deleted.
+OTHER_FORMAT_QUERY = (
     f'SELECT ?graph WHERE {{ GRAPH ?graph {{}} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) {_OF_ANOTHER_FORMAT} }}'
 )
-FORGET = f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
+FORGET_OTHER_FORMAT = (
+    f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
+)
 
 
 def count_query(graph: str) -> str:
-    """One row: how much there is in a graph."""
+    """One row (count): the number of triples in a graph."""
     return f"SELECT (COUNT(*) AS ?count) WHERE {{ GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }} }}"
 
 
-def clear(graph: str) -> str:
-    """An update that takes a piece of a tenant's graph away, unless the whole is of this format by then."""
+def clear_update(graph: str) -> str:
+    """An update that deletes a batch of a tenant's graph, unless the data set has this format by then."""
     inside = f"GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }}"
     return (
         f"DELETE {{ {inside} }} WHERE {{ {_OF_ANOTHER_FORMAT} "
@@ -52,30 +54,30 @@ def clear(graph: str) -> str:
 
 
 def position_in(rows: Iterable[Row]) -> int | None:
-    """The position that the rows of `CARD_QUERY` tell; None for a graph of another format, or one not begun.
+    """The position in the rows of `METADATA_QUERY`; None for a graph of another format, or an empty one.
 
-    ValueError for one that is no number.
+    ValueError for a position that is not a number.
     """
-    # More than one would be somebody's mistake: writing again from the lowest mends it.
-    told = [(int(row["position"]), row.get("format")) for row in rows if "position" in row]
-    if any(format_ != str(FORMAT) for _, format_ in told):
+    # More than one is an error that is repaired by writing again from the lowest.
+    found = [(int(row["position"]), row.get("format")) for row in rows if "position" in row]
+    if any(format_ != str(FORMAT) for _, format_ in found):
         return None
-    return min((position for position, _ in told), default=None)
+    return min((position for position, _ in found), default=None)
 
 
-def marks_in(rows: Iterable[Row]) -> list[str]:
-    """The marks of records that the rows of `CARD_QUERY` tell, in order."""
+def identities_in(rows: Iterable[Row]) -> list[str]:
+    """The database identities in the rows of `METADATA_QUERY`, sorted."""
     return sorted({row["record"] for row in rows if "record" in row})
 
 
 def updates(
     operations: Iterable[Operation], held: int, reached: int, *, record: str | None = None, guarded: bool = True
 ) -> Iterator[str]:
-    """Requests that carry the operations out on a graph at position `held`, in order, none of them very long.
+    """Update requests of bounded length that execute the operations, in order, on a graph at position `held`.
 
-    With `record`, its mark, only on a graph that has the same mark, or has nothing yet. The data first and the
-    claim that it is there last: what ends between the two is written again. A graph that nobody else writes to
-    needs no guard: there, what is written is not made to depend on the position.
+    With `record`, a database identity, only on a graph that has the same identity, or is empty. The data comes
+    first and the new position last: after a crash between the two the data is written again. `guarded=False`, for a
+    graph with one writer, leaves the condition on the position out.
     """
     waiting: list[str] = []
     length = 0
@@ -91,8 +93,8 @@ def updates(
         yield ";\n".join(waiting)
 
 
-def adoption(held: int, record: str) -> str:
-    """An update that marks a graph at position `held`, which has no mark yet, as the record's."""
+def adoption_update(held: int, record: str) -> str:
+    """An update that writes the record's identity into a graph at position `held` that has none yet."""
     return f"INSERT {{ {_of(record)} }} WHERE {{ {_at(held)} FILTER NOT EXISTS {{ {_IS_OF} ?any }} }}"
 
 
@@ -100,16 +102,18 @@ def _data(operations: Iterable[Operation], held: int, record: str | None, *, gua
     seen = _seen(held, record)
     if held == 0:
         another = (
-            "" if record is None else f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {_said(record)}) }}"
+            ""
+            if record is None
+            else f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {_identity(record)}) }}"
         )
-        yield (f"INSERT {{ {seen} . {_FORMAT} }} WHERE {{ FILTER NOT EXISTS {{ {_HOLDS} ?any }} {another} }}")
+        yield (f"INSERT {{ {seen} . {_FORMAT} }} WHERE {{ FILTER NOT EXISTS {{ {_AT_POSITION} ?any }} {another} }}")
     yield from rendered(operations, seen if guarded else None)
 
 
 def _claim(held: int, reached: int, record: str | None) -> str:
-    return (
-        f"DELETE {{ {_HOLDS} ?any }} INSERT {{ {_at(reached)} }} WHERE {{ {_seen(held, record)} . {_HOLDS} ?any }}"
-    )
+    """The update that moves the position; conditional, as all are, on where the graph was."""
+    moved = f"DELETE {{ {_AT_POSITION} ?any }} INSERT {{ {_at(reached)} }}"
+    return f"{moved} WHERE {{ {_seen(held, record)} . {_AT_POSITION} ?any }}"
 
 
 def _seen(held: int, record: str | None) -> str:
@@ -117,12 +121,12 @@ def _seen(held: int, record: str | None) -> str:
 
 
 def _at(position: int) -> str:
-    return f"{_HOLDS} {Literal(position).n3()}"
+    return f"{_AT_POSITION} {Literal(position).n3()}"
 
 
 def _of(record: str) -> str:
-    return f"{_IS_OF} {_said(record)}"
+    return f"{_IS_OF} {_identity(record)}"
 
 
-def _said(record: str) -> str:
+def _identity(record: str) -> str:
     return Literal(record).n3()

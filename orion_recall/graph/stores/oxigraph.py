@@ -1,4 +1,4 @@
-"""The graph in this process: a persistent Oxigraph, one folder for one process."""
+"""The embedded graph: a persistent Oxigraph store in a folder that one process opens."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pyoxigraph
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.foreground import RECALLS
-from orion_recall.graph.projection.lookups import Row
-from orion_recall.graph.projection.memories import projected, removed
-from orion_recall.graph.projection.statements import Projecting, answered
-from orion_recall.graph.projection.updates import CARD_QUERY, marks_in, position_in, updates
-from orion_recall.graph.stores.memories import (
-    held_query,
+from orion_recall.graph.projection.facts import OperationPlan, run_plan
+from orion_recall.graph.projection.memories import plan_changes, plan_removal
+from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
+from orion_recall.graph.stores.memory_queries import (
     memories,
     memories_query,
     nodes_in,
-    places_query,
+    nodes_query,
     versions_in,
+    versions_query,
 )
-from orion_recall.graph.stores.row_cache import KeptRows
-from orion_recall.graph.stores.rows import each_row, rows_of
+from orion_recall.graph.stores.oxigraph_rows import each_row, rows_of
+from orion_recall.graph.stores.row_cache import RowCache
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.index.embedded.folders import free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
@@ -37,13 +37,13 @@ from orion_recall.values import Change, Memory, MemoryView
 log = logging.getLogger("orion_recall.sources")
 
 _ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
-_AT_ONCE = 200
-# What is written together: larger pages cost no less, and hold Python's lock for as much longer.
-_AT_A_TIME = 10
+_REMOVE_BATCH = 200
+# Changes written together. Larger batches cost no less a change, and hold Python's lock longer.
+_APPLY_BATCH = 10
 
 
 class RdfGraph:
-    """The graph's folder, its lock and its threads."""
+    """The embedded graph: its folder, the folder's lock, and the threads that call the engine."""
 
     kind = "graph"
     shared = False
@@ -57,7 +57,7 @@ class RdfGraph:
         self._position = 0
         self._record: str | None = None
         self._expected: str | None = None
-        self._kept = KeptRows()
+        self._kept = RowCache()
         self._writing = Lock()
 
     async def open(self) -> None:
@@ -76,7 +76,7 @@ class RdfGraph:
         await self.check()
 
     async def close(self) -> None:
-        """Let the folder go."""
+        """Close the store and release the folder."""
         try:
             await self._threads.close()
         finally:
@@ -112,45 +112,45 @@ class RdfGraph:
 
     @property
     def record(self) -> str | None:
-        """The mark of the record that the graph is of."""
+        """The database identity of the record that the graph was built from."""
         return self._record
 
     def expect(self, record: str) -> None:
-        """The mark of the record that the graph must be of."""
+        """Set the database identity that the graph must have."""
         self._expected = record
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Mark a graph without a mark: the folder was this process's own before there were marks, or is new."""
+        """Write the database identity into a graph that has none: a new one, or one older than identities."""
         expected = self._expected
         if expected is None:
             return
         if newest is not None:
             held = await self.fetch([memory_key(newest.tenant, newest.id)])
             refuse_without(self._what, newest, held, advice=_ADVICE)
-        await self._threads.run(lambda: self._mark(expected))
+        await self._threads.run(lambda: self._set_identity(expected))
 
     async def check(self) -> None:
         """AnotherRecordsCopy when it is another record's."""
         refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Put changes into the graph, in order, and move the position. Again is harmless."""
+        """Apply changes in order and move the position. Applying them again changes nothing."""
         await self.check()
-        for start in range(0, len(changes), _AT_A_TIME):
-            page = changes[start : start + _AT_A_TIME]
+        for start in range(0, len(changes), _APPLY_BATCH):
+            page = changes[start : start + _APPLY_BATCH]
             await RECALLS.pause()
-            await self._threads.run(lambda page=page: self._write(projected(page), page[-1].position))
+            await self._threads.run(lambda page=page: self._write(plan_changes(page), page[-1].position))
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the graph holds, by key."""
-        return await self._threads.run(lambda: versions_in(each_row(self._open(), held_query())))
+        return await self._threads.run(lambda: versions_in(each_row(self._open(), versions_query())))
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Take memories out with all that only they told; those that are not there are none."""
-        for start in range(0, len(keys), _AT_ONCE):
-            places = nodes_in(await self.select(places_query(keys[start : start + _AT_ONCE])))
-            if places:
-                await self._threads.run(lambda places=places: self._write(removed(places), None))
+        """Remove memories and everything that no other memory states; unknown keys are ignored."""
+        for start in range(0, len(keys), _REMOVE_BATCH):
+            nodes = nodes_in(await self.select(nodes_query(keys[start : start + _REMOVE_BATCH])))
+            if nodes:
+                await self._threads.run(lambda nodes=nodes: self._write(plan_removal(nodes), None))
 
     async def select(self, query: str) -> list[Row]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -178,19 +178,19 @@ class RdfGraph:
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
         self._store = store
-        card = self._select(CARD_QUERY)
-        found, marks = position_in(card), marks_in(card)
-        if found is None and len(store) > len(marks):
+        metadata = self._select(METADATA_QUERY)
+        found, identities = position_in(metadata), identities_in(metadata)
+        if found is None and len(store) > len(identities):
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
             store.clear()
-            marks = []
-        self._position, self._record = found or 0, marks[0] if marks else None
+            identities = []
+        self._position, self._record = found or 0, identities[0] if identities else None
 
     @property
     def _what(self) -> str:
         return f"the graph in {self.folder}"
 
-    def _mark(self, record: str) -> None:
+    def _set_identity(self, record: str) -> None:
         place, name = pyoxigraph.NamedNode(PROJECTION), pyoxigraph.NamedNode(ORION.record)
         self._open().add(pyoxigraph.Quad(place, name, pyoxigraph.Literal(record)))
         self._record = record
@@ -203,13 +203,13 @@ class RdfGraph:
     def _select(self, query: str) -> list[Row]:
         return rows_of(self._open(), query)
 
-    def _write(self, asking: Projecting, reached: int | None) -> None:
+    def _write(self, plan: OperationPlan, reached: int | None) -> None:
         with self._writing:
-            self._write_alone(asking, self._position if reached is None else reached)
+            self._write_alone(plan, self._position if reached is None else reached)
 
-    def _write_alone(self, asking: Projecting, reached: int) -> None:
-        # Each request is one transaction: a crash between two of them writes them again.
-        for request in updates(answered(asking, self._select), self._position, reached, guarded=False):
+    def _write_alone(self, plan: OperationPlan, reached: int) -> None:
+        # Each request is one transaction: after a crash between two of them both are written again.
+        for request in updates(run_plan(plan, self._select), self._position, reached, guarded=False):
             try:
                 self._open().update(request)
             finally:

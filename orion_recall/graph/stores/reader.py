@@ -1,7 +1,7 @@
-"""Reading the graph from another process than the worker's: for commands.
+"""Read-only access to the graph for commands, which run beside the worker that writes it.
 
-With a server's address the server is asked. Without one the embedded store is opened for reading only, which its
-writer does not notice: what is read is the graph as it stood when it was opened.
+With ORION_SPARQL_URL the server is queried. Without it the embedded store is opened read-only: it shows the graph
+as it was when it was opened, and does not disturb its writer.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyoxigraph
 from rdflib import URIRef
 
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
-from orion_recall.graph.projection.lookups import Row
-from orion_recall.graph.projection.updates import CARD_QUERY, position_in
-from orion_recall.graph.stores.rows import rows_of
+from orion_recall.graph.projection.updates import METADATA_QUERY, position_in
+from orion_recall.graph.stores.oxigraph_rows import rows_of
 from orion_recall.graph.stores.sparql_client import Form, SparqlClient, SparqlServer
+from orion_recall.graph.terms import Row
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.engine_threads import translated
 from orion_recall.settings import Settings
@@ -33,10 +33,10 @@ _WAITS_S = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """The answer to a query of any form: rows of `columns`, an ASK's truth, or statements (s, p, o) as text.
+class SparqlAnswer:
+    """The answer to a SPARQL query of any form: rows of a SELECT, the truth of an ASK, or triples.
 
-    Statements are written as in N-Triples. `truncated`: there was more than was wanted.
+    Triples are rows of (subject, predicate, object) in N-Triples syntax. `truncated`: the limit cut rows off.
     """
 
     columns: tuple[str, ...] = ()
@@ -46,17 +46,17 @@ class Answered:
 
 
 class GraphReader(Protocol):
-    """A graph that can be read and not written."""
+    """A graph open for reading."""
 
     async def select(self, query: str) -> Sequence[Row]: ...
 
-    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
-        """A query of any reading form, over one named graph alone, or (None) over all that there is."""
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> SparqlAnswer:
+        """The answer to a query, over one named graph alone or (None) over the whole data set."""
         ...
 
 
 def sparql_server(settings: Settings) -> SparqlServer | None:
-    """The server that the settings name, None for the embedded graph; SettingsError for half an address."""
+    """The server in the settings, None for the embedded graph. SettingsError for parts of it without its URL."""
     if settings.sparql_url is None:
         for name in ("sparql_update_url", "sparql_user", "sparql_password", "sparql_token"):
             if getattr(settings, name) is not None:
@@ -75,7 +75,7 @@ def sparql_server(settings: Settings) -> SparqlServer | None:
 async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGenerator[GraphReader]:
     """The graph on the server, else in the data folder; SourceError when there is none.
 
-    What it is asked for is given up after `timeout_s` seconds: TransientSourceError.
+    A query that takes longer than `timeout_s` seconds is a TransientSourceError.
     """
     server = sparql_server(settings)
     if server is not None:
@@ -101,7 +101,7 @@ def _opened(folder: Path) -> pyoxigraph.Store:
         try:
             return pyoxigraph.Store.read_only(str(place / "store"))
         except (OSError, RuntimeError, ValueError) as error:
-            # The writer may have put a file away between the moment it was listed and that it was opened.
+            # The writer may have removed a file between listing and opening it.
             if wait_s is None:
                 raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
             time.sleep(wait_s)
@@ -115,19 +115,19 @@ class _ServerReader:
     async def select(self, query: str) -> Sequence[Row]:
         return await self._client.select(query)
 
-    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> SparqlAnswer:
         result = await self._client.answer(query, form, graph=None if graph is None else str(graph))
         if form == "ASK":
-            return Answered(truth=bool(result.askAnswer))
+            return SparqlAnswer(truth=bool(result.askAnswer))
         if form in ("CONSTRUCT", "DESCRIBE"):
             triples = sorted(tuple(term.n3() for term in triple) for triple in result.graph or ())
-            return Answered(columns=_TRIPLE, rows=tuple(triples[:limit]), truncated=len(triples) > limit)
+            return SparqlAnswer(columns=_TRIPLE, rows=tuple(triples[:limit]), truncated=len(triples) > limit)
         columns = tuple(str(name) for name in result.vars or ())
         found: list[tuple[str | None, ...]] = [
             tuple(None if (value := row.get(name)) is None else str(value) for name in result.vars or ())
             for row in result.bindings[: limit + 1]
         ]
-        return Answered(columns=columns, rows=tuple(found[:limit]), truncated=len(found) > limit)
+        return SparqlAnswer(columns=columns, rows=tuple(found[:limit]), truncated=len(found) > limit)
 
 
 _TRIPLE = ("subject", "predicate", "object")
@@ -145,19 +145,19 @@ class _FolderReader:
     async def select(self, query: str) -> Sequence[Row]:
         return await _in_a_thread(lambda: self._again(lambda store: rows_of(store, query)), self._timeout_s)
 
-    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> Answered:
+    async def answer(self, query: str, form: Form, *, graph: URIRef | None, limit: int) -> SparqlAnswer:
         return await _in_a_thread(
             lambda: self._again(lambda store: _answer(store, query, graph, limit)), self._timeout_s
         )
 
     def _opened(self) -> pyoxigraph.Store:
         store = _opened(self._folder)
-        if position_in(rows_of(store, CARD_QUERY)) is None:
+        if position_in(rows_of(store, METADATA_QUERY)) is None:
             raise SourceError(f"the graph in {self._folder} is not built yet: a worker that starts on it builds it")
         return store
 
     def _again(self, work: Callable[[pyoxigraph.Store], T]) -> T:
-        """What `work` gives; once more on the store as it is now, when the writer has put a file away."""
+        """The result of `work`; when the writer has removed a file, once more on the store reopened."""
         assert self._store is not None
         try:
             return work(self._store)
@@ -166,23 +166,23 @@ class _FolderReader:
             return work(self._store)
 
 
-def _answer(store: pyoxigraph.Store, query: str, graph: URIRef | None, limit: int) -> Answered:
-    # The data set that is given here holds, whatever FROM a query has.
+def _answer(store: pyoxigraph.Store, query: str, graph: URIRef | None, limit: int) -> SparqlAnswer:
+    # The data set given here overrides a query's own FROM.
     only = None if graph is None else pyoxigraph.NamedNode(str(graph))
     found = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
     if isinstance(found, pyoxigraph.QueryBoolean):
-        return Answered(truth=bool(found))
+        return SparqlAnswer(truth=bool(found))
     columns, rows = _TRIPLE, list[tuple[str | None, ...]]()
     if isinstance(found, pyoxigraph.QuerySolutions):
         columns = tuple(variable.value for variable in found.variables)
     for one in found:
         if len(rows) == limit:
-            return Answered(columns=columns, rows=tuple(rows), truncated=True)
+            return SparqlAnswer(columns=columns, rows=tuple(rows), truncated=True)
         if isinstance(one, pyoxigraph.Triple):
             rows.append((str(one.subject), str(one.predicate), str(one.object)))
         else:
             rows.append(tuple(None if value is None else _text(value) for value in one))
-    return Answered(columns=columns, rows=tuple(rows))
+    return SparqlAnswer(columns=columns, rows=tuple(rows))
 
 
 def _text(value: Any) -> str:
@@ -190,7 +190,7 @@ def _text(value: Any) -> str:
 
 
 async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
-    """What `work` gives. Nothing stops the engine in a query: a thread that is late ends with the process."""
+    """The result of `work`. A running query cannot be cancelled: a late thread ends with the process."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

@@ -1,7 +1,7 @@
-"""Answers of a graph that nobody else writes to, kept until it is written to.
+"""A cache of query rows for the embedded graph, emptied by every write.
 
-The neighbourhood and the degrees of an entity are asked by the same query whatever the question was, so a
-conversation about the same few entities asks the same again and again.
+The query for an entity's neighbourhood does not depend on the question, so a conversation about the same few
+entities sends the same query again and again.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 
-from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.terms import Row
 
 _MOST_QUERIES, _MOST_ROWS, _MOST_CHARACTERS = 256, 400, 100_000
 
 
-class KeptRows:
+class RowCache:
     """The rows of the last few queries, those that are short. May be used from several threads."""
 
     def __init__(self) -> None:
@@ -25,11 +25,11 @@ class KeptRows:
 
     @property
     def writes(self) -> int:
-        """How often they were forgotten: what was read before the last time is not to be kept after it."""
+        """The number of writes so far: rows that were read before a write must not be kept after it."""
         return self._writes
 
     def get(self, query: str) -> list[Row] | None:
-        """The rows, when they are known."""
+        """The rows of the query, None when they are not cached."""
         with self._lock:
             rows = self._kept.get(query)
             if rows is None:
@@ -38,7 +38,7 @@ class KeptRows:
             return list(rows)
 
     def keep(self, query: str, rows: Sequence[Row], writes: int) -> None:
-        """Keeps rows that were asked for when `writes` was as given."""
+        """Cache rows that were read at this number of writes, unless a write came since or they are many."""
         if len(rows) > _MOST_ROWS or sum(len(value) for row in rows for value in row.values()) > _MOST_CHARACTERS:
             return
         with self._lock:
@@ -49,7 +49,7 @@ class KeptRows:
                 self._kept.popitem(last=False)
 
     def forget(self) -> None:
-        """The graph was written to."""
+        """Empty the cache: the graph was written to."""
         with self._lock:
             self._writes += 1
             self._kept.clear()

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Literal
@@ -22,24 +21,25 @@ from rdflib import Graph
 from rdflib.query import Result, ResultException
 
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.graph.terms import Row
 
 log = logging.getLogger("orion_recall.sources")
-Row = Mapping[str, str]
+
 
 _RESULTS = "application/sparql-results+json"
 _JSON = frozenset({_RESULTS, "application/json"})
 _TRIPLES = "application/n-triples"
 _STATEMENTS = frozenset({_TRIPLES})
 Form = Literal["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"]
-_CONNECT_S, _PLACE_S = 2.0, 0.5
-# Making terms takes ten times as long as reading the JSON: what is longer than this is parsed in a thread.
-_PARSED_HERE = 4 * 1024
-_MAY_PASS = frozenset({408, 425, 429, 502, 503, 504})
+_CONNECT_S, _POOL_S = 2.0, 0.5
+# Making terms takes ten times as long as reading the JSON: longer answers are parsed in a thread.
+_PARSED_INLINE_BYTES = 4 * 1024
+_RETRYABLE_STATUS = frozenset({408, 425, 429, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparqlServer:
-    """Where a SPARQL server is and what it wants to see; SettingsError for what cannot be right.
+    """The addresses and credentials of a SPARQL server; SettingsError for values that cannot be right.
 
     Without `update_url` updates go to the query address, with a last `/query` in it made `/update`.
     """
@@ -80,7 +80,7 @@ class SparqlServer:
 
     @property
     def authorisation(self) -> str | None:
-        """The header that every request carries, secrets included; None when the server wants none."""
+        """The Authorization header, secrets included; None without credentials."""
         if self.token is not None:
             return f"Bearer {self.token.get_secret_value()}"
         if self.user is None or self.password is None:
@@ -89,9 +89,9 @@ class SparqlServer:
 
 
 class SparqlClient:
-    """Asks one server. A call that is cancelled or runs out of time closes its connection.
+    """Queries and updates one server. A call that is cancelled or runs out of time closes its connection.
 
-    What the server then still works on, only its own limit ends (`oxigraph serve --timeout-s`).
+    The server may go on working on it until its own limit (`oxigraph serve --timeout-s`).
     """
 
     def __init__(
@@ -107,16 +107,16 @@ class SparqlClient:
         self._server = server
         self._query_timeout_s, self._update_timeout_s = query_timeout_s, update_timeout_s
         self._max_bytes, self._connections = max_bytes, connections
-        # Waited for here and not in httpx: a request that is cancelled while it waits there keeps its place for
+        # Requests wait here and not in httpx, where a request cancelled while waiting keeps its connection for
         # ever (https://github.com/encode/httpcore/issues/1093).
-        self._places = asyncio.Semaphore(connections)
-        # Reading the authorities that are trusted takes 50 ms; without https nobody is asked for a certificate.
+        self._slots = asyncio.Semaphore(connections)
+        # Loading the trusted authorities takes 50 ms and is only needed for https.
         secure = any(url.startswith("https:") for url in (server.url, server.updates_at))
         self._trusted = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._http: httpx.AsyncClient | None = self._connected()
 
     async def close(self) -> None:
-        """Close all connections; what is asked after that is a SourceError."""
+        """Close all connections; a later call is a SourceError."""
         http, self._http = self._http, None
         if http is not None:
             await http.aclose()
@@ -124,7 +124,7 @@ class SparqlClient:
     async def select(self, query: str, *, timeout_s: float | None = None) -> list[Row]:
         """The rows of a SELECT, values as text; unbound ones are absent."""
         body = await self._post(self._server.url, query, "query", timeout_s or self._query_timeout_s)
-        if len(body) <= _PARSED_HERE:
+        if len(body) <= _PARSED_INLINE_BYTES:
             return self._rows(body)
         return await asyncio.to_thread(self._rows, body)
 
@@ -154,7 +154,7 @@ class SparqlClient:
             headers=headers,
             verify=self._trusted,
             limits=httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections),
-            timeout=httpx.Timeout(self._query_timeout_s, connect=_CONNECT_S, pool=_PLACE_S),
+            timeout=httpx.Timeout(self._query_timeout_s, connect=_CONNECT_S, pool=_POOL_S),
         )
 
     async def _post(self, url: str, text: str, kind: str, timeout_s: float, *, accept: str = _RESULTS) -> bytes:
@@ -164,13 +164,13 @@ class SparqlClient:
         except UnicodeEncodeError as error:
             raise SourceError(f"the {kind} for {shown} holds half a character, which cannot be sent") from error
         try:
-            async with asyncio.timeout(timeout_s), self._places:
+            async with asyncio.timeout(timeout_s), self._slots:
                 return await self._answer(url, content, kind, timeout_s, accept)
         except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise TransientSourceError(f"{shown} gave no answer within {timeout_s:g} s") from error
         except httpx.PoolTimeout as error:
-            # All our places were free: connections were lost inside the pool, and only a new one has them back.
-            await self._start_afresh()
+            # The semaphore had room, so the pool has lost connections: only a new pool has them back.
+            await self._reconnect()
             raise TransientSourceError(f"{shown}: no connection was free") from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = str(error)[:200] or type(error).__name__
@@ -178,7 +178,7 @@ class SparqlClient:
         except httpx.TransportError as error:
             raise TransientSourceError(f"{shown} broke off: {type(error).__name__}") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise SourceError(f"{shown} cannot be asked: {type(error).__name__}") from error
+            raise SourceError(f"{shown} cannot be queried: {type(error).__name__}") from error
 
     async def _answer(self, url: str, content: bytes, kind: str, timeout_s: float, accept: str) -> bytes:
         if self._http is None:
@@ -186,7 +186,7 @@ class SparqlClient:
         headers = {"Content-Type": f"application/sparql-{kind}; charset=utf-8"}
         if kind == "query":
             headers["Accept"] = accept
-        timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S, pool=_PLACE_S)
+        timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S, pool=_POOL_S)
         async with self._http.stream("POST", url, content=content, headers=headers, timeout=timeout) as response:
             _check(response, f"the SPARQL server at {_shown(url)}", kind, accept)
             received = bytearray()
@@ -198,8 +198,8 @@ class SparqlClient:
                     )
             return bytes(received)
 
-    async def _start_afresh(self) -> None:
-        log.warning("the connections to the SPARQL server at %s are opened afresh", self.address)
+    async def _reconnect(self) -> None:
+        log.warning("the connections to the SPARQL server at %s are opened anew", self.address)
         lost = self._http
         if lost is not None:
             self._http = self._connected()
@@ -232,14 +232,14 @@ def _no_results(address: str, form: Form) -> str:
 
 
 def _check(response: httpx.Response, shown: str, kind: str, accept: str) -> None:
-    """SourceError when the answer's head says that there is nothing to read."""
+    """SourceError when status or headers say that the body is not the wanted result."""
     status = response.status_code
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if status in _MAY_PASS:
-        raise TransientSourceError(f"{shown} answers {status}: it has too much to do, or is not ready")
+    if status in _RETRYABLE_STATUS:
+        raise TransientSourceError(f"{shown} answers {status}: it is overloaded or not ready")
     if status in (401, 403):
         raise SourceError(
-            f"{shown} answers {status}: it wants other credentials than those in ORION_SPARQL_USER and "
+            f"{shown} answers {status}: it refuses the credentials, check ORION_SPARQL_USER and "
             "ORION_SPARQL_PASSWORD, or ORION_SPARQL_TOKEN"
         )
     if 300 <= status < 400:
@@ -250,12 +250,12 @@ def _check(response: httpx.Response, shown: str, kind: str, accept: str) -> None
     if not response.is_success:
         raise SourceError(f"{shown} answers {status} to a SPARQL {kind}; its own log says why")
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise SourceError(f"{shown} answers compressed, which was not asked for")
+        raise SourceError(f"{shown} answers with compressed content, though it was asked not to")
     if kind == "query" and media_type not in (_JSON if accept == _RESULTS else _STATEMENTS):
         raise SourceError(f"{shown} answers with {media_type[:80]!r} instead of {accept}: is it the query address?")
 
 
 def _shown(url: str) -> str:
-    """An address that may be shown: user, password and query string are left out, any may be a secret."""
+    """The address without user, password and query string, any of which may be a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,6 +1,6 @@
-"""Which entities hang together through edges, and how many edges each has: worked out when asked for.
+"""Connected components of the entities, and their degrees, computed from a stream of edges.
 
-Union by size with path halving (Tarjan and van Leeuwen, 1984): a few numbers for each entity, and none for edges.
+Union by size with path halving (Tarjan and van Leeuwen, 1984): memory for each entity, none for edges.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 
 class Components:
-    """Grows edge by edge. Entities without an edge are no component: they hang together with nothing."""
+    """Grows edge by edge. Entities without an edge are in no component."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -20,7 +20,7 @@ class Components:
         self.edges = 0
 
     def add(self, edges: Iterable[tuple[str, str]]) -> None:
-        """Counts edges in, each by its two ends. One from an entity to itself counts once."""
+        """Adds edges, each by its two ends. An edge from an entity to itself counts once."""
         for one, other in edges:
             self.edges += 1
             left, right = self._place(one), self._place(other)
@@ -37,28 +37,28 @@ class Components:
 
     @property
     def entities(self) -> int:
-        """How many entities have an edge."""
+        """The number of entities that have an edge."""
         return len(self._places)
 
     def degree(self, entity: str) -> int:
-        """How many edges an entity has."""
+        """The number of an entity's edges."""
         place = self._places.get(entity)
         return 0 if place is None else self._degrees[place]
 
     def together(self, one: str, other: str) -> bool:
-        """Whether a way leads from one to the other."""
+        """Whether a path connects the two."""
         if one == other:
             return True
         places = self._places.get(one), self._places.get(other)
         return None not in places and self._root(self._places[one]) == self._root(self._places[other])
 
     def sizes(self) -> list[int]:
-        """Entities in each component, the largest first."""
+        """The number of entities in each component, largest first."""
         roots = (place for place, parent in enumerate(self._parents) if place == parent)
         return sorted((self._sizes[root] for root in roots), reverse=True)
 
     def hubs(self, count: int) -> Sequence[tuple[str, int]]:
-        """The entities with most edges, and how many these are."""
+        """The entities with most edges, with their degrees."""
         ranked = sorted(self._places, key=lambda entity: (-self._degrees[self._places[entity]], entity))
         return [(entity, self.degree(entity)) for entity in ranked[:count]]
 

@@ -1,17 +1,17 @@
 """The bounded neighbourhood of a few entities: fixed patterns of one or two hops, each with its own limit.
 
-Property paths with + or * are not used: the engine computes the whole closure first. Limits stand inside every
-sub-select, so that a name mentioned a hundred thousand times costs no more than one mentioned ten times.
+No property paths with + or *: the engine would compute the whole closure first. Every sub-select has a limit, so an
+entity mentioned a hundred thousand times costs no more than one mentioned ten times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rdflib import Literal, URIRef
+from rdflib import URIRef
 from rdflib.namespace import PROV
 
-from orion_recall.graph.terms import written
+from orion_recall.graph.tenant_graph import scope_conditions
 from orion_recall.graph.vocabulary import ORION
 from orion_recall.values import Scope
 
@@ -25,7 +25,7 @@ def neighbourhood_query(
     scope's tenant is the graph. IRIs and values enter through rdflib's own n3().
     """
     each = max(4, max_statements // max(1, len(entities)))
-    seen = in_scope(scope)
+    seen = scope_conditions(scope)
     parts: list[str] = []
     for place, entity in enumerate(entities):
         seed = entity.n3()
@@ -46,23 +46,3 @@ def neighbourhood_query(
                 f"?s {about} ?other ; {text} ?text ; {from_} ?memory {seen}}} LIMIT {each} }}"
             )
     return f"SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
-
-
-def in_scope(scope: Scope) -> str:
-    """Conditions on ?memory that must all hold; what a memory does not say, it does not satisfy."""
-    conditions: list[str] = []
-    if scope.session_id is not None:
-        conditions.append(f"?memory {ORION.session.n3()} {written(Literal(scope.session_id))}")
-    if scope.user_id is not None:
-        conditions.append(f"?memory {ORION.user.n3()} {written(Literal(scope.user_id))}")
-    for name, wanted in (("kind", scope.kinds), ("tag", scope.tags)):
-        if wanted:
-            values = ", ".join(written(Literal(value)) for value in wanted)
-            conditions.append(
-                f"FILTER EXISTS {{ ?memory {ORION[name].n3()} ?{name} FILTER(?{name} IN ({values})) }}"
-            )
-    bounds = [("<=", scope.since), (">", scope.until)]
-    compared = [f"{written(Literal(moment))} {sign} ?occurred" for sign, moment in bounds if moment is not None]
-    if compared:
-        conditions.append(f"?memory {ORION.occurred.n3()} ?occurred FILTER({' && '.join(compared)})")
-    return "".join(f". {condition} " for condition in conditions)

@@ -1,9 +1,8 @@
-"""The way from one entity to another, or along a possessive chain ("Ana's sister's employer"): A* over the edges.
+"""Path search from one entity to another, or along a possessive chain ("Ana's sister's employer"): A* over edges.
 
-Every edge costs 1 and, by its parts, up to as much again and more: what fits the wanted word badly, is old, is said
-by few memories, or leaves a node that has edges to everything. The estimate of what is left is one for every edge
-that must still be gone along at least, which is never too much, so the first way found is the cheapest of those
-that were looked at.
+Every edge costs 1 and more: for a relation that fits the wanted word badly, for age, for little evidence, and for
+leaving a node with many edges. The estimate of the remaining cost is the least number of edges still to follow. It
+never overestimates, so the first path found is the cheapest among the edges that were read.
 
 Hart, Nilsson, Raphael: "A formal basis for the heuristic determination of minimum cost paths", 1968.
 """
@@ -19,8 +18,8 @@ from itertools import count
 from typing import Literal
 
 from orion_recall.errors import TransientSourceError
-from orion_recall.graph.reading import Asked, Edge, TenantGraph, Told
-from orion_recall.graph.walks.relation_words import SYMMETRIC, fitting, folded
+from orion_recall.graph.relation_words import SYMMETRIC, fitting, folded
+from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
 from orion_recall.values import Scope
 
 Ended = Literal["found", "exhausted", "expansions", "deadline"]
@@ -30,7 +29,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathBounds:
-    """How far is looked. `edges` of a node are read at most, `scan` when only some relations are wanted."""
+    """Limits of a search. At most `edges` of a node are read; with `via`, among its first `scan`."""
 
     max_hops: int = 4
     max_expansions: int = 300
@@ -43,7 +42,7 @@ class PathBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathCosts:
-    """What the parts of an edge's cost are worth at most; `half_life_days` is of recency."""
+    """The most that each part adds to an edge's cost; `half_life_days` is of recency."""
 
     label: float = 3.0
     backwards: float = 0.5
@@ -55,7 +54,7 @@ class PathCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One edge of a path, gone along from `source` to `target` (names), with its evidence and its cost by parts."""
+    """One edge of a path, followed from `source` to `target` (names), with its evidence and its cost by parts."""
 
     source: str
     relation: str
@@ -63,13 +62,13 @@ class Step:
     text: str
     weight: float
     seen: float | None
-    memories: tuple[Told, ...]
+    memories: tuple[EdgeMemory, ...]
     cost: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """A way and what it cost. `entities` are names, one more than there are steps."""
+    """A path and its cost. `entities` are names, one more than there are steps."""
 
     entities: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -78,10 +77,10 @@ class Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
-    """What a search found, cheapest first, and how it ended.
+    """The paths that a search found, cheapest first, and how it ended.
 
-    `exhausted`: there is nothing more within the hops. `expansions`, `deadline`: a bound was reached first. `cut`
-    is the number of nodes of which only some edges were looked at.
+    `exhausted`: there is no other path within the hops. `expansions`, `deadline`: a bound was reached first. `cut`
+    is the number of nodes of which only some edges were read.
     """
 
     paths: tuple[Path, ...]
@@ -109,7 +108,7 @@ class _Reached:
 
 
 async def find_path(
-    store: Asked,
+    store: Queryable,
     tenant: str,
     seed: str,
     target: str | None = None,
@@ -120,12 +119,12 @@ async def find_path(
     costs: PathCosts = PathCosts(),
     scope: Scope | None = None,
 ) -> Paths:
-    """The cheapest ways from `seed` to `target` (IRIs of entities), `bounds.paths` of them with different ends.
+    """The cheapest paths from `seed` to `target` (IRIs of entities), `bounds.paths` of them with different ends.
 
-    With `via` the edges must fit these words, one after the other; then `target` may be left open. `now` (epoch
-    seconds) is what recency is counted to. With a `scope` only its memories are evidence, and a way with a step
-    that has none is no way. SourceError when the graph cannot be asked; running out of time is none: what was found
-    until then comes back.
+    With `via` the edges must fit these words, one after the other; `target` is then optional. Recency is the age at
+    `now` (epoch seconds). With a `scope` only its memories are evidence, and a path with a step without evidence is
+    dropped. SourceError when the graph cannot be queried. Running out of time is no error: what was found is
+    returned.
     """
     if target is None and not via:
         raise ValueError("a path needs a target or words to go along")
@@ -140,12 +139,12 @@ async def find_path(
         pass
     if not search.found:
         return Paths(paths=(), ended=ended, expanded=search.expanded, cut=len(search.cut))
-    # The names and memories of what was found are worth a moment more than the search had.
+    # Names and evidence of the paths get a second, even when the search used up its time.
     try:
         async with asyncio.timeout_at(max(ends_at, loop.time() + 1.0)):
             paths = await search.as_evidence(scope)
     except TimeoutError as error:
-        raise TransientSourceError("the graph gave a path and, in time, nothing of its evidence") from error
+        raise TransientSourceError("the graph found a path, but gave its evidence too late") from error
     if scope is not None:
         paths = tuple(path for path in paths if all(step.memories for step in path.steps))
     return Paths(paths=paths, ended=ended, expanded=search.expanded, cut=len(search.cut))
@@ -174,10 +173,10 @@ class _Search:
 
     async def run(self, seed: str) -> Ended:
         """Fills `found`."""
-        if self._via and not await self._know_the_words():
+        if self._via and not await self._match_relations():
             return "exhausted"
         if self._target is not None and not self._via:
-            await self._know_the_target(self._target)
+            await self._read_target(self._target)
         order = count()
         start = _Reached(seed, 0, 0.0)
         heap: list[tuple[float, int, _Reached]] = [(self._left(seed, 0), next(order), start)]
@@ -200,7 +199,7 @@ class _Search:
                 return "found" if self.found else "expansions"
             self.expanded += 1
             for edge in await self._edges_at(at, heap):
-                reached = self._gone(at, edge)
+                reached = self._follow(at, edge)
                 if reached is None:
                     continue
                 state = (reached.node, reached.depth)
@@ -220,22 +219,22 @@ class _Search:
         return at.edge is not None and (self._target is None or at.node == self._target)
 
     def _left(self, node: str, depth: int) -> float:
-        """At least so much is still to be spent."""
+        """A lower bound of the cost from the node to the goal."""
         if self._via:
             return float(len(self._via) - depth)
         if node == self._target:
             return 0.0
         return 1.0 if self._near is None or node in self._near else 2.0
 
-    async def _know_the_words(self) -> bool:
-        """Which relations fit which word; False when for one of them none does."""
+    async def _match_relations(self) -> bool:
+        """Finds the relations that fit each word of `via`; False when one word has none."""
         self._names = await self._graph.relations()
         names = frozenset(self._names.values())
         self._fits = [fitting(word, names) for word in self._via]
         return all(self._fits)
 
-    async def _know_the_target(self, target: str) -> None:
-        """The edges of the target and of what is beside it: a hub need not show the one that leads there."""
+    async def _read_target(self, target: str) -> None:
+        """Reads the edges of the target and its neighbours: a hub may cut off the edge that leads there."""
         limit = self._bounds.edges
         edges = (await self._graph.edges([target], limit=limit + 1))[target]
         near = dict.fromkeys(edge.other(target) for edge in edges)
@@ -249,7 +248,7 @@ class _Search:
                 self._towards.setdefault(edge.other(node), []).append(edge)
 
     async def _edges_at(self, at: _Reached, heap: Sequence[tuple[float, int, _Reached]]) -> list[Edge]:
-        """The node's edges; read together with those of the nodes that are likely to be next."""
+        """The node's edges; read in one query with those of the nodes that are likely to be next."""
         wanted = (at.node, at.depth if self._via else 0)
         if wanted not in self._edges:
             together = {at.node: None}
@@ -277,8 +276,8 @@ class _Search:
             known = {edge.iri: edge for edge in (*edges, *self._towards.get(node, ()))}
             self._edges[node, layer] = list(known.values())
 
-    def _gone(self, at: _Reached, edge: Edge) -> _Reached | None:
-        """Where the edge leads from there, and at what cost; None when it may not be gone along."""
+    def _follow(self, at: _Reached, edge: Edge) -> _Reached | None:
+        """The node that the edge leads to, with its cost; None when the edge does not fit or leads back."""
         node = edge.other(at.node)
         if node in at.nodes():
             return None
@@ -304,11 +303,11 @@ class _Search:
         return 0.5 ** (max(0.0, self._now - seen) / (self._costs.half_life_days * _DAY_S))
 
     async def as_evidence(self, scope: Scope | None = None) -> tuple[Path, ...]:
-        """What was found, with names, texts and memories (of the scope)."""
+        """The paths found, with names, texts and memories (in the scope)."""
         ways = [_way(reached) for reached in self.found]
         edges = list({step.edge.iri: None for way in ways for step in way if step.edge is not None})
         nodes = list({node: None for reached in self.found for node in reached.nodes()})
-        told = await self._graph.told(edges, limit=self._bounds.memories, scope=scope)
+        memories = await self._graph.edge_memories(edges, limit=self._bounds.memories, scope=scope)
         labels = await self._graph.labels(nodes)
         made: list[Path] = []
         for reached, way in zip(self.found, ways, strict=True):
@@ -321,7 +320,7 @@ class _Search:
                     text=one.edge.text,
                     weight=one.edge.weight,
                     seen=one.edge.seen,
-                    memories=tuple(told[one.edge.iri]),
+                    memories=tuple(memories[one.edge.iri]),
                     cost={name: round(part, 4) for name, part in one.parts.items()},
                 )
                 for place, one in enumerate(way)

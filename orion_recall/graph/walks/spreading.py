@@ -1,8 +1,8 @@
-"""Which nodes are near to some seeds, given a bounded list of links: three ways to tell, all of them pure.
+"""Scores of nodes by their nearness to seeds, over a bounded list of links: three pure algorithms.
 
 Spreading activation (Collins and Loftus, 1975) with decay, damped by degree, from a bounded frontier; forward push
-along meta-paths, each a row of kinds of links; PageRank biased to the seeds (Haveliwala, 2002). None of them reads
-anything: what a hub of fifty thousand edges costs is decided by whoever bounds the list.
+along meta-paths, each a sequence of link kinds; PageRank biased to the seeds (Haveliwala, 2002). The caller bounds
+the list, and with it what a hub of fifty thousand edges costs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 LinkKind = Literal["mentioned", "told", "edge", "mentions"]
 _STRENGTH: Mapping[LinkKind, float] = {"mentioned": 0.4, "told": 1.0, "edge": 0.6, "mentions": 0.3}
-# From an entity to memories; to memories about what it has an edge to; to memories that share a name with those.
+# From an entity to its memories; to memories about its neighbours; to memories that share an entity with its own.
 META_PATHS: tuple[tuple[tuple[LinkKind, ...], float], ...] = (
     (("told",), 1.0),
     (("mentioned",), 0.6),
@@ -28,9 +28,10 @@ META_PATHS: tuple[tuple[tuple[LinkKind, ...], float], ...] = (
 
 
 class Link(NamedTuple):
-    """One way from a node to another, of a weight of 1 or more.
+    """A directed link of weight 1 or more.
 
-    An entity is `mentioned` in a memory, `told` of by one, and has an `edge` to another; a memory `mentions` one.
+    Kinds: entity -> memory `mentioned` (named there) or `told` (an edge of it is stated there); entity -> entity
+    `edge`; memory -> entity `mentions`.
     """
 
     source: str
@@ -42,7 +43,7 @@ class Link(NamedTuple):
 def activation(
     links: Sequence[Link], seeds: Mapping[str, float], *, rounds: int = 3, decay: float = 0.6, frontier: int = 32
 ) -> dict[str, float]:
-    """How active every node is that anything reached. A node fires once, the most active ones first."""
+    """The activation of every node that was reached. A node fires once, the most active ones first."""
     leaving = _leaving(links)
     active: dict[str, float] = dict(seeds)
     fired: set[str] = set()
@@ -64,7 +65,7 @@ def push(
     seeds: Mapping[str, float],
     paths: Sequence[tuple[Sequence[LinkKind], float]] = META_PATHS,
 ) -> dict[str, float]:
-    """What arrives at the end of each path, times its weight; at every step a node shares what it has by weight."""
+    """The mass that arrives along each meta-path, times its weight; a node divides its mass by link strength."""
     leaving: dict[tuple[str, LinkKind], list[Link]] = defaultdict(list)
     for link in links:
         leaving[link.source, link.kind].append(link)
@@ -81,7 +82,7 @@ def push(
 def pagerank(
     links: Sequence[Link], seeds: Mapping[str, float], *, damping: float = 0.6, rounds: int = 20
 ) -> dict[str, float]:
-    """The share of its time that a walk spends at every node: along links, either way, and back to the seeds."""
+    """Personalised PageRank: the share of time that a random walk, restarted at the seeds, spends at a node."""
     nodes = list(dict.fromkeys((*seeds, *(end for link in links for end in (link.source, link.target)))))
     places = {node: place for place, node in enumerate(nodes)}
     bias = np.array([seeds.get(node, 0.0) for node in nodes])
@@ -100,7 +101,7 @@ def pagerank(
     rank = bias
     for _ in range(rounds):
         moved = np.bincount(end, weights=rank[start] * share, minlength=len(nodes))
-        rank = damping * moved + (1.0 - damping * moved.sum()) * bias  # who has no link jumps back as well
+        rank = damping * moved + (1.0 - damping * moved.sum()) * bias  # a node without links restarts, too
     return dict(zip(nodes, rank.tolist(), strict=True))
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.clock import CONFIDENCE, FUSION, UNDERSTANDING
 from tests.bench.costs import Clocked, Compared, Figure, Ratio, added, stage_figures, whole_figure
+from tests.bench.cpu_clock import CONFIDENCE, FUSION, UNDERSTANDING
 
 ASKED = [
     Clocked(embedding_ms=2.0, stages_ms={FUSION: 1.0, UNDERSTANDING: 0.5, CONFIDENCE: 0.5}),

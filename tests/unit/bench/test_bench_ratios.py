@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.floors import BUS_TOGETHER, EMBEDDING_BATCH
+from tests.bench.engine_floors import BUS_TOGETHER, EMBEDDING_BATCH
 from tests.bench.measure import Cost
 from tests.bench.ratios import CPU_SUM, OWN_READS, WALL_SUM, SizeRound, growth, ratios
-from tests.bench.recalls import BUS, CLIENT, RECORD, WORKER, Cell
+from tests.bench.recall_load import BUS, CLIENT, RECORD, WORKER, Cell
 
 
 def _cell(in_flight: int, *, p50_ms: float, worker_ms: float) -> Cell:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -166,3 +167,21 @@ def test_a_wrong_command_line_is_named(capsys: pytest.CaptureFixture[str], line:
 def test_a_group_of_commands_without_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["decisions"]) == 2
     assert "Missing command" in capsys.readouterr().err
+
+
+def test_a_shell_completes_subcommands_and_options() -> None:
+    def completed(words: str) -> set[str]:
+        asked = {
+            "_ORION_RECALL_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+        program = "from orion_recall.cli.main import main; main()"
+        code = f"import sys; sys.argv[:] = ['orion-recall']; {program}"
+        ran = subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+        )
+        return set(ran.stdout.split())
+
+    assert completed("orion-recall memory re") >= {"remember", "rebuild", "restore"}
+    assert completed("orion-recall ask --pro") == {"--profile"}

@@ -41,7 +41,7 @@ def test_a_limit_stops_before_what_it_leaves_out(tmp_path: Path) -> None:
         ({**QUERY, "query_id": "q2", "query": ""}, ":2: query: "),
         ({"query_id": "q2", "query": "x"}, ":2: conversation_id: Field required"),
         ({**QUERY, "query_id": "q2", "evidence": "m1"}, ":2: evidence: "),
-        ({**QUERY, "query_id": "q2", "query_date": "May"}, ":2: query_date: 'May' is no ISO 8601 time"),
+        ({**QUERY, "query_id": "q2", "query_date": "May"}, ":2: query_date: 'May' is not an ISO 8601 time"),
         (QUERY, ":2: query_id 'q1' is in line 1 already"),
         ({**QUERY, "query_id": "q2", "wrong": ["m2"]}, ":2: .*wrong needs shown"),
         ({**QUERY, "query_id": "q2", "wrong": ["m1"], "shown": ["m1"]}, ":2: .*'m1' is evidence and wrong"),

@@ -54,9 +54,9 @@ def test_one_run_alone_is_drawn_as_well_and_one_depth_is_enough(tmp_path: Path) 
 def test_what_cannot_be_drawn_is_told_before_the_work(tmp_path: Path) -> None:
     check_can_plot(None)
     check_can_plot(tmp_path / "fine.png")
-    with pytest.raises(SettingsError, match=r"no \.png file"):
+    with pytest.raises(SettingsError, match=r"does not end in \.png"):
         check_can_plot(tmp_path / "x.svg")
-    with pytest.raises(SettingsError, match="is no folder"):
+    with pytest.raises(SettingsError, match="does not exist"):
         check_can_plot(tmp_path / "nowhere" / "x.png")
 
 

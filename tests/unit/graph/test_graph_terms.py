@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rdflib import Literal, URIRef
 
-from orion_recall.graph.terms import written
+from orion_recall.graph.terms import sparql_term
 
 # The characters that mean something in a literal, and a few that do not.
 TEXTS = st.text(st.sampled_from("\"'\\\n\r\tu0{}<>#;.ab ü\u2028"), max_size=12) | st.text(
@@ -28,15 +28,17 @@ def read_back(term: str) -> list[tuple[str, str]]:
 @example('\n"""')
 @example("\n\\u0022")
 def test_a_text_is_read_back_as_it_was(text: str):
-    assert read_back(written(Literal(text))) == [(text, "end")]
-    assert "\n" not in written(Literal(text))
+    assert read_back(sparql_term(Literal(text))) == [(text, "end")]
+    assert "\n" not in sparql_term(Literal(text))
 
 
 @pytest.mark.parametrize("value", [0, 7, -1.5, 1_772_400_000.0, True])
 def test_numbers_keep_their_type(value: float):
-    assert written(Literal(value)) == Literal(value).n3()
-    assert Literal(read_back(written(Literal(value)))[0][0], datatype=Literal(value).datatype).toPython() == value
+    assert sparql_term(Literal(value)) == Literal(value).n3()
+    assert (
+        Literal(read_back(sparql_term(Literal(value)))[0][0], datatype=Literal(value).datatype).toPython() == value
+    )
 
 
 def test_an_iri_is_written_as_one():
-    assert written(URIRef("urn:x:1")) == "<urn:x:1>"
+    assert sparql_term(URIRef("urn:x:1")) == "<urn:x:1>"

@@ -12,7 +12,7 @@ import pytest
 
 from orion_recall.errors import ModelError
 from orion_recall.foreground import RECALLS
-from orion_recall.models.embedder import Embedder, OnnxEmbedder, give_way_to_others
+from orion_recall.models.embedder import Embedder, OnnxEmbedder, lower_thread_priority
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import Weights
 
@@ -182,6 +182,6 @@ def test_the_thread_of_documents_gives_way_and_no_other() -> None:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
     before = priority()
-    with ThreadPoolExecutor(1, initializer=give_way_to_others) as pool:
+    with ThreadPoolExecutor(1, initializer=lower_thread_priority) as pool:
         assert pool.submit(priority).result() == min(before + 10, 19)
     assert priority() == before

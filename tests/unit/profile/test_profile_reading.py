@@ -429,6 +429,14 @@ def test_a_folder_gives_its_profiles_by_name(tmp_path: Path):
     assert list(load_profiles(tmp_path)) == ["a.v1", "b.v1"]
 
 
+def test_a_copied_template_is_served_once_its_profile_has_a_name_of_its_own(tmp_path: Path):
+    (tmp_path / "test.v1.yaml").write_text(written())
+    (tmp_path / "example.yaml").write_text(written(profile="example.v1"))
+    assert list(load_profiles(tmp_path)) == ["test.v1"]
+    (tmp_path / "example.yaml").write_text(written(profile="mine.v1"))
+    assert list(load_profiles(tmp_path)) == ["mine.v1", "test.v1"]
+
+
 def test_two_files_with_one_profile_name_are_both_named(tmp_path: Path):
     (tmp_path / "example.yaml").write_text("# first\n" + written())
     (tmp_path / "test.v1.yaml").write_text(written())

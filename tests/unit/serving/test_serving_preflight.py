@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import ProfileError, SettingsError
-from orion_recall.models import chosen
+from orion_recall.models import opening
 from orion_recall.serving.preflight import check_settings
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
@@ -62,7 +62,7 @@ async def test_a_broken_profile_is_a_profile_error(tmp_path: Path) -> None:
 
 
 async def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chosen, "find_spec", dict[str, str]().get)
+    monkeypatch.setattr(opening, "find_spec", dict[str, str]().get)
     with pytest.raises(SettingsError, match=r"orion-recall\[transformers\]"):
         await check_settings(Settings.read(embedder="transformers", model="some/model"))
 

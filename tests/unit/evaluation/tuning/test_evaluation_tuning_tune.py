@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from orion_recall.evaluation.tuning.features import PARTS, Candidates
-from orion_recall.evaluation.tuning.tune import NOT_LEARNED, Learning, counts_of, weights_of
+from orion_recall.evaluation.tuning.tune import NOT_LEARNED, LearningOptions, counts_of, weights_of
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profile
 from orion_recall.shipped import shipped_folder
 from tests.samples.evaluation_samples import judged_query
 
-LEARNING = Learning(parts=tuple(name for name in PARTS if name != NOT_LEARNED), step=0.01)
+LEARNING = LearningOptions(parts=tuple(name for name in PARTS if name != NOT_LEARNED), step=0.01)
 
 
 @pytest.fixture(scope="module")

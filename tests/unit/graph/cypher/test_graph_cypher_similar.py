@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.cypher.similar import FirstToAnswer, IndexedEntities, NamesInGraph, likeness
+from orion_recall.graph.cypher.similar import FirstAvailable, GraphEntities, IndexedEntities, likeness
 from tests.stand_ins.graph import PEOPLE, TENANT, sample_graph
 
 
@@ -18,7 +18,7 @@ def test_names_are_alike_by_words_or_by_letters():
 
 
 async def test_the_graphs_own_names_are_compared():
-    names = NamesInGraph(sample_graph(PEOPLE))
+    names = GraphEntities(sample_graph(PEOPLE))
     found = await names.similar_entities("engineers", TENANT, 5)
     assert set(found) == {"urn:orion:entity:harbour_engineers", "urn:orion:entity:software_engineering"}
     assert len(await names.similar_entities("engineers", TENANT, 1)) == 1
@@ -63,8 +63,8 @@ async def test_when_the_index_is_away_the_names_in_the_graph_answer_and_why_is_t
             raise TransientSourceError("the index is away")
 
     told: list[SourceError] = []
-    finder = FirstToAnswer([Away(), NamesInGraph(sample_graph(PEOPLE))], told=told.append)
+    finder = FirstAvailable([Away(), GraphEntities(sample_graph(PEOPLE))], told=told.append)
     assert await finder.similar_entities("fjord", TENANT, 5) == ["urn:orion:entity:fjord_labs"]
     assert [str(error) for error in told] == ["the index is away"]
     with pytest.raises(SourceError, match="is away"):
-        await FirstToAnswer([Away()], told=told.append).similar_entities("fjord", TENANT, 5)
+        await FirstAvailable([Away()], told=told.append).similar_entities("fjord", TENANT, 5)

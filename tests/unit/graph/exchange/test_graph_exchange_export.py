@@ -16,9 +16,9 @@ from rdflib import Dataset, Graph
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ImportFileError
 from orion_recall.graph.exchange.export import tenant_of, write_csv, write_rdf
-from orion_recall.graph.exchange.import_ import memory_lines
-from orion_recall.graph.exchange.pages import tenants
-from orion_recall.graph.projection.lookups import Row
+from orion_recall.graph.exchange.import_file import memory_lines
+from orion_recall.graph.exchange.paging import tenants
+from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import tenant_graph
 from orion_recall.memory.intake.compose import compose
 from orion_recall.values import Memory, Statement
@@ -84,8 +84,8 @@ async def test_turtle_holds_one_tenant(tmp_path: Path):
 async def test_pages_cut_nothing_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     reading = Reading(*(memory(f"m{n}", f"Ana knows Bo{n}.", entities=[f"Bo{n}"]) for n in range(25)))
     whole = await csv_of(reading, tmp_path)
-    monkeypatch.setattr("orion_recall.graph.exchange.pages.NODES_AT_ONCE", 4)
-    monkeypatch.setattr("orion_recall.graph.exchange.pages.ENDS_AT_ONCE", 3)
+    monkeypatch.setattr("orion_recall.graph.exchange.paging.NODES_AT_ONCE", 4)
+    monkeypatch.setattr("orion_recall.graph.exchange.paging.ENDS_AT_ONCE", 3)
     assert await csv_of(reading, tmp_path) == whole
     assert len(whole[1]) == 25
     file = await exported(reading, tmp_path, "jsonld", "g.jsonld")
@@ -171,9 +171,9 @@ async def test_an_edge_without_its_memories_becomes_one(tmp_path: Path):
     [
         ("edges.csv", "a,b\n1,2\n", r":1: no column relation, source, target"),
         ("edges.csv", "source,relation,target\nAna,knows,Bo\nAna,,Bo\n", r":3: source, relation and target"),
-        ("edges.csv", "source,relation,target,last_seen\nAna,knows,Bo,soon\n", r"'soon' is no time"),
+        ("edges.csv", "source,relation,target,last_seen\nAna,knows,Bo,soon\n", r"'soon' is not a time"),
         ("g.nq", "<urn:a> <urn:b> .\n", r"g.nq: "),
-        ("g.nq", "<urn:a> <urn:b> <urn:c> .\n", r"holds no memories and statements"),
+        ("g.nq", "<urn:a> <urn:b> <urn:c> .\n", r"holds no memories or statements"),
         ("g.ttl", "<urn:a> a <urn:orion:vocabulary:Memory> .\n", r"has no urn:orion:vocabulary:id"),
         ("g.jsonld", '{"@context": "http://127.0.0.1:9/context", "a": 1}', r"g.jsonld: "),
         ("g.txt", "", r"its name should end in"),

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from orion_recall.graph.exchange.picture import Part, page, part_around
+from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.vocabulary import entity_iri
 from tests.stand_ins.chromium import chromium, installed
 from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, sample_graph
@@ -28,8 +28,8 @@ def iri(name: str) -> str:
     return str(entity_iri(name))
 
 
-async def around(*names: str, memories: Any = PEOPLE, max_nodes: int = 50, hops: int = 2) -> Part:
-    return await part_around(
+async def around(*names: str, memories: Any = PEOPLE, max_nodes: int = 50, hops: int = 2) -> Subgraph:
+    return await subgraph_around(
         sample_graph(memories), TENANT, [iri(name) for name in names], max_nodes=max_nodes, hops=hops
     )
 

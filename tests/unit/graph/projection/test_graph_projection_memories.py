@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from orion_recall.graph.projection.facts import run_plan
 from orion_recall.graph.projection.lookups import Node
-from orion_recall.graph.projection.memories import projected
+from orion_recall.graph.projection.memories import plan_changes
 from orion_recall.graph.projection.operations import rendered
-from orion_recall.graph.projection.statements import answered
 from orion_recall.graph.vocabulary import memory_iri, tenant_graph
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MergedName, Neighbour, Statement
@@ -244,7 +244,7 @@ def test_a_batch_that_broke_off_anywhere_is_mended_by_the_next_one(
     for step in later:
         record.store(step)
     last = len(record.outbox)
-    operations = answered(projected(record.changes(reached, last)), lambda query: select(store, query))
+    operations = run_plan(plan_changes(record.changes(reached, last)), lambda query: select(store, query))
     for text in list(rendered(operations, "<urn:orion:projection> ?is ?anywhere"))[:broken]:
         store.update(text)
     apply(store, record.changes(reached, last), reached)

@@ -9,10 +9,10 @@ import pytest
 
 from orion_recall.graph.projection.operations import Operation
 from orion_recall.graph.projection.updates import (
-    CARD_QUERY,
-    FORGET,
-    OTHERS_QUERY,
-    clear,
+    FORGET_OTHER_FORMAT,
+    METADATA_QUERY,
+    OTHER_FORMAT_QUERY,
+    clear_update,
     count_query,
     position_in,
     updates,
@@ -78,24 +78,24 @@ def test_a_graph_of_another_format_has_no_position_and_is_emptied_of_tenants_alo
         "INSERT DATA { <urn:orion:projection> <urn:orion:vocabulary:position> 4 . <urn:theirs> <urn:p> 1 . "
         "GRAPH <urn:orion:tenant:acme> { <urn:a> <urn:p> 1 } GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
     )
-    assert position_in(select(store, CARD_QUERY)) is None
-    assert select(store, OTHERS_QUERY) == [{"graph": GRAPH_NAME}]
+    assert position_in(select(store, METADATA_QUERY)) is None
+    assert select(store, OTHER_FORMAT_QUERY) == [{"graph": GRAPH_NAME}]
     assert select(store, count_query(GRAPH_NAME)) == [{"count": "1"}]
-    store.update(clear(GRAPH_NAME))
+    store.update(clear_update(GRAPH_NAME))
     assert select(store, count_query(GRAPH_NAME)) == [{"count": "0"}]
-    store.update(FORGET)
+    store.update(FORGET_OTHER_FORMAT)
     assert {quad.subject.value for quad in store if isinstance(quad.subject, pyoxigraph.NamedNode)} == {
         "urn:theirs", "urn:a",
     }  # fmt: skip
     apply(store, changes(memory("a")), 0)
-    assert position_in(select(store, CARD_QUERY)) == 1
+    assert position_in(select(store, METADATA_QUERY)) == 1
 
 
 def test_clearing_does_nothing_to_a_graph_of_this_format():
     store = pyoxigraph.Store()
     apply(store, changes(memory("a")), 0)
     whole = set(store)
-    assert select(store, OTHERS_QUERY) == []
-    store.update(clear(GRAPH_NAME))
-    store.update(FORGET)
+    assert select(store, OTHER_FORMAT_QUERY) == []
+    store.update(clear_update(GRAPH_NAME))
+    store.update(FORGET_OTHER_FORMAT)
     assert set(store) == whole

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.graph.stores.row_cache import KeptRows
+from orion_recall.graph.stores.row_cache import RowCache
 from orion_recall.sources.graph import RdfSource
 from tests.samples.source_samples import changes, memory, names, request
 
@@ -11,7 +11,7 @@ ROWS = [{"a": "1"}]
 
 
 def test_rows_are_kept_until_something_is_written():
-    kept = KeptRows()
+    kept = RowCache()
     assert kept.get("q") is None
     kept.keep("q", ROWS, kept.writes)
     assert kept.get("q") == ROWS
@@ -20,7 +20,7 @@ def test_rows_are_kept_until_something_is_written():
 
 
 def test_rows_that_were_read_before_a_write_are_not_kept_after_it():
-    kept = KeptRows()
+    kept = RowCache()
     before = kept.writes
     kept.forget()
     kept.keep("q", ROWS, before)
@@ -28,7 +28,7 @@ def test_rows_that_were_read_before_a_write_are_not_kept_after_it():
 
 
 def test_only_short_answers_to_the_last_queries_are_kept():
-    kept = KeptRows()
+    kept = RowCache()
     kept.keep("long", ROWS * 500, kept.writes)
     kept.keep("wide", [{"a": "x" * 200_000}], kept.writes)
     for number in range(300):
@@ -39,7 +39,7 @@ def test_only_short_answers_to_the_last_queries_are_kept():
 
 
 def test_what_is_given_out_can_be_changed_without_harm():
-    kept = KeptRows()
+    kept = RowCache()
     kept.keep("q", ROWS, kept.writes)
     (kept.get("q") or []).clear()
     assert kept.get("q") == ROWS

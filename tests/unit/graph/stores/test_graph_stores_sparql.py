@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.projection.memories import projected
+from orion_recall.graph.projection.facts import OperationPlan, run_plan
+from orion_recall.graph.projection.memories import plan_changes
 from orion_recall.graph.projection.operations import Operation
-from orion_recall.graph.projection.statements import Projecting, answered
-from orion_recall.graph.projection.updates import CARD_QUERY, updates
+from orion_recall.graph.projection.updates import METADATA_QUERY, updates
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION
@@ -30,9 +30,9 @@ def graph_at(url: str, *, query_timeout_s: float = 10.0) -> SparqlGraph:
     return SparqlGraph(SparqlClient(SparqlServer(url=url), query_timeout_s=query_timeout_s))
 
 
-def written(steps: Sequence[Change], held: int) -> Iterator[str]:
+def sparql_term(steps: Sequence[Change], held: int) -> Iterator[str]:
     """The requests for a graph that has nothing of what the steps tell."""
-    return updates(answered(projected(steps), lambda _: []), held, steps[-1].position)
+    return updates(run_plan(plan_changes(steps), lambda _: []), held, steps[-1].position)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def everything(graph: SparqlGraph) -> set[tuple[str, ...]]:
 
 
 async def positions(graph: SparqlGraph) -> list[str]:
-    return [row["position"] for row in await graph.select(CARD_QUERY) if "position" in row]
+    return [row["position"] for row in await graph.select(METADATA_QUERY) if "position" in row]
 
 
 async def test_it_is_one_copy_for_all_named_after_its_address(graph: SparqlGraph, empty_oxigraph: Oxigraph):
@@ -85,7 +85,7 @@ async def test_one_that_believes_to_be_elsewhere_writes_nothing_and_learns_where
 
 async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph, empty_oxigraph: Oxigraph):
     a, b, c = (memory(name, f"turn {name}", session_id="talk") for name in "abc")
-    late = list(written(changes(a, c), 0))
+    late = list(sparql_term(changes(a, c), 0))
     await graph.apply(changes(a, c))
     await graph.apply(changes(a, b, c, start=3))
     before = await everything(graph)
@@ -98,7 +98,7 @@ async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph
 async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
     graph: SparqlGraph, empty_oxigraph: Oxigraph
 ):
-    (request,) = written(changes(*ALL), 0)
+    (request,) = sparql_term(changes(*ALL), 0)
     *parts, _ = request.split(";\n")
     await empty_oxigraph.update(";\n".join(parts))
     assert await graph.fetch([key("m0")]) != {}
@@ -143,7 +143,7 @@ async def test_a_graph_that_cannot_be_emptied_is_an_error_and_not_an_endless_loo
     async with answering(told) as stand_in:
         graph = graph_at(f"{stand_in.url}/query")
         await graph.open()
-        with pytest.raises(SourceError, match="does not let go of a graph of another format"):
+        with pytest.raises(SourceError, match="does not delete a graph of another format"):
             await graph.apply(changes(*ALL))
         await graph.close()
 
@@ -153,16 +153,16 @@ async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_grap
 ):
     other = graph_at(empty_oxigraph.url)
     await other.open()
-    answered_by = SparqlGraph._answered  # pyright: ignore[reportPrivateUsage]
+    answered_by = SparqlGraph._operations  # pyright: ignore[reportPrivateUsage]
 
-    async def overtaken(self: SparqlGraph, asking: Projecting) -> list[Operation]:
+    async def overtaken(self: SparqlGraph, asking: OperationPlan) -> list[Operation]:
         operations = await answered_by(self, asking)
         if self is graph:
             await other.apply(changes(*ALL))
             await graph.open()  # as a search does that looks where the graph is
         return operations
 
-    monkeypatch.setattr(SparqlGraph, "_answered", overtaken)
+    monkeypatch.setattr(SparqlGraph, "_operations", overtaken)
     await graph.apply(changes(*ALL[:2]))
     assert await positions(graph) == ["6"]
     assert (graph.position, len(await graph.held())) == (6, 6)
@@ -261,11 +261,11 @@ async def test_rows_that_were_not_asked_for_are_a_source_error(row: dict[str, st
     async with answering(told) as stand_in:
         graph = graph_at(f"{stand_in.url}/query")
         await graph.open()
-        with pytest.raises(SourceError, match="rows that were not asked for"):
+        with pytest.raises(SourceError, match="does not fit the query"):
             await graph.fetch([1])
-        with pytest.raises(SourceError, match="rows that were not asked for"):
+        with pytest.raises(SourceError, match="does not fit the query"):
             await graph.held()
-        with pytest.raises(SourceError, match="rows that were not asked for"):
+        with pytest.raises(SourceError, match="does not fit the query"):
             await RdfSource(graph, OneName()).search(request("Aurora"))
         await graph.close()
 

@@ -145,11 +145,11 @@ def test_a_server_does_not_show_its_secrets():
 
 
 WRONG: dict[str, tuple[dict[str, Any], str, bool]] = {
-    "busy": ({"status": 503}, "answers 503: it has too much to do", True),
+    "busy": ({"status": 503}, "answers 503: it is overloaded", True),
     "too many requests": ({"status": 429}, "answers 429", True),
     "an error": ({"status": 500, "body": b"secret_text"}, "answers 500 to a SPARQL query", False),
     "no SPARQL": ({"status": 400, "body": b"secret_text"}, "answers 400 to a SPARQL query", False),
-    "wrong credentials": ({"status": 401}, "answers 401: it wants other credentials.*ORION_SPARQL_TOKEN", False),
+    "wrong credentials": ({"status": 401}, "answers 401: it refuses the credentials.*ORION_SPARQL_TOKEN", False),
     "forbidden": ({"status": 403}, "answers 403", False),
     "not there": ({"status": 404}, "answers 404.*ORION_SPARQL_URL", False),
     "moved": ({"status": 301, "headers": {"Location": "http://elsewhere/"}}, "it has moved", False),

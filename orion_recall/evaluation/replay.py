@@ -1,0 +1,81 @@
+"""Caches of searches and memories while many profiles are tried over the same queries.
+
+Profiles mostly differ in what happens after the search. So every source keeps its hits by request and is searched
+again only for another request; the recall itself runs unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from orion_recall.interfaces import MemoryReader, Source
+from orion_recall.recall.late_interaction import Closeness
+from orion_recall.recall.pipeline import Sources
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+
+
+class ReplayedSource:
+    """A source that caches its hits by request. A failed search is repeated."""
+
+    def __init__(self, source: Source) -> None:
+        self.name: SourceName = source.name
+        self._source = source
+        self._found: dict[SearchRequest, Sequence[Hit]] = {}
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """As the source's own; errors are its own, too."""
+        asked = replace(request, timeout_s=0.0)  # the timeout does not change the hits
+        found = self._found.get(asked)
+        if found is None:
+            found = self._found[asked] = await self._source.search(request)
+        return found
+
+
+class ReplayedReader:
+    """A reader that reads each memory once."""
+
+    def __init__(self, reader: MemoryReader) -> None:
+        self._reader = reader
+        self._read: dict[int, MemoryView | None] = {}
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        """As the reader's own."""
+        missing = [key for key in keys if key not in self._read]
+        if missing:
+            self._read |= dict.fromkeys(missing) | dict(await self._reader.fetch(missing))
+        return {key: memory for key in keys if (memory := self._read[key]) is not None}
+
+
+class ReplayedCloseness:
+    """Late interaction that compares a question with each memory once."""
+
+    def __init__(self, closeness: Closeness) -> None:
+        self._closeness = closeness
+        self._known: dict[str, dict[int, float | None]] = {}
+
+    async def why_off(self) -> str | None:
+        """As the comparer's own."""
+        return await self._closeness.why_off()
+
+    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+        """As the comparer's own; the score of a memory does not depend on the others."""
+        known = self._known.setdefault(text, {})
+        missing = [key for key in keys if key not in known]
+        if missing:
+            found = await self._closeness.closeness(text, missing)
+            known |= {key: found.get(key) for key in missing}
+        return {key: value for key in keys if (value := known[key]) is not None}
+
+
+def replayed(sources: Sources) -> Sources:
+    """The same sources with caches."""
+    return replace(
+        sources,
+        arms={
+            name: source if isinstance(source, ReplayedSource) else ReplayedSource(source)
+            for name, source in sources.arms.items()
+        },
+        readers=tuple(ReplayedReader(reader) for reader in sources.readers),
+        late=None if sources.late is None else ReplayedCloseness(sources.late),
+    )

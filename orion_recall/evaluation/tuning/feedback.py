@@ -1,0 +1,97 @@
+"""Converts feedback on recalls to judged queries: used memories are evidence, only shown memories are judged."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import Any, Literal
+
+from orion_recall.decisions.fed_back import FedBack
+
+LeftOut = Literal["no_decision", "text_not_kept", "nothing_used", "used_is_gone"]
+"""Why feedback gives no query: its decision is not in the log, or of another tenant; the query's text was cut or
+hashed; no shown memory was used; the used memories are deleted, or are in an external store."""
+
+_HASH = re.compile(r"blake2b:[0-9a-f]{32}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Converted:
+    """Counts of a conversion: feedback messages, the recalls they are about, queries made, and reasons for none.
+
+    `not_shown` counts ids that were judged without having been shown, `gone` shown memories that are deleted.
+    """
+
+    messages: int = 0
+    recalls: int = 0
+    queries: int = 0
+    used: int = 0
+    wrong: int = 0
+    passed_over: int = 0
+    not_shown: int = 0
+    gone: int = 0
+    left_out: Counter[LeftOut] = field(default_factory=Counter[LeftOut])
+
+    def add(self, fed_back: FedBack | None, messages: int) -> dict[str, Any] | None:
+        """The query as a line of the file, counted; None when the feedback gives none."""
+        self.messages += messages
+        if fed_back is None:
+            self.left_out["no_decision"] += messages
+            return None
+        self.recalls += 1
+        verdicts = _verdicts(fed_back)
+        self.not_shown += len(verdicts.keys() - {*fed_back.shown})
+        shown = [name for name in fed_back.shown if name in fed_back.live]
+        self.gone += len(fed_back.shown) - len(shown)
+        used = [name for name in shown if verdicts.get(name) == "used"]
+        if (why := _left_out(fed_back, verdicts, used)) is not None:
+            self.left_out[why] += 1
+            return None
+        wrong = [name for name in shown if verdicts.get(name) == "wrong"]
+        self.queries += 1
+        self.used += len(used)
+        self.wrong += len(wrong)
+        self.passed_over += len(shown) - len(used) - len(wrong)
+        return _line(fed_back, shown, used, wrong)
+
+
+def _verdicts(fed_back: FedBack) -> dict[str, Literal["used", "wrong"]]:
+    """The last verdict on every id; an id that one message calls used and wrong is wrong."""
+    verdicts: dict[str, Literal["used", "wrong"]] = {}
+    for said in fed_back.said:
+        verdicts |= dict.fromkeys(said.used, "used")
+        verdicts |= dict.fromkeys(said.wrong, "wrong")
+    return verdicts
+
+
+def _left_out(fed_back: FedBack, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]) -> LeftOut | None:
+    text = fed_back.query
+    # A cut or hashed text would search for other words.
+    if not text.strip() or _HASH.fullmatch(text) or len(text) < fed_back.query_chars:
+        return "text_not_kept"
+    if used:
+        return None
+    return "used_is_gone" if any(verdicts.get(name) == "used" for name in fed_back.shown) else "nothing_used"
+
+
+def _line(fed_back: FedBack, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
+    """A line for `read_queries`; correlation_id and profile are there to join it with the decision log."""
+    line: dict[str, Any] = {
+        "query_id": fed_back.decision_id,
+        "conversation_id": fed_back.tenant,
+        "query": fed_back.query,
+        "query_date": fed_back.asked_at.astimezone(UTC).isoformat(),
+        "category": fed_back.query_class,
+        "evidence": used,
+        "wrong": wrong,
+        "shown": shown,
+        "scope": fed_back.scope,
+        "session_id": fed_back.session_id,
+        "user_id": fed_back.user_id,
+        "intent": fed_back.intent,
+        "correlation_id": fed_back.correlation_id,
+        "profile": fed_back.profile,
+    }
+    return {name: value for name, value in line.items() if value is not None}

@@ -1,0 +1,116 @@
+"""Relation matching: how well a relation's name fits a word of a question, such as "works at" and `employer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+
+EQUAL, SAME_STEM, SAME_MEANING = 1.0, 0.9, 0.8
+_OVERLAP = 0.7
+_ENDINGS = ("ments", "ment", "ings", "ing", "ers", "er", "ors", "or", "ies", "ied", "ed", "es", "ee", "s", "e", "y")
+_SHORTEST_STEM = 3
+
+# Words for a role, and the relations that state it. With `<` the relation leads from its object to its subject.
+_ROLES: Mapping[str, str] = {
+    "employer company job workplace work": "works at, worked at, joined",
+    "employee staff": "<works at",
+    "colleague coworker teammate": "works with, worked with",
+    "boss manager supervisor": "reports to, managed by, led by",
+    "report reports": "<reports to, manages, leads",
+    "leader head director": "led by, <leads, directed by, <directed",
+    "husband wife spouse partner": "married to, engaged to, dating",
+    "ex": "divorced from",
+    "home address residence city town": "lives in, moved to, based in",
+    "origin hometown birthplace": "is from, born in, grew up in",
+    "location place": "located in, based in, lives in",
+    "headquarters": "based in, located in",
+    "owner": "owned by, <owns",
+    "property possession": "owns, has",
+    "founder": "founded by, <founded",
+    "author writer": "written by, <wrote",
+    "creator maker inventor": "created by, <created",
+    "designer": "designed by, <designed",
+    "painter": "painted by, <painted",
+    "composer": "composed by, <composed",
+    "publisher": "published by, <published",
+    "book": "wrote, read, <written by",
+    "school university college": "studies at, studied at, graduated from, went to",
+    "team club": "plays for, played for, supports",
+    "member members": "<part of, <belongs to",
+    "friend acquaintance": "knows, met",
+    "roommate flatmate housemate": "lives with",
+    "successor": "succeeded by",
+    "namesake": "named after",
+}
+# Relations that hold in both directions.
+SYMMETRIC = frozenset(
+    """married to|engaged to|dating|divorced from|works with|worked with|lives with|knows|met|borders|sister of
+    |brother of|husband of|wife of|partner of|friend of|colleague of|cousin of|twin of|neighbour of|neighbor of
+    |roommate of|flatmate of|coworker of|co-worker of|teammate of|sibling of|spouse of""".replace("\n", "")
+    .replace("    ", "").split("|")
+)  # fmt: skip
+
+
+def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
+    """The relations of every role: (relation, whether it is followed backwards)."""
+    return {
+        role: tuple((part.strip().removeprefix("<"), part.strip().startswith("<")) for part in relations.split(","))
+        for names, relations in _ROLES.items()
+        for role in names.split()
+    }
+
+
+_RELATIONS_OF = _by_role()
+
+
+def folded(name: str) -> str:
+    """The words of a name, folded: `WORKS_AT`, "works at" and "Works-at" are one."""
+    return " ".join(without_possessive(word) for word in words(name.replace("_", " ")))
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """The word without its common English ending: employer, employed and employs are one."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            return word.removesuffix(ending)
+    return word
+
+
+@lru_cache(maxsize=65_536)
+def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
+    """How well a relation fits the wanted word, in [0, 1], and whether it is followed from object to subject.
+
+    "Ana's sister" is the person who is "sister of" Ana: a relation that ends in "of" is followed backwards, unless
+    the wanted word ends in "of" too.
+    """
+    asked, name = folded(wanted), folded(relation)
+    if not asked or not name:
+        return 0.0, False
+    if asked == name:
+        return EQUAL, False
+    if name == f"{asked} of":
+        return EQUAL, True
+    for meant, backwards in _RELATIONS_OF.get(asked, ()):
+        if folded(meant) == name:
+            return SAME_MEANING, backwards
+    of = name.endswith(" of") and not asked.endswith(" of")
+    asked_stems, stems = _stems(asked), _stems(name)
+    if asked_stems == stems:
+        return SAME_STEM, of
+    shared = len(asked_stems & stems)
+    return (_OVERLAP * shared / len(asked_stems | stems), of) if shared else (0.0, False)
+
+
+def fitting(wanted: str, relations: Iterable[str]) -> dict[str, tuple[float, bool]]:
+    """The relations that fit the wanted word at all, with their `compatibility`."""
+    found = {relation: compatibility(wanted, relation) for relation in relations}
+    return {relation: fit for relation, fit in found.items() if fit[0] > 0.0}
+
+
+def _stems(name: str) -> frozenset[str]:
+    """The stems of the words without stop words; of all words when nothing is left ("from")."""
+    parts = name.split()
+    return frozenset(stem(word) for word in parts if word not in STOP_WORDS) or frozenset(parts)

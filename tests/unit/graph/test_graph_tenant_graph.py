@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rdflib.namespace import SKOS
+
+from orion_recall.errors import SourceError
+from orion_recall.graph.tenant_graph import TenantGraph
+from orion_recall.graph.vocabulary import entity_iri, tenant_graph
+from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, sample_graph
+
+GRAPH = TenantGraph(sample_graph(PEOPLE), TENANT)
+
+
+def iri(name: str) -> str:
+    return str(entity_iri(name))
+
+
+async def test_the_edges_of_several_nodes_are_read_in_one_question():
+    graph = sample_graph(PEOPLE)
+    found = await TenantGraph(graph, TENANT).edges([iri("Bo"), iri("Bergen"), iri("Nobody")], limit=10)
+    assert {edge.text for edge in found[iri("Bo")]} == {"Bo knows Ana", "Carl knows Bo"}
+    assert {edge.text for edge in found[iri("Bergen")]} == {"Fjord Labs based in Bergen", "Carl lives in Bergen"}
+    assert found[iri("Nobody")] == []
+    assert len(graph.queries) == 1
+
+
+async def test_an_edge_has_all_that_is_known_of_it():
+    (edge,) = (await GRAPH.edges([iri("Harbour Engineers")], limit=10))[iri("Harbour Engineers")]
+    assert (edge.name, edge.weight, edge.seen) == ("works at", 1.0, None)
+    assert (edge.subject, edge.object) == (iri("Ada"), iri("Harbour Engineers"))
+    assert edge.other(edge.subject) == edge.object and edge.other(edge.object) == edge.subject
+
+
+async def test_a_node_with_many_edges_takes_no_longer_than_its_limit():
+    hub = sample_graph(Said(id=f"h{n}", text="x", statements=((f"P{n}", "knows", "Hub"),)) for n in range(2000))
+    asked = TenantGraph(hub, TENANT)
+
+    async def cost(limit: int) -> float:
+        began = time.thread_time()
+        assert len((await asked.edges([iri("Hub")], limit=limit))[iri("Hub")]) == limit
+        return time.thread_time() - began
+
+    few = min([await cost(10) for _ in range(5)])
+    assert few < min([await cost(1000) for _ in range(3)]) / 5
+
+
+async def test_memories_are_newest_first_and_limited():
+    memories = [Said(id=f"m{n}", text=f"t{n}", at=NOW + n, statements=(("A", "knows", "B"),)) for n in range(9)]
+    graph = TenantGraph(sample_graph(memories), TENANT)
+    (edge,) = (await graph.edges([iri("A")], limit=2))[iri("A")]
+    told = (await graph.edge_memories([edge.iri], limit=4))[edge.iri]
+    assert len(told) == 4
+    assert [one.ts for one in told] == sorted((one.ts for one in told if one.ts is not None), reverse=True)
+
+
+async def test_names_are_found_folded_and_by_merged_spellings():
+    graph = sample_graph(PEOPLE)
+    also = ox.Quad(
+        ox.NamedNode(iri("Ida")),
+        ox.NamedNode(str(SKOS.altLabel)),
+        ox.Literal('I"da\\'),
+        ox.NamedNode(str(tenant_graph(TENANT))),
+    )
+    graph.store.add(also)
+    found = await TenantGraph(graph, TENANT).named(["fjord-LABS", 'I"da\\', "Nobody"])
+    assert found == {"fjord-LABS": [iri("Fjord Labs")], 'I"da\\': [iri("Ida")], "Nobody": []}
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20), max_size=4))
+async def test_whatever_the_names_are_it_is_one_question(names: list[str]):
+    found = await GRAPH.named(names)
+    assert list(found) == list(dict.fromkeys(names))
+
+
+async def test_the_strongest_edges_come_first():
+    first, *_ = await GRAPH.strongest(3, scan=100)
+    assert (first.text, first.weight) == ("Ida works at Fjord Labs", 2.0)
+
+
+async def test_speakers_labels_and_relations():
+    assert await GRAPH.speakers([iri("Ana"), iri("Carl")]) == {iri("Ana")}
+    assert await GRAPH.labels([iri("Fjord Labs"), iri("Nobody")]) == {iri("Fjord Labs"): "Fjord Labs"}
+    assert set((await GRAPH.relations()).values()) == {"sister of", "works at", "based in", "knows", "lives in"}
+    assert len(await GRAPH.all_labels(3)) == 3
+
+
+async def test_rows_that_were_not_asked_for_are_the_graphs_fault():
+    class Wrong:
+        async def select(self, query: str) -> Sequence[Mapping[str, str]]:
+            return [{"place": "0", "something": "else"}]
+
+    with pytest.raises(SourceError, match="does not fit the query"):
+        await TenantGraph(Wrong(), TENANT).edges(["urn:a"], limit=1)
