@@ -1,4 +1,4 @@
-"""Files that are written whole: beside their place first. Nobody reads half of one, and no old one is lost."""
+"""Atomic file writes: to a temporary file first, which then replaces the target."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from orion_recall.errors import SettingsError
 
 @contextlib.contextmanager
 def whole_file(target: Path) -> Generator[IO[bytes]]:
-    """A file that takes the target's place, on disk, when the block ends well; else the target stays as it was.
+    """A file that replaces the target, synced to disk, when the block ends without an error.
 
-    What is no file, such as a pipe or a terminal, is written as it comes. SettingsError when there can be no file.
+    A target that is no regular file, such as a pipe or a terminal, is written directly. SettingsError when the file
+    cannot be made.
     """
     if target.is_dir():
         raise SettingsError(f"{target} is a folder: name a file in it")
@@ -40,7 +41,7 @@ def whole_file(target: Path) -> Generator[IO[bytes]]:
 
 @contextlib.contextmanager
 def whole_text(target: Path) -> Generator[TextIO]:
-    """The same for text, in UTF-8 with the ends of lines as given."""
+    """The same for text, in UTF-8 with line ends as given."""
     with whole_file(target) as file:
         lines = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield lines

@@ -50,25 +50,25 @@ _CHANGED = _STORED | {"expected_version"}
 class RecallClient:
     """Calls orion-recall over the bus. One reply stream per client, deleted when the client closes.
 
-    Every call takes these, too:
+    Every call also takes:
 
     - `timeout_s`: seconds to wait for the reply, a finite number; it is the message's time to live as well.
     - `correlation_id`: the caller's own, a UUID or text; a new UUID where it is not given. Strict readers of the
       mesh take UUIDs only. Two calls of one client that are in flight at once cannot share one.
-    - `trace`: an object that comes back as it was, such as {"traceparent": …}.
+    - `trace`: an object that comes back unchanged, such as {"traceparent": …}.
     - `causality_chain`: the messages that led to this one, oldest first, each {correlation_id: UUID, kind, source:
       {name, node, version, instance}, created_at}.
 
     Every call raises
 
     - InvalidMessage before anything is sent: a field that the contract does not know, a value that it does not
-      take, a time-out that is no finite number, a causality link that is none, a correlation id that is in
-      flight, a message that is too large;
+      take, a time-out that is no finite number, an invalid causality link, a correlation id that is in flight, a
+      message that is too large;
     - ReplyTimeout when no reply comes in time;
-    - BusUnavailable when the bus cannot be reached or the client is closed, and BusRefused, which is one, when the
-      bus is reached and says no (memory full, no permission).
+    - BusUnavailable when the bus cannot be reached or the client is closed, and its subclass BusRefused when the
+      bus answers with a refusal (memory full, no permission).
 
-    What a worker answers is no exception: look at `reply.error` and `receipt.error`.
+    An error in a worker's answer is no exception: see `reply.error` and `receipt.error`.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -76,7 +76,7 @@ class RecallClient:
 
     @property
     def reply_stream(self) -> str:
-        """The stream that replies to this client come on."""
+        """The stream on which replies to this client arrive."""
         return self._calls.reply_stream
 
     @classmethod
@@ -92,12 +92,12 @@ class RecallClient:
         """A connected client.
 
         `url` is the bus's address: redis://, rediss://, unix:// or redis+sentinel://. `prefix` stands before the
-        names of all streams (ORION_PREFIX of the workers). `service` is the name that messages come from. A message
-        of more than `max_message_bytes` is not sent: a worker that does not read it cannot see whom to answer.
-        Workers have it as ORION_MAX_MESSAGE_BYTES.
+        names of all streams (ORION_PREFIX of the workers). `service` is the source name of the messages. A message
+        of more than `max_message_bytes` is not sent: a worker would not read it, and so could not reply. Workers
+        have the limit in ORION_MAX_MESSAGE_BYTES.
 
-        Raises SettingsError for what cannot be an address, BusUnavailable when the server does not answer,
-        BusRefused when it does not let the user in.
+        Raises SettingsError for an invalid address, BusUnavailable when the server does not answer, BusRefused when
+        it denies the user access.
         """
         async with Calls.connect(
             url, prefix=prefix, replies=REPLY_KIND, service=service, max_message_bytes=max_message_bytes
@@ -119,11 +119,11 @@ class RecallClient:
         trace: Mapping[str, Any] | None = None,
         causality_chain: Sequence[Mapping[str, Any]] = (),
     ) -> RecallReplyV1:
-        """The reply to one question.
+        """The reply to one query.
 
-        `query` is the question's text, or a ready-made RecallQueryV1, which takes no further fields beside it
-        (TypeError). `session_id` is the session that asks, `node_id` the node, `profile` how to recall; words of
-        `intent` join the search, `verb` is kept with the decision. `options` are those of RecallOptionsV1: tenant,
+        `query` is the text, or a ready-made RecallQueryV1, which allows no further fields (TypeError).
+        `session_id` is the session that asks, `node_id` the node, `profile` how to recall; words of `intent` join
+        the search, `verb` is kept with the decision. `options` are those of RecallOptionsV1: tenant,
         scope, user, k (items at most), budget, max_tokens (of the rendered text), min_score (0 to 1), kinds, tags,
         since, until, as_of (times with a zone), timezone, exclude, cascade and more.
 
@@ -179,7 +179,7 @@ class RecallClient:
 
         Each of `memories` has `id`, the fields to change (None clears one), and perhaps `expected_version`.
         `expected_count` is how many `where` must match; without it nothing changes, and `receipt.matched` says how
-        many it would be. `actor` is who asks for it, for the history. The same request under the same
+        many it would be. `actor` is recorded in the history. The same request under the same
         `idempotency_key` gets the first receipt again. Raises as the class says.
         """
         given = _given(
@@ -243,11 +243,11 @@ class RecallClient:
         trace: Mapping[str, Any] | None = None,
         causality_chain: Sequence[Mapping[str, Any]] = (),
     ) -> RecallReceiptV1:
-        """Says what a recall was worth, under that recall's `tenant`.
+        """Give feedback on a recall, under that recall's `tenant`.
 
         The recall is named by `decision_id` (`reply.bundle.stats.decision_id`) or by its `correlation_id`: here
         that is the recall's, and the message itself gets a new one. `used` and `wrong` are ids of its items, `note`
-        is text for people, `actor` who says it. Raises as the class says.
+        is text for people, `actor` the sender. Raises as the class says.
         """
         given = _given(
             decision_id=decision_id,
@@ -276,7 +276,7 @@ class RecallClient:
 
 
 class _Call(NamedTuple):
-    """What every call takes."""
+    """The arguments that every call takes."""
 
     timeout_s: float
     correlation_id: UUID | str | None
@@ -290,7 +290,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _read(model: type[Reply], fields: Mapping[str, Any], where: str) -> Reply:
-    """The message; InvalidMessage when it is none, or has a field that the contract does not know."""
+    """The validated message; InvalidMessage when it is invalid or has an unknown field."""
     refuse_unknown(model, fields, where)
     return read_message(model, fields, where)
 
@@ -306,7 +306,7 @@ def _memories(memories: Sequence[Mapping[str, Any]], known: Collection[str]) -> 
 
 
 def _memory(memory: object, known: Collection[str], where: str) -> dict[str, Any]:
-    """The fields of one memory as JSON has them; a worker judges their values."""
+    """The fields of one memory as JSON values; the worker validates them."""
     if not isinstance(memory, Mapping):
         raise InvalidMessage(f"{where}: expected a mapping of a memory's fields (got {memory!r:.60})")
     fields = cast("Mapping[str, Any]", memory)

@@ -30,7 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
+
+ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 
 
 class OrionError(Exception):
@@ -40,7 +42,7 @@ class OrionError(Exception):
 class MessageError(OrionError):
     """A message that cannot be served. `outcome` is the decision's outcome."""
 
-    outcome = "failed"
+    outcome: ClassVar[ErrorKind] = "failed"
 
 
 class InvalidMessage(MessageError):

@@ -1,9 +1,8 @@
-"""Who goes first in a process that does two things at a time: recalls, which somebody waits for.
+"""Priority of foreground work (recalls, which somebody waits for) over background work in one process.
 
-Python runs one thread at a time, and one that computes without a pause is asked for its turn only every five
-milliseconds. A recall that takes forty turns would last two hundred milliseconds beside it. So work that nobody
-waits for is done in pieces of some milliseconds, and lets recalls pass between two of them: for a while at most, so
-that it goes on however many there are.
+Python runs one thread at a time and asks a computing thread to let go only every five milliseconds: beside one, a
+recall of forty thread switches would take two hundred milliseconds. So background work runs in pieces of some
+milliseconds and yields to the foreground between two of them, for a limited time, so that it always goes on.
 """
 
 from __future__ import annotations
@@ -17,64 +16,64 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-GIVE_WAY_S = 0.1
+YIELD_S = 0.1
 
-_WAITED_FOR: ContextVar[bool] = ContextVar("waited_for", default=False)
+_IN_FOREGROUND: ContextVar[bool] = ContextVar("in_foreground", default=False)
 
 
-class RightOfWay:
-    """Of what somebody waits for, over what can be done later. From any thread, and of any event loop."""
+class Foreground:
+    """Foreground work in progress. It may be used from any thread and any event loop."""
 
     def __init__(self) -> None:
-        self._under_way = 0
+        self._active = 0
         self._lock = threading.Lock()
-        self._clear = threading.Event()
-        self._clear.set()
+        self._idle = threading.Event()
+        self._idle.set()
 
     @contextmanager
-    def taken(self) -> Generator[Callable[[], None]]:
-        """Somebody waits for what happens inside. What it gives ends the priority before the block does."""
+    def active(self) -> Generator[Callable[[], None]]:
+        """Foreground work for the block. Gives a function that ends the priority before the block does."""
         is_held = True
 
         def release() -> None:
             nonlocal is_held
             with self._lock:
-                self._under_way -= is_held
+                self._active -= is_held
                 is_held = False
-                if not self._under_way:
-                    self._clear.set()
+                if not self._active:
+                    self._idle.set()
 
         with self._lock:
-            self._under_way += 1
-            self._clear.clear()
-        token = _WAITED_FOR.set(True)
+            self._active += 1
+            self._idle.clear()
+        token = _IN_FOREGROUND.set(True)
         try:
             yield release
         finally:
-            _WAITED_FOR.reset(token)
+            _IN_FOREGROUND.reset(token)
             release()
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether the caller is inside `taken` itself: work that it asks for must not give way to it."""
-        return _WAITED_FOR.get()
+    def is_own(self) -> bool:
+        """Whether the caller is inside `active` itself: what it calls must not yield to it."""
+        return _IN_FOREGROUND.get()
 
-    def give_way(self, most_s: float = GIVE_WAY_S) -> None:
-        """Blocks while somebody waits for something, for `most_s` at most. For threads beside the loop's."""
-        self._clear.wait(most_s)
+    def yield_to_foreground(self, most_s: float = YIELD_S) -> None:
+        """Block while foreground work is active, `most_s` at most. For threads, not for the event loop."""
+        self._idle.wait(most_s)
 
-    async def pause(self, most_s: float = GIVE_WAY_S) -> None:
-        """As `give_way`, on an event loop."""
-        if not self._clear.is_set():
-            await asyncio.to_thread(self._clear.wait, most_s)
+    async def pause(self, most_s: float = YIELD_S) -> None:
+        """As `yield_to_foreground`, on an event loop."""
+        if not self._idle.is_set():
+            await asyncio.to_thread(self._idle.wait, most_s)
 
-    def between(self, work: Iterable[T], every: int) -> Iterator[T]:
-        """The pieces of the work, letting others pass after each so many. For threads beside the loop's."""
+    def throttled(self, work: Iterable[T], every: int) -> Iterator[T]:
+        """The pieces of the work, yielding to the foreground before each `every` of them. For threads."""
         for number, piece in enumerate(work):
             if number % every == 0:
-                self.give_way()
+                self.yield_to_foreground()
             yield piece
 
 
-# Python's lock is one for all of a process, and so is this.
-RECALLS = RightOfWay()
+# One for the process, as Python's lock is.
+FOREGROUND = Foreground()

@@ -1,4 +1,4 @@
-"""What every source is: something that turns a request into hits, best first."""
+"""Protocols: sources, readers, finders, and the copies of the record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRe
 
 
 class Source(Protocol):
-    """One arm of a recall.
+    """A retrieval source: it turns a request into hits, best first.
 
     `search` raises TransientSourceError when another try may help, SourceError when it will not. A source that
     cannot apply a part of `request.scope` raises ScopeNotKept: filters fail closed.
@@ -29,12 +29,12 @@ class OfSomeTenants(Protocol):
     """A source that may hold nothing for a tenant."""
 
     def answers_for(self, tenant: str) -> bool:
-        """Whether the tenant may have hits here; else neither a search nor a word about its failures is for it."""
+        """Whether the tenant may have hits here; else it gets neither a search nor the errors of this source."""
         ...
 
 
 def answers_for(source: Source, tenant: str) -> bool:
-    """Whether the source has to do with the tenant; one that does not say so has to do with all."""
+    """Whether the tenant may have hits in the source; a source that does not say serves all tenants."""
     return not isinstance(source, OfSomeTenants) or source.answers_for(tenant)
 
 
@@ -52,11 +52,11 @@ class EntityFinder(Protocol):
 
 
 class NamesAndTexts(Protocol):
-    """What further words of a question are taken from."""
+    """The names and texts that further words of a question are taken from."""
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
 
-    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         """The entities whose names share words with the text, best first: each with all its names."""
         ...
 
@@ -74,7 +74,7 @@ class EntityLikeness(Protocol):
 
 
 class TitleFinder(Protocol):
-    """Finds the memories of a scope that are called one of some names (see `titles`).
+    """Finds the memories of a scope by their titles (see `text.titles`).
 
     Their names by key, `limit` memories at most; which of more than that is the index's choice.
     """
@@ -83,7 +83,7 @@ class TitleFinder(Protocol):
 
 
 class Lexicon(Protocol):
-    """Who speaks in a tenant's memories, as written."""
+    """The names of the speakers in a tenant's memories, as written."""
 
     async def speakers(self, tenant: str) -> frozenset[str]: ...
 
@@ -144,38 +144,38 @@ class RewrittenCopy(Protocol):
 
 @runtime_checkable
 class SwappedCopy(Protocol):
-    """A copy in a folder, whose place one that was built beside it can take while searches go on."""
+    """A copy in a folder that a rebuild can replace while searches go on."""
 
-    def beside(self) -> Projection | None:
-        """The copy that stands complete beside this one, not opened; None when there is none."""
+    def staged_rebuild(self) -> Projection | None:
+        """The complete rebuild that waits to be swapped in, not opened; None when there is none."""
         ...
 
-    async def take(self, built: Projection) -> None:
-        """The open copy that `beside` gave takes this one's place, files and all. This one must be open, too."""
+    async def swap_in(self, built: Projection) -> None:
+        """Replaces this copy, which is open, by the rebuild that `staged_rebuild` gave and the caller opened."""
         ...
 
 
 @runtime_checkable
-class MarkedCopy(Protocol):
-    """A copy that keeps the mark of the record that it is of, and is refused to every other record."""
+class IdentifiedCopy(Protocol):
+    """A copy that keeps the identity of the database it was filled from, and is refused to every other one."""
 
     @property
-    def record(self) -> str | None:
-        """The mark as the copy tells it; None when it has none: it is new, or older than marks."""
+    def database_identity(self) -> str | None:
+        """The database identity that the copy keeps; None when it is new, or older than identities."""
         ...
 
-    def expect(self, record: str) -> None:
-        """The mark of the record that this must be a copy of. From now on another's is AnotherRecordsCopy."""
+    def expect(self, identity: str) -> None:
+        """The identity of the database that it must be a copy of; with another one it is AnotherRecordsCopy."""
         ...
 
     async def check(self) -> None:
-        """AnotherRecordsCopy when it is another's."""
+        """AnotherRecordsCopy when it was filled from another database."""
         ...
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Mark a copy that has no mark, when it holds what the record tells at its position: `newest`, None at 0.
+        """Gives a copy without an identity the expected one, if it holds `newest`.
 
-        AnotherRecordsCopy when it does not.
+        That is the record's memory at the copy's position, None at position 0. AnotherRecordsCopy without it.
         """
         ...
 
@@ -190,7 +190,7 @@ class Prepares(Protocol):
 
 
 class VectorIndex(Protocol):
-    """What the vector and lexical arms search: (key, score) pairs, best first; keys are `text.memory_key`."""
+    """The index of the vector and lexical sources: (key, score) pairs, best first; keys by `memory_key`."""
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
@@ -203,10 +203,10 @@ class VectorIndex(Protocol):
 
 @runtime_checkable
 class TokenIndex(Protocol):
-    """What late interaction asks: the tokens of the question against those of each of some memories."""
+    """The index of late interaction: the tokens of the question compared with those of memories."""
 
     async def without_tokens(self) -> str | None:
-        """Why `max_sim` cannot be asked; None when it can."""
+        """Why `max_sim` cannot be called; None when it can."""
         ...
 
     async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
@@ -229,11 +229,11 @@ class MemoryIndex(
     TokenIndex,
     Protocol,
 ):
-    """The vector and keyword index, wherever it is."""
+    """The vector and keyword index, embedded or on a server."""
 
 
 class GraphStore(Protocol):
-    """What the graph arm asks."""
+    """A graph that can be queried."""
 
     async def select(self, query: str) -> Sequence[Mapping[str, str]]:
         """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
@@ -241,19 +241,19 @@ class GraphStore(Protocol):
 
 
 class OwnGraph(GraphStore, Protocol):
-    """What the service's own graph arm asks."""
+    """The service's own graph, as the graph source uses it."""
 
     async def check(self) -> None:
-        """SourceError when the graph is known not to answer, or may not; nothing is asked of one that is well."""
+        """SourceError when the graph is known not to answer, or may not; no query is sent."""
         ...
 
 
 class MemoryGraph(Projection, MemoryReader, OwnGraph, Protocol):
-    """The graph, wherever it is."""
+    """The graph, embedded or on a server."""
 
 
 class Unavailable:
-    """Stands where a source could not be opened, and says why to everybody who asks."""
+    """A source that could not be opened; each search raises the reason."""
 
     def __init__(self, name: SourceName, reason: str) -> None:
         self.name: SourceName = name
@@ -265,7 +265,7 @@ class Unavailable:
 
 
 def in_scope(memory: MemoryView, scope: Scope) -> bool:
-    """Whether a memory may be seen. What a memory does not say, it does not satisfy."""
+    """Whether a memory is in the scope. A field that the memory does not have does not match."""
     return (
         (scope.session_id is None or memory.session_id == scope.session_id)
         and (scope.user_id is None or memory.user_id == scope.user_id)

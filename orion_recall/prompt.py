@@ -1,4 +1,4 @@
-"""Memory in a prompt.
+"""Prompt text: a bundle's bullets for templates, and the Jinja filter.
 
 `rendered` is "" when nothing was found, never null, so Jinja's plain `default(...)` would print nothing:
 templates use `{{ memory_bundle.rendered | default("...", true) }}`, or the filter that `add_filter` puts in:
@@ -16,7 +16,7 @@ NOTHING_FOUND = "No additional memory context provided."
 
 
 class TemplateEnvironment(Protocol):
-    """What is needed of a `jinja2.Environment`."""
+    """The part of a `jinja2.Environment` that is needed."""
 
     @property
     def filters(self) -> MutableMapping[str, Callable[..., Any]]: ...

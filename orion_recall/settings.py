@@ -1,4 +1,4 @@
-"""Where things are and how much of them may be used: everything here comes from the environment.
+"""Settings: addresses, limits and identities of one worker, read from the environment.
 
 How to recall is not here: that is a profile (YAML). Every variable begins with `ORION_`. An address that is
 not set means the embedded engine (`up`, `demo`) or, for Postgres under `worker`, no Postgres.
@@ -11,10 +11,9 @@ import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from orion_recall.contracts import (
     DECISION_KIND,
@@ -29,25 +28,30 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import InvalidMessage, SettingsError
 from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
-from orion_recall.values import LaneUse, SourceName
+from orion_recall.setting_values import (
+    BusUrl,
+    Columns,
+    CommaList,
+    LlmUrl,
+    MemoryKinds,
+    QdrantUrl,
+    SourceNames,
+    SparqlUrl,
+    TeiUrl,
+    Tenants,
+)
+from orion_recall.values import LaneUse
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
-BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
-
-TIMELINE_ROLES = (
-    "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri",
-    "tags", "search",
-)  # fmt: skip
-CommaList = Annotated[tuple[str, ...], NoDecode]
 
 
 class Settings(BaseSettings):
-    """One worker's surroundings. Built by `Settings.read()`, which turns mistakes into `SettingsError`."""
+    """The settings of one worker. `Settings.read()` makes them, and turns mistakes into `SettingsError`."""
 
     model_config = SettingsConfigDict(env_prefix="ORION_", frozen=True, extra="ignore")
 
-    redis_url: SecretStr | None = Field(
+    redis_url: BusUrl = Field(
         default=None, description="bus: redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
     )
     postgres_dsn: SecretStr | None = Field(default=None, description="record, timeline and decision log")
@@ -60,7 +64,7 @@ class Settings(BaseSettings):
     analyst_dsn: SecretStr | None = Field(
         default=None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
     )
-    qdrant_url: str | None = Field(
+    qdrant_url: QdrantUrl = Field(
         default=None, description="index: http:// or https://; the port is 6333 by default"
     )
     qdrant_api_key: SecretStr | None = Field(
@@ -72,7 +76,7 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default=Path(".orion"), description="embedded engines, index and graph")
     prefix: str = Field(default="", description="put before every stream, key and reply address")
 
-    tenants: CommaList = Field(default=("default",), description="tenants served; * serves all")
+    tenants: Tenants = Field(default=("default",), description="tenants served; * serves all")
     default_tenant: str = Field(default="default", min_length=1, description="of a query that names none")
     default_profile: str = Field(default="reflect.v1", description="of a query that names none")
     profiles_dir: Path | None = Field(default=None, description="profile YAML; default: the shipped ones")
@@ -110,7 +114,7 @@ class Settings(BaseSettings):
     decisions_cap: int = Field(default=1_000_000, ge=100, description="decisions kept while no sink reads")
     decisions_keep_s: int = Field(default=3600, ge=0, description="how long persisted decisions stay on the bus")
 
-    memory_kinds: CommaList = Field(default=(), description=f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
+    memory_kinds: MemoryKinds = Field(default=(), description=f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
     where_cap: int = Field(
         default=1000, ge=1, description="memories that one update or delete by query may change at most"
     )
@@ -118,7 +122,6 @@ class Settings(BaseSettings):
         default=2000, ge=0, description="how long a receipt of a change waits for index and graph everywhere"
     )
 
-    # The log's own life.
     decisions_retention_days: int | None = Field(
         default=None, ge=1, le=36_500, description="age in days after which decisions are deleted; default: kept"
     )
@@ -133,7 +136,7 @@ class Settings(BaseSettings):
         default="collapse_mirror",
         description="table or view, may be schema.name; rows of another than the own view are cited as table:id",
     )
-    timeline_columns: Annotated[Mapping[str, str], NoDecode] = Field(
+    timeline_columns: Columns = Field(
         default_factory=dict[str, str],
         description="role=column,…; text=a+b joins columns; a role is left out by an empty column; "
         "default: every role by its own name, where there is such a column",
@@ -142,8 +145,8 @@ class Settings(BaseSettings):
         default=None, description="the tenant that a table without a tenant column belongs to"
     )
     mappings: Path | None = Field(default=None, description="YAML file that maps stores of others")
-    sparql_url: str | None = Field(default=None, description="graph: the query address of a SPARQL 1.1 server")
-    sparql_update_url: str | None = Field(
+    sparql_url: SparqlUrl = Field(default=None, description="graph: the query address of a SPARQL 1.1 server")
+    sparql_update_url: SparqlUrl = Field(
         default=None, description="its update address; default: the query address, /query made /update"
     )
     sparql_user: str | None = Field(default=None, description="of the SPARQL server, with a password")
@@ -161,7 +164,7 @@ class Settings(BaseSettings):
         "memory of 33 tokens)",
     )
     model: str | None = Field(default=None, description="of transformers: a model's name, or its folder")
-    tei_url: str | None = Field(default=None, description="of tei: the embedding server, http:// or https://")
+    tei_url: TeiUrl = Field(default=None, description="of tei: the embedding server, http:// or https://")
     tei_api_key: SecretStr | None = Field(default=None, description="what both TEI servers ask for, if anything")
     reranker: Literal["none", "transformers", "tei"] = Field(
         default="none", description="what reranks where a profile wants it: none, transformers or tei (a server)"
@@ -169,7 +172,7 @@ class Settings(BaseSettings):
     reranker_model: str | None = Field(
         default=None, description="of the transformers reranker: a cross-encoder's name, or its folder"
     )
-    reranker_url: str | None = Field(
+    reranker_url: TeiUrl = Field(
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
     extractor: Literal["light", "spacy", "llm"] = Field(
@@ -178,7 +181,7 @@ class Settings(BaseSettings):
     spacy_model: str = Field(
         default="en_core_web_sm", min_length=1, description="of spacy: an installed pipeline's name, or its folder"
     )
-    llm_url: str | None = Field(
+    llm_url: LlmUrl = Field(
         default=None, description="of llm: an OpenAI-compatible address, what stands before /chat/completions"
     )
     llm_model: str | None = Field(default=None, description="of llm: the model's name, as its server knows it")
@@ -189,7 +192,7 @@ class Settings(BaseSettings):
         default=None, description="port of /live, /ready and /metrics; 0 takes a free one"
     )
     health_host: str = Field(default="127.0.0.1", min_length=1, description="address that port listens on")
-    ready_sources: Annotated[tuple[SourceName, ...] | None, NoDecode] = Field(
+    ready_sources: SourceNames = Field(
         default=None,
         description="sources that must answer for /ready, as vector,rdf; empty: none; "
         "default: those of the default profile",
@@ -210,27 +213,6 @@ class Settings(BaseSettings):
         default="info", description="debug, info, warning or error"
     )
 
-    @field_validator(
-        "tenants",
-        "query_channels",
-        "decision_channels",
-        "reply_streams",
-        "reply_channels",
-        "ready_sources",
-        "memory_kinds",
-        mode="before",
-    )
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-    @field_validator("tenants")
-    @classmethod
-    def _somebody(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value:
-            raise ValueError("name at least one tenant, or * for all")
-        return value
-
     @field_validator("decision_channels")
     @classmethod
     def _no_circle(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -239,95 +221,6 @@ class Settings(BaseSettings):
                 f"{', '.join(sorted(both))} is a query channel: each decision would come in as a query"
             )
         return value
-
-    @field_validator("memory_kinds")
-    @classmethod
-    def _short_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if any(len(kind) > 64 for kind in value):
-            raise ValueError("a kind has 64 characters at most")
-        return value
-
-    @field_validator("redis_url")
-    @classmethod
-    def _bus(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(BUS_SCHEMES):
-            raise ValueError(
-                "write redis://host:6379/0, rediss://…, unix:///path/to/socket or "
-                "redis+sentinel://host:26379,host2:26379/mymaster/0"
-            )
-        return value
-
-    @field_validator("qdrant_url")
-    @classmethod
-    def _qdrant(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        try:
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # a port that is no number; it may be somebody's password
-            is_address = False
-        if not is_address:
-            raise ValueError("write http://host:6333 or https://host:6333")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("leave user, password and query out: the key goes into ORION_QDRANT_API_KEY")
-        return value
-
-    @field_validator("sparql_url", "sparql_update_url")
-    @classmethod
-    def _sparql(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        try:
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # a port that is no number; it may be somebody's password
-            is_address = False
-        if "@" in parts.netloc:
-            raise ValueError("user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD")
-        if not is_address or parts.fragment:
-            raise ValueError("write http://host:7878/query or https://…")
-        return value
-
-    @field_validator("tei_url", "reranker_url")
-    @classmethod
-    def _server(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("write http://host:port or https://host:port")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("write it without user and query: the key belongs in ORION_TEI_API_KEY")
-        return value.rstrip("/")
-
-    @field_validator("llm_url")
-    @classmethod
-    def _llm(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        try:
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # a port that is no number; it may be somebody's password
-            is_address = False
-        if not is_address:
-            raise ValueError("write http://host:port/v1 or https://host/v1")
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise ValueError("leave user, password and query out: the key goes into ORION_LLM_API_KEY")
-        return value.rstrip("/").removesuffix("/chat/completions")
-
-    @field_validator("timeline_columns", mode="before")
-    @classmethod
-    def _columns(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        pairs = [part.partition("=") for part in value.split(",") if part.strip()]
-        columns = {role.strip(): column.strip() for role, _, column in pairs}
-        for role in columns:
-            if role not in TIMELINE_ROLES:
-                raise ValueError(f"{role!r} is not a role; roles are {', '.join(TIMELINE_ROLES)}")
-        return columns
 
     @classmethod
     def read(cls, **changes: Any) -> Settings:
@@ -366,11 +259,11 @@ class Settings(BaseSettings):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind that a memory may be of here."""
+        """Every kind that a memory may have: the built-in ones and ORION_MEMORY_KINDS."""
         return tuple(dict.fromkeys((*MEMORY_KINDS, *self.memory_kinds)))
 
     def check_kinds(self, kinds: Iterable[object], where: str) -> None:
-        """InvalidMessage, which lists the kinds that there are, for one that is none of them."""
+        """InvalidMessage for an unknown kind; its text lists the known ones."""
         for kind in kinds:
             if kind not in self.kinds:
                 there_are = f"there are {', '.join(self.kinds)} (ORION_MEMORY_KINDS adds to them)"
@@ -387,7 +280,7 @@ class Settings(BaseSettings):
 
     @property
     def published_on(self) -> Mapping[str, tuple[str, ...]]:
-        """The channels of queries and of decisions, as they are called on the bus."""
+        """The pub/sub channels of queries and of decisions, with the prefix."""
         named = {"queries": self.query_channels, "decisions": self.decision_channels}
         return {what: tuple(self.prefix + name for name in names) for what, names in named.items()}
 
@@ -398,7 +291,7 @@ class Settings(BaseSettings):
 
     @property
     def decision_stream(self) -> str:
-        """The decisions on the bus."""
+        """The stream of decisions."""
         return self.prefix + DECISION_KIND
 
     @property
@@ -418,12 +311,12 @@ class Settings(BaseSettings):
 
     @property
     def feedback_stream(self) -> str:
-        """The intake of what recalls were worth."""
+        """The intake of feedback on recalls."""
         return self.prefix + FEEDBACK_KIND
 
     @property
     def intake_streams(self) -> Mapping[str, str]:
-        """Every intake, by what it brings."""
+        """Every intake stream, by what it brings."""
         return {
             "queries": self.query_stream,
             "stores": self.store_stream,
@@ -434,19 +327,19 @@ class Settings(BaseSettings):
 
     @property
     def tombstone_stream(self) -> str:
-        """What was changed or deleted a moment ago, for every worker."""
+        """The stream of tombstones, which tells every worker of memories changed or deleted a moment ago."""
         return f"{self.prefix}memory.tombstone.v1"
 
     @property
     def dead_stream(self) -> str:
-        """Queries that could not be read or that killed their workers."""
+        """Dead letters of queries: invalid or poison."""
         return f"{self.query_stream}:dead"
 
     def worker_key(self, instance: str) -> str:
-        """The card that a worker of this name keeps on the bus."""
+        """The key of a worker's heartbeat on the bus."""
         return f"{self.query_stream}:worker:{instance}"
 
     @property
     def store_dead_stream(self) -> str:
-        """Store messages that could not be read."""
+        """Dead letters of store messages."""
         return f"{self.store_stream}:dead"

@@ -1,4 +1,4 @@
-"""Where the files that travel with the program are: profiles and contracts."""
+"""Shipped files: the folders of profiles and contracts that are part of the installation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def shipped_folder(name: Literal["profiles", "contracts"], *, package: Path = _P
     installed = package / "_shipped" / name
     if installed.is_dir():
         return installed
-    # Without a pyproject.toml the parent is a site-packages, where a folder `profiles` is somebody else's.
+    # Without a pyproject.toml the parent is a site-packages, where a folder `profiles` is not ours.
     checkout = package.parent
     if (checkout / "pyproject.toml").is_file() and (checkout / name).is_dir():
         return checkout / name

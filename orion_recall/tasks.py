@@ -1,4 +1,4 @@
-"""Ending tasks, and errors that nobody has foreseen: none vanishes, and none costs more than its own work."""
+"""Helpers for asyncio tasks: cancel them, sleep until an event, log errors that nobody expects."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 async def cancel(*tasks: asyncio.Future[Any]) -> None:
-    """Cancels the tasks and waits until they have ended. What one raises instead of ending is logged.
+    """Cancel the tasks and wait until they have ended. What one raises instead of ending is logged.
 
-    A task that had ended before is left alone: its error is for whoever waits for it.
+    A task that had ended before is left alone: its error belongs to its own awaiter.
     """
     running = [task for task in tasks if not task.done()]
     for task in running:
@@ -28,8 +28,20 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
             report("a task failed while it was being ended", outcome)
 
 
+async def sleep(seconds: float, until: asyncio.Event | None = None) -> bool:
+    """Sleep for so many seconds, or until the event is set; whether it was set."""
+    if until is None:
+        await asyncio.sleep(seconds)
+        return False
+    try:
+        async with asyncio.timeout(seconds):
+            return await until.wait()
+    except TimeoutError:
+        return False
+
+
 async def outcomes(what: str, *awaited: Awaitable[T]) -> list[T | Exception]:
-    """What each gives, or the error that it raised. Errors that are none of ours are logged, with `what` failed."""
+    """The result of each awaitable, or the error it raised; one that is no OrionError is logged as `what`."""
     found: list[T | Exception] = []
     for outcome in await asyncio.gather(*awaited, return_exceptions=True):
         if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
@@ -42,7 +54,7 @@ async def outcomes(what: str, *awaited: Awaitable[T]) -> list[T | Exception]:
 
 @contextmanager
 def errors_logged(what: str) -> Generator[None]:
-    """An error of the block is logged, and ends there: for what must not undo what was done before it."""
+    """Log an error of the block and go on: for work that must not undo what was done before it."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 (logged below, with its traceback)
@@ -50,6 +62,6 @@ def errors_logged(what: str) -> Generator[None]:
 
 
 def report(what: str, error: Exception) -> None:
-    """Logs an error of any kind: its type and where it was raised, not its text, which may quote a memory."""
+    """Log an error of any kind: its type and traceback, not its text, which may quote a memory."""
     where = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s: %s\n%s", what, type(error).__name__, where)

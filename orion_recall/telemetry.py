@@ -1,7 +1,7 @@
-"""Every span, metric, attribute and log name, and how a trace that came with a message goes on.
+"""Names of all spans, metrics, attributes and logs; trace propagation; log formats.
 
-Memory and query text enter none of them unless content capture is switched on. Metrics carry only attributes of few
-values: no tenant, no id, no text.
+Memory and query text enter none of them unless content capture is on. Metrics have only labels of few values: no
+tenant, no id, no text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ METRIC_SOURCE_DURATION = "orion.recall.source.duration"
 METRIC_BREAKER_OPEN = "orion.recall.source.breaker.open"
 METRIC_ITEMS = "orion.recall.items"
 METRIC_TOKENS = "orion.recall.tokens"
-METRIC_IN_HAND = "orion.recall.in_hand"
+METRIC_IN_FLIGHT = "orion.recall.in_hand"
 METRIC_FENCED = "orion.recall.commits.fenced"
 METRIC_POISON = "orion.recall.poison"
 METRIC_UNKNOWN_FIELDS = "orion.recall.unknown_fields"
@@ -57,7 +57,7 @@ METRIC_PUBLISHED = "orion.recall.published"
 METRIC_SUBSCRIPTIONS_LOST = "orion.recall.subscriptions.lost"
 METRIC_DECISIONS_LAG = "orion.recall.decisions.lag"
 METRIC_EXTRACTIONS = "orion.recall.extractions"
-METRIC_BEHIND = "orion.recall.projection.behind"
+METRIC_COPY_LAG = "orion.recall.projection.behind"
 METRIC_EMBEDDING_QUERIES = "orion.recall.embedding.queries"
 METRIC_EMBEDDING_BATCHES = "orion.recall.embedding.batches"
 
@@ -78,10 +78,10 @@ _IDS = RandomIdGenerator()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """One step of a trace: the span, the trace's id, and what the next one is given.
+    """A continued trace: the span, the trace id, and the trace object of messages that follow.
 
-    `trace` is the sender's object as it goes back: whole, and in it the W3C trace context of the span where the
-    sender had one or spans are recorded.
+    `trace` is the sender's object, whole, with the W3C trace context of the span where the sender had one or spans
+    are recorded.
     """
 
     span: Span
@@ -90,17 +90,17 @@ class Continued:
 
 
 def span_of(kind: str) -> str:
-    """The span of serving a message about memories: `store` of `memory.store.v1`."""
+    """The span name for a kind of message: `store` for `memory.store.v1`."""
     return kind.split(".")[1]
 
 
 def continue_trace(
     carrier: Mapping[str, Any] | None, *, tracer: Tracer | None = None, name: str = SPAN_RECALL
 ) -> Continued:
-    """A span under the W3C trace context that came with a message, or the first of a new trace.
+    """A span under the W3C trace context of a message, or the first span of a new trace.
 
-    https://www.w3.org/TR/trace-context/ - a broken `traceparent` begins a new trace. Without a tracer nothing is
-    recorded: the span has ids to go on with, and no more.
+    https://www.w3.org/TR/trace-context/ - an invalid `traceparent` begins a new trace. Without a tracer nothing is
+    recorded: the span only has ids to propagate.
     """
     carrier = carrier or {}
     given = {str(name): value for name, value in carrier.items() if isinstance(value, str)}
@@ -115,7 +115,7 @@ def continue_trace(
 
 
 def _unrecorded(context: Context) -> Span:
-    """A span of ids alone. What came sampled stays so, for those further on who record; a new trace is sampled."""
+    """A span that only has ids. It keeps the sampled flag of its parent; a new trace is sampled."""
     parent = trace.get_current_span(context).get_span_context()
     return NonRecordingSpan(
         SpanContext(
@@ -129,7 +129,7 @@ def _unrecorded(context: Context) -> Span:
 
 
 class JsonLines(logging.Formatter):
-    """Log records as one JSON object a line; fields given as `extra={"fields": {...}}` stand beside the message."""
+    """Log records as one JSON object a line, with the fields of `extra={"fields": {...}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""

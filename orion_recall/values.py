@@ -1,9 +1,9 @@
-"""What passes between the stages of one recall: frozen values, in the order in which they appear.
+"""Values of search and of the record: frozen types that pass between modules.
 
-    Question -> SearchRequest -> Hit -> Candidate -> ScoredCandidate -> Selection
+    Question -> SearchRequest -> Hit -> SourceReport; then Candidate (`scoring`) -> Selection (`recall.bundle`)
 
 Times are epoch seconds (UTC) and `None` means undated. Scores of a source keep the source's own scale;
-only `ScoredCandidate.score` is on the documented scale of [0, 1].
+only the final score of a candidate is on the documented scale of [0, 1].
 
 Those of which a recall makes hundreds are named tuples: a frozen dataclass takes more than twice as long to make.
 """
@@ -23,28 +23,10 @@ SourceStatus = Literal["ok", "empty", "late", "failed", "off"]
 Outcome = Literal["invalid", "expired", "refused", "failed", "degraded", "empty", "ok"]
 OUTCOMES: tuple[Outcome, ...] = ("invalid", "expired", "refused", "failed", "degraded", "empty", "ok")
 
-DropReason = Literal[
-    "excluded",
-    "own_turn",
-    "filtered",
-    "deleted",
-    "missing",
-    "other_time",
-    "rank_pool",
-    "below_min_score",
-    "near_duplicate",
-    "source_top_k",
-    "max_per_source",
-    "max_total_items",
-    "token_budget",
-    "over_fetch",
-    "no_answer",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What a search may see. Every part that is set must hold; a source that cannot apply one fails."""
+    """The scope of a search. Every part that is set must hold; a source that cannot apply one fails."""
 
     tenant: str
     session_id: str | None = None
@@ -58,7 +40,7 @@ class Scope:
 LaneUse = Literal["ignore", "tag", "scope"]
 TimeKind = Literal["date", "period", "relative", "open"]
 SessionNamed = Literal["first", "last"]
-GraphArm = Literal["neighbourhood", "activation", "push", "pagerank"]
+GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
 
 
 class Interval(NamedTuple):
@@ -76,7 +58,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTime:
-    """What a question says of time. Of several intervals each will do.
+    """The time in a question. Of several intervals, any may match.
 
     `asks_when`: a time is what it asks for. `session`: it names the first or the last session.
     """
@@ -91,9 +73,9 @@ NO_TIME = QuestionTime()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerType:
-    """What an answer must give, beside a time: a name, a number, or neither in particular.
+    """The expected type of an answer, apart from a time: a name, a number, or neither in particular.
 
-    `known` are folded words that are no answer where a name is asked for: the question's own, and who speaks.
+    `known` are folded words that do not answer a question for a name: those of the question and of the speakers.
     """
 
     name: bool = False
@@ -105,8 +87,8 @@ ANY_TYPE = AnswerType()
 
 MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
 QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
-"""What a question is after: a fact (when nothing says otherwise), a time, who is what to whom, how it is done, what
-is best done, what is still to be done, or what is known at all."""
+"""The class of a question: a fact (the default), a time, a relation between people, how something is done, what
+would best be done, what is still to be done, or what is known at all."""
 QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
 
 
@@ -123,10 +105,10 @@ class Chain(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A query understood: what each arm searches for, and the clock it is asked at.
+    """A query understood: the text that each source searches for, and the clock.
 
     `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
-    `chains` are the readings of one possessive chain, where the graph is to be gone along them.
+    `chains` are the readings of one possessive chain, where the graph follows them.
     """
 
     text: str
@@ -145,7 +127,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreWordsWanted:
-    """Which further words the keyword arm searches for: other names, and terms of the first documents found."""
+    """Which further words the keyword source searches for: other names, and terms of the first documents found."""
 
     aliases: bool
     feedback_documents: int
@@ -155,7 +137,7 @@ class MoreWordsWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """What one source is asked: the question, what it may see, how many hits it may bring and in what time."""
+    """A request to one source: the question, the scope, the number of hits and the time."""
 
     question: Question
     scope: Scope
@@ -168,13 +150,13 @@ class SearchRequest:
     max_statements: int = 48
     more_words: MoreWordsWanted | None = None
     similar_entities: int = 0
-    graph_arm: GraphArm = "neighbourhood"
+    graph_method: GraphMethod = "neighbourhood"
 
 
 class MemoryView(NamedTuple):
-    """What ranking and rendering need of a memory. All of it was computed when the memory was written.
+    """The fields of a memory that ranking and rendering need, all computed when the memory was written.
 
-    `beside` are the keys of the turns before and after it in its session; `until` is when what began at `ts` ended,
+    `beside` are the keys of the turns before and after it in its session; `until` is when the event of `ts` ended,
     where that is known. `after_question`: the turn before it in its session is a question.
     """
 
@@ -209,7 +191,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeMention:
-    """A time that a text names, in its own words, and the half-open interval of epoch seconds that is meant."""
+    """A time that a text names, in its own words, and as a half-open interval of epoch seconds."""
 
     text: str
     since: float
@@ -218,12 +200,11 @@ class TimeMention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """One memory as the record holds it, with what was computed when it was written.
+    """One memory as the record holds it, with the values computed when it was written.
 
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
-    every change of what it says. `supersedes` is only told when it is stored: the record keeps it on the others.
-    `lacks_context` is told once as well: the turn before it may tell whom a statement of it is about.
-    """
+    every change of its content. `supersedes` is only set when it is stored: the record keeps it on the other
+    memories. `lacks_context` as well: the subject of a statement may be named in the turn before."""
 
     tenant: str
     id: str
@@ -261,7 +242,7 @@ class Memory:
 
     @property
     def is_live(self) -> bool:
-        """Whether it is to be found: neither deleted nor replaced by another."""
+        """Whether it can be found: neither deleted nor replaced by another."""
         return self.deleted_at is None and self.superseded_by is None
 
 
@@ -311,9 +292,8 @@ class Hit(NamedTuple):
 
     `read` gives the memory, from a source that has read it anyway; the others leave it to be fetched once, in a
     batch, for the few that are ranked. `statements` are the graph's reasons, readable; with a `path` above 0 they
-    are the steps of a path that was asked for, which rests on this memory. `source_ref` is where the source has it
-    from, where that is not told by the memory itself.
-    """
+    are the steps of a path that this memory is evidence for. `source_ref` is the origin of the hit, where the
+    memory itself has none."""
 
     key: int
     score: float
@@ -327,7 +307,7 @@ class Hit(NamedTuple):
 class SourceReport:
     """How one source did: status, hits returned, milliseconds, and why it failed.
 
-    `stood_in` says what the hits of a source that failed or was late come from.
+    `fallback` names what the hits of a source that failed or was late come from.
     """
 
     source: SourceName
@@ -335,85 +315,4 @@ class SourceReport:
     hits: tuple[Hit, ...] = ()
     ms: float = 0.0
     error: str | None = None
-    stood_in: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankReport:
-    """How reranking did, where the profile wants it: memories judged, milliseconds, and why the order stayed."""
-
-    status: SourceStatus
-    count: int = 0
-    ms: float = 0.0
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateReport:
-    """How late interaction did, where the profile wants it: memories compared, milliseconds, and why there is none.
-
-    `off`: embedder or index do not offer it.
-    """
-
-    status: SourceStatus
-    count: int = 0
-    ms: float = 0.0
-    error: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Candidate:
-    """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
-
-    `source_ref` is what the best source's hit says of where it is from.
-    """
-
-    key: int
-    fused: float = 0.0
-    ranks: dict[SourceName, int] = field(default_factory=dict[SourceName, int])
-    scores: dict[SourceName, float] = field(default_factory=dict[SourceName, float])
-    read: Callable[[], MemoryView] | None = None
-    statements: tuple[str, ...] = ()
-    path: float = 0.0
-    best_source: SourceName = "vector"
-    source_ref: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredCandidate:
-    """A candidate with its final score in [0, 1], the named parts that made it, and what each part weighs.
-
-    The score is the mean of the parts by their weights; a weight without a part counts for nothing.
-    """
-
-    candidate: Candidate
-    memory: MemoryView
-    score: float
-    parts: Mapping[str, float]
-    weights: Mapping[str, float] = field(default_factory=dict[str, float])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectedItem:
-    """What the bundle keeps: the scored candidate, its snippet and its rendered line.
-
-    `tokens` are the line's, with the newline that follows it.
-    """
-
-    scored: ScoredCandidate
-    snippet: str
-    line: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What was kept, in order, and how many of what was found were dropped, by reason.
-
-    `left_out` has the reasons of those that were ranked and did not get into the bundle, by key.
-    """
-
-    items: tuple[SelectedItem, ...]
-    tokens: int
-    dropped: Mapping[DropReason, int]
-    left_out: Mapping[int, DropReason] = field(default_factory=dict[int, "DropReason"])
+    fallback: str | None = None

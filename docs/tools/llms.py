@@ -6,11 +6,12 @@ The format is https://llmstxt.org: a title, a summary, and lists of links.
 from __future__ import annotations
 
 import re
-import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from docs.tools.page import without_marks
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,11 +30,11 @@ def write(root: Path = ROOT) -> list[Path]:
         if heading != section:
             section = heading
             lines += ["", f"## {heading}", ""]
-        text = (pages / page).read_text("utf-8")
+        text = without_marks((pages / page).read_text("utf-8"))
         lines.append(f"- [{title}]({page}): {first_sentence(text)}")
         whole.append(text)
         (site / page).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(pages / page, site / page)
+        (site / page).write_text(text, "utf-8")
     (site / "llms.txt").write_text("\n".join(lines) + "\n", "utf-8")
     (site / "llms-full.txt").write_text("\n\n".join(whole), "utf-8")
     return [site / "llms.txt", site / "llms-full.txt"]

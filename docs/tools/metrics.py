@@ -11,7 +11,7 @@ from opentelemetry.metrics import Meter
 
 from orion_recall import telemetry
 from orion_recall.serving.observe.instruments import Instruments
-from orion_recall.serving.observe.readings import Gauges, Running
+from orion_recall.serving.observe.readings import Gauges, ObservedService
 
 _INTRODUCTION = """\
 # Metrics and spans
@@ -21,9 +21,27 @@ _INTRODUCTION = """\
 
 ## Metrics
 
-| metric | kind | meaning |
-|---|---|---|
+| metric | in Prometheus | kind | labels | meaning |
+|---|---|---|---|---|
 """
+# Labels are given where a metric is counted, not where it is made. A test compares this list with a running worker.
+_LABELS = {
+    "orion.recall.decisions": "result: persisted, repeated, set_aside, held",
+    "orion.recall.duration": "profile",
+    "orion.recall.embedding.batches": "size",
+    "orion.recall.embedding.queries": "cache: hit, miss",
+    "orion.recall.extractions": "extractor; result: extracted, fallen_back, failed",
+    "orion.recall.in_hand": "stream: queries, stores, updates, deletes, feedback",
+    "orion.recall.items": "profile",
+    "orion.recall.projection.behind": "copy: index, graph",
+    "orion.recall.published": "result: received, entered, duplicate, dropped",
+    "orion.recall.recalls": "outcome; profile",
+    "orion.recall.source.breaker.open": "source",
+    "orion.recall.source.duration": "source",
+    "orion.recall.source.searches": "source; status",
+    "orion.recall.stage.duration": "stage: understand, search, fuse, fetch, follow, rank, select",
+    "orion.recall.tokens": "profile",
+}
 
 
 @dataclass(slots=True)
@@ -48,7 +66,10 @@ class _Listing:
 
 def metrics_page() -> str:
     """All metrics, spans and attributes as Markdown."""
-    rows = [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in sorted(_metrics())]
+    rows = [
+        f"| `{name}` | `{_in_prometheus(name, kind)}` | {kind} | {_LABELS.get(name, '')} | {meaning} |"
+        for name, kind, meaning in sorted(_metrics())
+    ]
     lines = [_INTRODUCTION + "\n".join(rows), "", "## Spans", "", "| span | meaning |", "|---|---|"]
     lines += [
         f"| `{telemetry.SPAN_RECALL}` | one query, from reading it to its commit |",
@@ -64,10 +85,15 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _in_prometheus(name: str, kind: str) -> str:
+    ending = {"counter": "_total", "gauge": ""}.get(kind, "_seconds")
+    return name.replace(".", "_") + ending
+
+
 def _metrics() -> Sequence[tuple[str, str, str]]:
     listing = _Listing()
     Instruments(cast("Meter", listing))
-    Gauges(cast("Meter", listing), cast("Running", MagicMock()))
+    Gauges(cast("Meter", listing), cast("ObservedService", MagicMock()))
     return listing.made
 
 

@@ -11,6 +11,7 @@ from docs.tools.decision_log import decision_log_page
 from docs.tools.errors import errors_page
 from docs.tools.messages import messages_page
 from docs.tools.metrics import metrics_page
+from docs.tools.score_parts import score_parts_page
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
 from orion_recall.profile.reference import profile_markdown
@@ -27,6 +28,7 @@ def pages() -> dict[str, str]:
         "messages.md": messages_page(),
         "metrics.md": metrics_page(),
         "profile-keys.md": profile_markdown(),
+        "score-parts.md": score_parts_page(),
         "settings.md": as_markdown(setting_rows()),
     }
 

@@ -1,4 +1,4 @@
-"""Where a reply may go. Without this check a caller could write to any key of the bus."""
+"""Reply address rules: where a reply may go. Without them a caller could write to any key of the bus."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LONGEST = 512
 
 
 class ReplyRules:
-    """Which reply addresses are allowed: exact names, or prefixes that end in `*`.
+    """The allowed reply addresses: exact names, or prefixes that end in `*`.
 
-    `shared` is where everything goes that names no address, or a refused one. `reserved` are streams and channels
-    of our own that no rule, however wide, may open.
+    Replies without an address, or with a refused one, go to `shared`. `reserved` are our own streams and channels,
+    which no rule may open.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class ReplyRules:
 
     @classmethod
     def of(cls, settings: Settings) -> ReplyRules:
-        """The rules that the settings state, under the settings' prefix."""
+        """The rules of the settings, under their prefix."""
         return cls(
             shared=settings.reply_stream,
             streams=[settings.prefix + pattern for pattern in settings.reply_streams],
@@ -43,7 +43,7 @@ class ReplyRules:
         )
 
     def resolve_or_shared(self, reply_to: str | None) -> tuple[ReplyAddress, RefusedMessage | None]:
-        """The address to reply to, and why it is not the one that was asked for."""
+        """The address to reply to; with the reason where the requested one is refused."""
         try:
             return self.resolve(reply_to), None
         except RefusedMessage as refused:

@@ -1,4 +1,4 @@
-"""Calls over the bus: each message is sent once, and its reply is found on one reply stream for all of them."""
+"""Calls over the bus: sends each message once, and receives all replies on one reply stream."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from uuid import UUID, uuid4
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.backoff import BUS_S, Backoff
+from orion_recall.bus.connect import connect
 from orion_recall.bus.envelope import encode_request
 from orion_recall.bus.refusals import as_caller_errors, caller_error, is_refusal
+from orion_recall.bus.urls import without_secrets
 from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, ReplyTimeout
 
 log = logging.getLogger("orion_recall.client")
@@ -48,14 +50,14 @@ class Calls:
         self.reply_stream = f"{prefix}{replies}:{uuid4().hex}"
         self._in_flight: dict[str, _Call] = {}
         self._last_created_at = datetime.min.replace(tzinfo=UTC)
-        self._unreadable: str | None = None  # why replies cannot be read now
+        self._unreadable: str | None = None  # the reason while replies cannot be read
 
     @classmethod
     @contextlib.asynccontextmanager
     async def connect(
         cls, url: str, *, prefix: str, replies: str, service: str, max_message_bytes: int
     ) -> AsyncGenerator[Calls]:
-        """Connected; BusUnavailable when the server does not answer, BusRefused when it lets nobody in."""
+        """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access."""
         redis, blocking = connect(url), connect(url, blocking=True)
         calls = cls(
             redis, blocking, prefix=prefix, replies=replies, service=service, max_message_bytes=max_message_bytes
@@ -124,13 +126,13 @@ class Calls:
             call.reply.cancel()  # where sending failed first, an error that was set is not reported as unheard
 
     def fail(self, error: BusUnavailable) -> None:
-        """Ends every call in flight with an error of this kind and text."""
+        """End every call in flight with an error of this kind and text."""
         for call in self._in_flight.values():
             if not call.reply.done():
                 call.reply.set_exception(type(error)(str(error)))
 
     def _name(self, given: object) -> str:
-        """The correlation id of a call; InvalidMessage where replies to two calls could not be told apart."""
+        """The correlation id of a call; InvalidMessage when a call in flight already has it."""
         if given is None:
             return str(uuid4())
         name = str(given) if isinstance(given, str | UUID) else ""
@@ -143,15 +145,15 @@ class Calls:
         return name
 
     def _now(self) -> datetime:
-        """The time, and never the same one twice: it tells apart what was sent under one correlation id."""
+        """The time, never the same twice: it distinguishes messages with the same correlation id."""
         now = max(datetime.now(UTC), self._last_created_at + timedelta(microseconds=1))
         self._last_created_at = now
         return now
 
     async def _read(self) -> None:
-        """Hands out replies for as long as it runs. What is read is deleted; what fails is tried again."""
+        """Read replies and resolve their calls until cancelled. What was read is deleted; what fails is retried."""
         last = "0"
-        pause_s = 0.05
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 found = cast(
@@ -165,7 +167,7 @@ class Calls:
                 if rows:
                     last = rows[-1][0].decode()
                     await self._delete([row[0] for row in rows])
-                pause_s = 0.05
+                backoff.reset()
             except (RedisError, OSError) as error:
                 log.debug("reading replies: %s; trying again", error)
                 if is_refusal(error):
@@ -173,8 +175,7 @@ class Calls:
                     self._unreadable = str(refused)
                     self.fail(refused)
                 last = "0"  # a server that comes back may count anew
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, 2.0)
+                await backoff.wait()
 
     async def _delete(self, ids: Sequence[bytes]) -> None:
         try:
@@ -198,8 +199,8 @@ class Calls:
 
 
 def _ttl_ms(timeout_s: object) -> int:
-    """The time to live of a message whose reply is waited for; InvalidMessage for what is no time to wait."""
-    # Compared so that NaN is refused, too. A time that is over is none to wait, and no fault.
+    """The time to live of a message with that time-out; InvalidMessage when it is no finite number."""
+    # Compared so that NaN is refused, too. A negative time-out is over at once, and no error.
     if (
         not isinstance(timeout_s, int | float)
         or isinstance(timeout_s, bool)
@@ -212,9 +213,9 @@ def _ttl_ms(timeout_s: object) -> int:
 
 
 def _is_of_another(envelope: Mapping[str, Any], call: _Call) -> bool:
-    """Whether the reply answers an earlier message of ours that had the same correlation id.
+    """Whether the reply answers an earlier message of ours with the same correlation id.
 
-    The last link of its causality chain is the message that it answers, where the worker says so.
+    The last link of its causality chain is the message that it answers, where the worker gives one.
     """
     chain = envelope.get("causality_chain")
     link = cast("object", chain[-1]) if isinstance(chain, list) and chain else None

@@ -1,8 +1,10 @@
-"""The fenced commit: reply, decision, dead letter and acknowledgement of one entry, once, as one server-side step.
+"""The commit of one entry: reply, decision, dead letter and acknowledgement, in one script on the server.
 
-Commits that are ready at the same time travel in one pipeline. A commit outlives a lost connection: it is sent
-again until the server has said something, and the fence makes the second sending harmless. One that the server will
-not take now (a stream of another type, no memory left) is held and sent again: `commit_when_possible`.
+Commit fencing: the script does nothing unless the entry is still pending for this consumer, so a stale owner, whose
+entry was claimed by another consumer meanwhile, gets `fenced` and commits nothing. That also makes it harmless to
+send a commit twice, and one is sent again after a lost connection until the server has answered. A commit that the
+server refuses for now (a stream of another type, no memory left) is retried by `commit_when_possible`. Commits that
+are ready at the same time share a pipeline.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Literal, Protocol, cast
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP
 
@@ -27,7 +30,6 @@ log = logging.getLogger("orion_recall.bus")
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
 _SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 _MOST_AT_ONCE = 64
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 Committed = Literal["committed", "fenced", "reply_not_writable", "stream_not_writable"]
 _UNPUBLISHED = 2
@@ -50,7 +52,7 @@ class ReplyAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much is kept: entries on a reply stream, its life in seconds, and decisions while no sink reads."""
+    """Size limits: entries on a reply stream, its time to live in seconds, and decisions while no sink reads."""
 
     reply_maxlen: int
     reply_ttl_s: int
@@ -59,7 +61,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """All that ends one entry. An empty `decision`, `published` or `dead_reason` means none.
+    """Everything that one commit writes. An empty `decision`, `published` or `dead_reason` means none.
 
     `published` is the decision as the decision channels carry it.
     A dead letter holds the entry's own fields, unless `keep_message` is False.
@@ -75,32 +77,31 @@ class Commit:
     keep_message: bool = True
 
 
-class Ending(Protocol):
-    """What ends an entry."""
+class CommitPort(Protocol):
+    """Takes commits: a `Committer`, or a test's own."""
 
     async def commit(self, commit: Commit) -> Committed: ...
 
 
-async def commit_when_possible(ending: Ending, commit: Commit) -> Committed:
-    """What the server said, once it has taken the commit or the reply's own address cannot be written to.
+async def commit_when_possible(port: CommitPort, commit: Commit) -> Committed:
+    """Commit, and retry what the server refuses for now; `reply_not_writable` only for a caller's own address.
 
-    Until then the entry stays pending and in hand: its slot takes nothing else, and waiting never makes it poison.
+    Until then the entry stays pending and in flight: it keeps its slot, and waiting never makes it poison.
     """
-    pause_s = _FIRST_PAUSE_S
+    backoff = Backoff(*BUS_S)
     while True:
         try:
-            result = await ending.commit(commit)
+            result = await port.commit(commit)
         except RedisError as error:
             why = f"the bus refused ({error})"
         else:
             ours = result == "stream_not_writable" or commit.address.mode == "shared"
             if result in ("committed", "fenced") or not ours:
                 return result
-            why = "a stream of our own has another type"
-        if pause_s == _FIRST_PAUSE_S:
+            why = "one of our own streams is of another type: delete or rename the key"
+        if backoff.is_first:
             log.error("entry %s waits for its commit: %s", commit.entry_id, why)
-        await asyncio.sleep(pause_s)
-        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        await backoff.wait()
 
 
 class Committer:
@@ -126,7 +127,7 @@ class Committer:
         self.fenced = self.unpublished = 0
 
     async def commit(self, commit: Commit) -> Committed:
-        """What the server said. Waits for as long as the server is away; RedisError when it refused."""
+        """The server's answer. Waits for as long as the server is away; RedisError when it refuses."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((commit, future))
         if self._sender is None or self._sender.done():
@@ -137,20 +138,19 @@ class Committer:
         return result
 
     async def _send_all(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_AT_ONCE))]
             batch = [(commit, future) for commit, future in batch if not future.done()]
             try:
                 left = await self._send(batch)
-                pause_s = _FIRST_PAUSE_S
+                backoff.reset()
             except BUS_AWAY as error:
                 log.warning("%d commits wait: the bus is away (%s)", len(batch), type(error).__name__)
                 left = batch
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait()
             except RedisError as error:
-                # Nobody would ever hear of these commits if this loop ended with the error.
+                # If the loop ended with the error, these commits would wait for ever.
                 left = []
                 for _, future in batch:
                     if not future.done():
@@ -160,7 +160,7 @@ class Committer:
     async def _send(
         self, batch: list[tuple[Commit, asyncio.Future[Committed]]]
     ) -> list[tuple[Commit, asyncio.Future[Committed]]]:
-        """Send one pipeline; gives back what must be sent again."""
+        """Send one pipeline; the commits that must be sent again."""
         pipeline = self._redis.pipeline(transaction=False)
         for commit, _ in batch:
             pipeline.evalsha(_SHA, 4, *self._arguments(commit))

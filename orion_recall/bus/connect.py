@@ -17,7 +17,6 @@ from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, R
 
 from orion_recall.bus.connections import Sentinels, at_master, steady
 from orion_recall.bus.urls import read_url
-from orion_recall.bus.urls import without_secrets as without_secrets
 
 # What a lost, starting or failing-over server raises: wait, then try again.
 BUS_AWAY: tuple[type[Exception], ...] = (
@@ -30,7 +29,7 @@ BUS_AWAY: tuple[type[Exception], ...] = (
 
 _CONNECTIONS = 16
 _TIMEOUT_S = 5.0
-# No read blocks for longer; what a blocking read waits for a peer that has vanished comes on top of it.
+# No read blocks for longer; the socket time-out, for a peer that vanished, comes on top.
 _LONGEST_BLOCK_S = 2.0
 _GROUP_GONE = ("NOGROUP", "no longer exists", "requires the key to exist")
 
@@ -38,9 +37,9 @@ _GROUP_GONE = ("NOGROUP", "no longer exists", "requires the key to exist")
 def connect(url: str, *, blocking: bool = False) -> Redis:
     """A client for the address (`bus/urls.py`); nothing is sent yet. SettingsError: it cannot be an address.
 
-    `blocking` is for the one connection that waits in reads: its socket time-out is well above any block, and is
-    there for a peer that has vanished without a word. There are no retries inside the client: a command that is
-    sent twice behind our back is worse than an error. The pool is bounded; who finds it empty waits.
+    `blocking` is for the one connection that waits in reads: its socket time-out is above any block, for a peer
+    that vanished silently. The client does not retry: a command sent twice without our knowledge is worse than an
+    error. The pool is bounded; a caller waits while it is empty.
     """
     address = read_url(url)
     given = {"max_connections": _CONNECTIONS, "timeout": _TIMEOUT_S, "socket_timeout": _TIMEOUT_S}

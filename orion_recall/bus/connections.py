@@ -1,7 +1,7 @@
-"""The connections themselves: what redis-py's do, and what they leave undone.
+"""Connections of redis-py with three fixes: cancellation, failover and Sentinel.
 
-A task that is cancelled while it sends must end; a connection to a server that has become a replica must not be
-kept; and with Sentinel every new connection asks anew where the master is.
+A task that is cancelled while it sends ends; a connection to a server that has become a replica is closed; and with
+Sentinel every new connection asks for the master again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, NoPermissionError, ReadOnlyError, RedisError
 
-# A Sentinel that says nothing costs this much, once: the next connection asks the one that answered first.
+# A silent Sentinel costs this much, once: the next connection begins with the one that answered.
 _SENTINEL_TIMEOUT_S = 1.0
 
 
@@ -44,7 +44,7 @@ def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
             try:
                 return cast("Any", await super().read_response(*args, **kwargs))
             except ReadOnlyError:
-                # It was the master. The address may lead to the new one by now; this connection never will.
+                # It is a replica now. The address may lead to the new master; this connection never will.
                 await self.disconnect(nowait=True)
                 raise
 
@@ -52,7 +52,7 @@ def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
 
 
 class Sentinels:
-    """Where the master is, as the Sentinels say. `addresses` are (host, port), asked in turn."""
+    """Finds the master by asking Sentinels. `addresses` are (host, port), asked in turn."""
 
     def __init__(self, addresses: Iterable[tuple[str, int]], service: str, options: Mapping[str, Any]) -> None:
         self.service = service
@@ -61,7 +61,7 @@ class Sentinels:
         self._options = {name: value for name, value in options.items() if name != "connection_class"}
 
     async def master(self) -> tuple[str, int]:
-        """Host and port of the master; ConnectionError with what each of them said when none names one."""
+        """Host and port of the master; ConnectionError with every Sentinel's answer when none names one."""
         said: list[str] = []
         for address in tuple(self._addresses):
             try:
@@ -101,7 +101,7 @@ class Sentinels:
 
 
 def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[AbstractConnection]:
-    """The kind of connection (TCP or TLS), which leads to the master of the moment of connecting."""
+    """The kind of connection (TCP or TLS), which connects to the current master."""
     assert issubclass(kind, Connection)
 
     class AtMaster(kind):

@@ -1,11 +1,12 @@
-"""Dead letters: messages that could not be read or that killed their workers, kept with the reason.
+"""Dead letters: invalid and poison messages, kept with the reason.
 
-They are looked at, put back, or left to be trimmed; nothing here is deleted without being put back first.
+They can be listed, put back on their stream, or left to be trimmed; only a letter that is put back is deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One dead letter: why it died, and the fields of the entry it was; none where those are withheld."""
+    """One dead letter: the reason, and the fields of its entry; none where they are withheld."""
 
     id: str
     entry_id: str
@@ -49,25 +50,41 @@ class DeadLetters:
         return [_letter(*row) for row in rows]
 
     async def get(self, letter_id: str) -> DeadLetter | None:
-        """One letter by its own id, or by the id of the entry it was."""
+        """One letter by its own id, or by the id of its entry."""
+        async with aclosing(self._all()) as letters:
+            async for letter in letters:
+                if letter_id in (letter.id, letter.entry_id):
+                    return letter
+        return None
+
+    async def ids_starting(self, prefix: str, limit: int) -> list[str]:
+        """The ids of letters and of the entries that they were which begin so, the equal one first."""
+        found: list[str] = []
+        async with aclosing(self._all()) as letters:
+            async for letter in letters:
+                if prefix in (letter.id, letter.entry_id):
+                    return [prefix]
+                # Of a letter whose two ids begin so either would do.
+                own = [one for one in (letter.id, letter.entry_id) if one.startswith(prefix)]
+                found += own[: min(1, limit - len(found))]
+        return found
+
+    async def _all(self) -> AsyncGenerator[DeadLetter]:
+        """Every letter, oldest first; read in small parts: letters hold whole messages, and may be ten thousand."""
         first = "-"
-        # In small parts: letters hold whole messages, and there may be ten thousand of them.
         while rows := cast(
             "list[tuple[bytes, dict[bytes, bytes]]]",
             await self._redis.xrange(self._dead_stream, min=first, count=_AT_ONCE),
         ):
             for row in rows:
-                letter = _letter(*row)
-                if letter_id in (letter.id, letter.entry_id):
-                    return letter
+                yield _letter(*row)
             first = f"({rows[-1][0].decode()}"
-        return None
 
     async def requeue(self, letter: DeadLetter) -> str | None:
         """Put the entry back at the end of its stream, in one transaction; its new entry id.
 
-        None when the letter has gone: somebody else has put it back. InvalidMessage for a letter whose message was
-        not kept: there is nothing to put back.
+        None when the letter is gone: somebody else has put it back. InvalidMessage for a letter whose message was
+        not kept.
         """
         if letter.withheld:
             raise InvalidMessage(
@@ -91,7 +108,7 @@ class DeadLetters:
 
     @staticmethod
     def problem(letter: DeadLetter, *, kind: str, payload: type[BaseModel], max_bytes: int) -> str | None:
-        """Why the letter's message would die again, None when it can be read; `payload` is the kind's model."""
+        """Why the letter's message would be invalid again; None when it is valid. `payload` is the kind's model."""
         entry = Entry(id=letter.entry_id or letter.id, fields=letter.fields)
         received = decode(entry, kind=kind, max_bytes=max_bytes)
         try:

@@ -1,7 +1,7 @@
-"""The envelope on the wire: reading whatever arrives without ever failing, and writing ours.
+"""The message envelope: `decode` reads any entry without raising, `encode` and `encode_request` write ours.
 
-`decode` gives a `Received` for every entry. When something is wrong, `Received.error` says what, and everything
-that could still be read (correlation id, reply address, trace) is there, so that the sender can be told.
+`decode` gives a `Received` for every entry. Where something is wrong, `Received.error` says what, and all that
+could still be read (correlation id, reply address, trace) is there, so that the sender gets a reply.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from orion_recall.tasks import report
 from orion_recall.text.normal import storable, storable_json
 
 _FIELDS = (b"envelope", b"data")
-# In place of a published message that was too large to be put into the stream: how many bytes it had.
+# In place of a published message that was too large for the stream: its size in bytes.
 LEFT_OUT_BYTES = b"left_out_bytes"
 _ALIASES = {QUERY_KIND: QUERY_ALIASES}
-# Deeper than any message means something, and far from where walking or writing it would run out of stack.
+# Deeper than any valid message, and far from where walking or writing it would exhaust the stack.
 _MOST_LEVELS = 100
-# What reading a value may raise that was not thought of.
-_UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+# Unexpected errors that reading a value may raise.
+_UNEXPECTED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One entry, read as far as it could be.
+    """One entry, as far as it could be read.
 
-    `onward_chain` is the causality chain of what answers it. `has_options`: its sender reads more than V1 fields.
+    `onward_chain` is the causality chain of its reply. `has_options`: its sender reads more than V1 fields.
     """
 
     entry: Entry
@@ -52,15 +52,15 @@ class Received:
 
     @property
     def expires_at(self) -> float | None:
-        """When the sender stops waiting, by the server's clock; None is never."""
+        """When the sender stops waiting, by the server's clock; None for never."""
         return None if self.ttl_ms is None else self.entry.added_at + self.ttl_ms / 1000
 
 
 def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
-    """The message in an entry, of the `kind` under any of its names. Never raises: what is wrong is in `error`."""
+    """The message of the `kind`, or of its aliases, in an entry. It never raises: see `error`."""
     try:
         return _decode(entry, kind, max_bytes)
-    except _UNFORESEEN as error:  # an entry that raised here would stay pending for ever
+    except _UNEXPECTED as error:  # an entry that raised here would stay pending for ever
         report(f"entry {entry.id} cannot be read", error)
         unreadable = InvalidMessage("the message cannot be read: the worker's log says where it failed")
         return Received(entry=entry, correlation_id=_uuid_of(entry), payload={}, error=unreadable)
@@ -119,7 +119,7 @@ def encode(
 ) -> bytes:
     """An envelope with long names around a payload that is JSON already. The id is new, the time is now.
 
-    Strict readers take it: `trace` is an object and never null, and no further field stands in it.
+    Strict readers accept it: `trace` is an object and never null, and there are no further fields.
     """
     head = _head(kind, correlation_id, source, trace) | {"causality_chain": list(causality_chain)}
     # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
@@ -138,9 +138,9 @@ def encode_request(
     causality_chain: Iterable[Any] = (),
     created_at: datetime | None = None,
 ) -> bytes:
-    """A request's envelope, as strict readers take it; InvalidMessage for what a worker could not read.
+    """A request's envelope that strict readers accept; InvalidMessage for what a worker could not read.
 
-    `created_at` (now, where it is not given) comes back in the reply's causality chain.
+    `created_at` (default: now) comes back in the reply's causality chain.
     """
     if trace is not None and not isinstance(trace, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidMessage(f"trace: expected an object (got {trace!r:.60})")
@@ -180,7 +180,7 @@ def _head(
 
 
 def _uuid_of(entry: Entry) -> str:
-    """A correlation id for a message that has none: the same however often the entry is delivered."""
+    """A correlation id for a message without one: the same for every delivery of the entry."""
     return str(uuid5(NAMESPACE_URL, f"orion-recall:{entry.id}"))
 
 
@@ -190,7 +190,7 @@ def _has_options(data: Mapping[str, Any]) -> bool:
 
 
 def _links(data: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
-    """The steps of the causality chain that strict readers take, as they were, and how many others there are."""
+    """The links of the causality chain that strict readers accept, unchanged, and how many others there are."""
     chain = data.get("causality_chain")
     steps = cast("list[Any]", chain) if isinstance(chain, list) else []
     links = [step for step in steps if is_link(step)]
@@ -200,11 +200,11 @@ def _links(data: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
 def _own_link(
     data: Mapping[str, Any], envelope: Envelope | None, correlation_id: str, kind: str, entry: Entry
 ) -> list[Mapping[str, Any]]:
-    """The step for the message that is answered; none where strict readers would not take it.
+    """The link for the message that is answered; none where strict readers would refuse it.
 
-    Of an envelope that cannot be read as a whole, the parts that can be read are told.
+    Of an invalid envelope, the parts that can be read are used.
     """
-    # The caller of XADD may have chosen the id: one that lies ahead of every clock is no time that a date can hold.
+    # The sender may have chosen the entry id: one in the far future is no time that a date can hold.
     came = datetime.fromtimestamp(min(entry.added_at, time.time()), UTC)
     if envelope is not None:
         told, source = envelope.kind, envelope.source.model_dump(exclude_none=True) if envelope.source else None
@@ -223,7 +223,7 @@ def _own_link(
 
 
 def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidMessage | None]:
-    """The object in an entry, and what makes it unfit although its sender can still be read in it."""
+    """The JSON object in an entry, and why it is invalid where its sender can still be read from it."""
     raw = next((entry.fields[name] for name in _FIELDS if name in entry.fields), None)
     left_out = entry.fields.get(LEFT_OUT_BYTES, b"")[:20].decode("ascii", "replace")
     if raw is None and not left_out:
@@ -231,11 +231,11 @@ def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidM
     if raw is None or len(raw) > max_bytes:
         size = left_out if raw is None else len(raw)
         raise InvalidMessage(f"the message has {size} bytes; at most {max_bytes} are read")
-    odd: list[str] = []  # numbers that are none: read on, to learn who is to be told
+    odd: list[str] = []  # invalid numbers: read on, to learn the reply address
 
     def number(digits: str) -> float:
         value = float(digits)
-        if math.isinf(value):  # what is too large to read could not be written again either
+        if math.isinf(value):  # it could not be written again either
             odd.append(f"the number {digits[:40]} is too large")
         return value
 
@@ -250,7 +250,7 @@ def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidM
     found = cast("dict[str, Any]", data)
     if odd:
         said = "the message is not JSON"
-        return found, InvalidMessage(f"{said}: {odd[0]}", without_values=f"{said}: it holds a number that is none")
+        return found, InvalidMessage(f"{said}: {odd[0]}", without_values=f"{said}: it holds an invalid number")
     return found, InvalidMessage(_TOO_DEEP) if is_too_deep(found) else None
 
 

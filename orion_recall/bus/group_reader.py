@@ -1,15 +1,15 @@
-"""Reading a stream as a member of a consumer group: new entries, entries of the dead, and staying alive.
+"""A member of a consumer group: reads new entries, claims those of expired consumers, and refreshes its own.
 
-Every call here heals: a vanished stream or group is made again (at 0, so that nothing queued before is lost), a
-lost server is waited for. What was healed is counted, and nothing spins.
+Every call repairs what it finds broken: it creates a missing stream or group again (from id 0, so that nothing
+queued is lost) and waits for a lost server. Repairs are counted.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
@@ -17,19 +17,19 @@ from typing import Any, TypeVar, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 
 log = logging.getLogger("orion_recall.bus")
 T = TypeVar("T")
 
 BLOCK_MS = 1000
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _IDLE_CONSUMER_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of a stream; `deliveries` counts how often it was handed out, this time included."""
+    """One entry of a stream; `deliveries` counts its deliveries, this one included."""
 
     id: str
     fields: Mapping[bytes, bytes]
@@ -37,13 +37,13 @@ class Entry:
 
     @property
     def added_at(self) -> float:
-        """When the server took the entry in, unless the sender chose its id: epoch seconds by that server."""
+        """Epoch seconds by the server's clock when the entry was added, unless the sender chose its id."""
         return int(self.id.partition("-")[0]) / 1000
 
 
 @dataclass(slots=True)
 class Healed:
-    """How often something had to be put right."""
+    """How often a group, a connection or something else had to be repaired."""
 
     groups: int = 0
     connections: int = 0
@@ -58,7 +58,7 @@ class GroupReader:
         self.healed = Healed()
         self._redis, self._blocking = redis, blocking
         self._cursor = "0-0"
-        self._pauses_s: dict[str, float] = {}
+        self._backoffs: dict[str, Backoff] = defaultdict(lambda: Backoff(*BUS_S))
         self._clock_offset_s, self._round_trip_s = 0.0, math.inf
 
     def server_time(self) -> float:
@@ -66,16 +66,16 @@ class GroupReader:
         return time.time() + self._clock_offset_s
 
     def _set_clock(self, offset_s: float, round_trip_s: float) -> None:
-        """Take the offset over from a quick round trip: a slow one knows the time less well than the last.
+        """Take the offset of a quick round trip; a slow one measures it less well than the last one did.
 
-        What counts as quick is forgotten slowly, or a clock that drifts would be followed no more.
+        The limit for quick grows slowly, or a clock that drifts would no longer be followed.
         """
         self._round_trip_s *= 1.1
         if round_trip_s <= self._round_trip_s:
             self._clock_offset_s, self._round_trip_s = offset_s - round_trip_s / 2, round_trip_s
 
     async def create_group(self) -> None:
-        """Make the group, at the start of the stream, unless it is there."""
+        """Create the group at the start of the stream, unless it exists."""
         try:
             await self._redis.xgroup_create(self.stream, self.group, id="0", mkstream=True)
         except ResponseError as error:
@@ -83,7 +83,7 @@ class GroupReader:
                 raise
 
     async def read(self, count: int) -> list[Entry]:
-        """Up to `count` entries that nobody has seen; waits about a second for the first."""
+        """Up to `count` new entries; waits about a second for the first."""
 
         async def once() -> list[Entry]:
             found = cast(
@@ -126,7 +126,7 @@ class GroupReader:
         return await self._healing("claim", once, [])
 
     async def refresh(self, ids: Collection[str]) -> None:
-        """Say that the entries are being worked on, so that nobody claims them. Delivery counts stay."""
+        """Reset the idle time of the entries, so that no other consumer claims them. Delivery counts stay."""
 
         async def once() -> None:
             asked, asked_at = time.monotonic(), time.time()
@@ -144,8 +144,8 @@ class GroupReader:
 
         await self._healing("refresh", once, None)
 
-    async def forgive(self, entry_id: str) -> None:
-        """Count the entry as delivered once: it waits for something that is away, and is not what kills workers."""
+    async def reset_delivery_count(self, entry_id: str) -> None:
+        """Count the entry as delivered once: it waits for something that is away, and must not become poison."""
 
         async def once() -> None:
             await self._redis.xclaim(
@@ -158,10 +158,10 @@ class GroupReader:
                 justid=True,
             )
 
-        await self._healing("forgive", once, None)
+        await self._healing("reset delivery count", once, None)
 
     async def leave(self) -> None:
-        """Take this consumer out of the group, unless it still holds entries; old idle ones go too."""
+        """Delete this consumer from the group, unless it has pending entries; also consumers idle for an hour."""
         try:
             for consumer in await self._redis.xinfo_consumers(self.stream, self.group):
                 ours = _text(consumer["name"]) == self.consumer
@@ -195,25 +195,24 @@ class GroupReader:
                 self.healed.errors[text] = self.healed.errors.get(text, 0) + 1
                 await self._wait(doing, f"the bus refused ({error})")
             return otherwise
-        self._pauses_s.pop(doing, None)
+        self._backoffs.pop(doing, None)
         return result
 
     async def _make_again(self, doing: str) -> None:
         self._cursor = "0-0"
         try:
             await self.create_group()
-            log.warning("group %s of %s had gone: made again", self.group, self.stream)
+            log.warning("group %s of %s was gone: created again", self.group, self.stream)
         except (*BUS_AWAY, ResponseError) as error:
-            log.warning("group %s of %s cannot be made: %s", self.group, self.stream, error)
+            log.warning("group %s of %s cannot be created: %s", self.group, self.stream, error)
         await self._wait(doing, None)
 
     async def _wait(self, doing: str, why: str | None) -> None:
-        """A pause that grows until the same call succeeds; another one's success says nothing about this one."""
-        pause_s = self._pauses_s.get(doing, _FIRST_PAUSE_S)
-        self._pauses_s[doing] = min(pause_s * 2, _LONGEST_PAUSE_S)
-        if why is not None and pause_s == _FIRST_PAUSE_S:
+        """A wait that grows until the same call succeeds; another call's success says nothing about this one."""
+        backoff = self._backoffs[doing]
+        if why is not None and backoff.is_first:
             log.warning("%s, %s: %s; trying again", self.stream, doing, why)
-        await asyncio.sleep(pause_s)
+        await backoff.wait()
 
 
 def _text(value: bytes | str) -> str:

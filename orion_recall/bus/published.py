@@ -1,10 +1,10 @@
-"""Published queries on their way into the query stream: each once, whichever worker comes first.
+"""Published queries are added to the query stream: each once, by the first worker that hears it.
 
-What waits here is in this process's memory alone, so it is bounded in number, bytes and time. What does not get in
-is dropped, counted and logged. While the bus takes entries nothing is: `room` holds the listener back.
+The queue is in this process's memory, so it is bounded in number, bytes and time. What cannot be added is dropped,
+counted and logged. While the bus takes entries nothing is dropped: `room` makes the listener wait.
 
-An id is known for `SEEN_S` after its message entered. What is known only to be published longer ago than
-`ENTERS_WITHIN_S`, by the server's clock, never enters: another worker may have put it in, and the id be forgotten.
+An id is remembered for `SEEN_S` after its message was added. A message that may have been published longer ago than
+`ENTERS_WITHIN_S`, by the server's clock, is not added: another worker may have added it, and its id be forgotten.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
+from orion_recall.backoff import BUS_S, Backoff, Sleep
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.bus.envelope import LEFT_OUT_BYTES
+from orion_recall.tasks import sleep
 
 log = logging.getLogger("orion_recall.bus")
 
 _SCRIPT = files("orion_recall.bus").joinpath("enter.lua").read_text("utf-8")
 _SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
-# The difference is for the clocks of two servers, when a replica becomes the master.
+# The difference allows for two clocks, when a replica becomes the master.
 SEEN_S, ENTERS_WITHIN_S = 60.0, 50.0
-# How long a message is tried while the bus refuses, unless its sender waits for less.
+# How long a message is retried while the bus refuses, unless its sender waits for less.
 TRIED_S = 30.0
 # Above this the listener waits, as long as the bus takes entries.
 _FULL, _FULL_BYTES = 500, 16 << 20
@@ -43,13 +45,12 @@ _MOST_WAITING, _MOST_WAITING_BYTES = 1000, 64 << 20
 _MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 256, 4 << 20
 # Every worker reads every message for its id, between recalls: 8 MB of brackets would take a second of each.
 _MOST_PARSED_BYTES = 256 << 10
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 @dataclass(slots=True)
 class PublishedCounts:
-    """What became of what was heard on the channels; `duplicates` were entered before, by any worker."""
+    """What became of published messages; `duplicates` had been added before, by any worker."""
 
     received: int = 0
     entered: int = 0
@@ -59,7 +60,7 @@ class PublishedCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Published:
-    """One message, as the entry that it becomes.
+    """One message, as the entry to add.
 
     `give_up_at` is by this process's clock, `deadline_ms` by the server's.
     """
@@ -72,16 +73,23 @@ class _Published:
 
 
 class PublishedQueries:
-    """Puts messages into `stream`. `take` never waits, `room` does.
+    """Adds messages to `stream`. `take` never waits, `room` does.
 
-    `run` sends until `finish` and nothing is left.
+    `run` sends until `finish` was called and the queue is empty.
     """
 
     def __init__(
-        self, redis: Redis, *, stream: str, max_bytes: int, clock: Callable[[], float] = time.monotonic
+        self,
+        redis: Redis,
+        *,
+        stream: str,
+        max_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = sleep,
     ) -> None:
         self.counts = PublishedCounts()
         self._redis, self._stream, self._max_bytes, self._clock = redis, stream, max_bytes, clock
+        self._backoff = Backoff(*BUS_S, sleep=sleep)
         self._waiting: deque[_Published] = deque()
         self._waiting_bytes = 0
         self._changed, self._sent = asyncio.Event(), asyncio.Event()
@@ -94,12 +102,12 @@ class PublishedQueries:
 
     @property
     def is_full(self) -> bool:
-        """Whether to wait for `room`. Never while the bus refuses: the server would buffer without end."""
+        """Whether to wait for `room`. Not while the bus refuses: the server would buffer without limit."""
         many = len(self._waiting) >= _FULL or self._waiting_bytes >= _FULL_BYTES
         return many and not self._is_refused
 
     async def room(self) -> None:
-        """Returns when no longer full: enough was sent, or the bus refuses."""
+        """Wait until it is no longer full: enough was sent, or the bus refuses."""
         while self.is_full:
             self._sent.clear()
             await self._sent.wait()
@@ -110,9 +118,9 @@ class PublishedQueries:
         return seconds * 1000 + micros // 1000
 
     def take(self, channel: bytes, data: bytes, *, since_ms: int) -> None:
-        """One message as it was published, at `since_ms` by the server's clock or later.
+        """Queue one message that was published at `since_ms` by the server's clock or later.
 
-        Of one that is larger than messages may be, only its size is kept.
+        Of a message that is too large, only its size is kept.
         """
         self.counts.received += 1
         is_whole = len(data) <= self._max_bytes
@@ -132,13 +140,12 @@ class PublishedQueries:
         self._changed.set()
 
     def finish(self) -> None:
-        """Take nothing more; `run` returns when what waits is in the stream, or is dropped."""
+        """Take nothing more; `run` returns when all is added or dropped."""
         self._finishing = True
         self._changed.set()
 
     async def run(self) -> None:
-        """Send what is taken, in its order."""
-        pause_s = _FIRST_PAUSE_S
+        """Send what was taken, in order."""
         while True:
             if not self._waiting:
                 if self._finishing:
@@ -150,12 +157,11 @@ class PublishedQueries:
             self._is_refused = refusal is not None
             self._sent.set()
             if refusal is None:
-                pause_s = _FIRST_PAUSE_S
+                self._backoff.reset()
                 continue
-            if pause_s == _FIRST_PAUSE_S:
+            if self._backoff.is_first:
                 log.warning("%d published queries wait for %s: %s", len(self._waiting), self._stream, refusal)
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            await self._backoff.wait()
 
     def _next_batch(self) -> list[_Published]:
         batch: list[_Published] = []
@@ -169,7 +175,7 @@ class PublishedQueries:
         return batch
 
     async def _send(self, batch: Sequence[_Published]) -> str | None:
-        """Send one pipeline; what did not get in waits again. Gives what the server refused it with, or None."""
+        """Send one pipeline; what was not added is queued again. The reason when the server refused, or None."""
         pipeline = self._redis.pipeline(transaction=False)
         for one in batch:
             key = f"{self._stream}:seen:{one.seen_id}"
@@ -188,19 +194,19 @@ class PublishedQueries:
         if entered + duplicates == len(batch):
             self._is_dropping = False
         self._drop(
-            results.count(-1), "this worker hears them too late, as after a stop; others may have put them in"
+            results.count(-1), "this worker hears them too late, as after a stop; other workers may have added them"
         )
         refusals = [one for one in results if isinstance(one, Exception) and not isinstance(one, NoScriptError)]
         self._put_back(left, tried=bool(refusals))
         return f"the bus refused ({refusals[0]})" if refusals else None
 
     def _put_back(self, left: Sequence[_Published], *, tried: bool = True) -> None:
-        """Let them wait again, in front; those whose time is over are dropped, but not before the first try."""
+        """Queue them again, in front; drop those whose time is over, but not before their first attempt."""
         now = self._clock()
         kept = [one for one in left if not tried or now < one.give_up_at]
         self._waiting.extendleft(reversed(kept))
         self._waiting_bytes += sum(one.size for one in kept)
-        self._drop(len(left) - len(kept), "they could not be put into the stream in time")
+        self._drop(len(left) - len(kept), "they could not be added to the stream in time")
         self._drop_oldest()
 
     def _drop_oldest(self) -> None:
@@ -218,9 +224,9 @@ class PublishedQueries:
 
 
 def _id_and_ttl(data: bytes) -> tuple[str, float]:
-    """What names the message among those of the last minute, and how long its sender waits, in seconds.
+    """The message's id for deduplication, and how long its sender waits, in seconds.
 
-    The envelope's `id`; of what has no readable one, or is too large to be parsed for it, a hash of the bytes.
+    The id is the envelope's; without one, or where the message is too large to parse, a hash of the bytes.
     """
     if len(data) > _MOST_PARSED_BYTES:
         return _digest(data), TRIED_S

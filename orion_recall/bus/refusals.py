@@ -1,4 +1,4 @@
-"""What a caller is told when the bus does not do what was asked: the driver's errors as ours."""
+"""Errors for callers: the Redis driver's errors as BusRefused or BusUnavailable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
 
 @contextlib.contextmanager
 def as_caller_errors(what: str) -> Generator[None]:
-    """Raises BusRefused or BusUnavailable where the driver raises its own errors. `what` says what was asked."""
+    """Raise BusRefused or BusUnavailable for errors of the driver. `what` names the request."""
     try:
         yield
     except (RedisError, OSError) as error:
@@ -34,7 +34,7 @@ def as_caller_errors(what: str) -> Generator[None]:
 
 
 def caller_error(error: Exception, what: str) -> BusUnavailable:
-    """The error that a caller gets: BusRefused when a server that answers says no, else BusUnavailable."""
+    """The error for a caller: BusRefused when a server answers with a refusal, else BusUnavailable."""
     if not is_refusal(error):
         return BusUnavailable(f"the bus is away: {error}")
     advice = next((f" ({advice})" for kind, advice in _ADVICE if isinstance(error, kind)), "")
@@ -42,9 +42,9 @@ def caller_error(error: Exception, what: str) -> BusUnavailable:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether a server that answers says no, and will say it again. A replica does not count: masters change."""
+    """Whether the server refuses, and would refuse again. A replica's refusal does not count: masters change."""
     if isinstance(error, ReadOnlyError):
         return False
-    # The driver hands on what a new connection was told as the cause of a ConnectionError.
+    # The driver raises a ConnectionError whose cause is the refusal of a new connection.
     kinds = ResponseError | AuthenticationError | AuthorizationError
     return isinstance(error, kinds) or isinstance(error.__cause__, kinds)

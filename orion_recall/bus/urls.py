@@ -1,4 +1,4 @@
-"""What the bus's address says: one server, or the master that Sentinels name.
+"""Addresses of the bus: one server, or the master that Sentinels name.
 
 redis://user:password@host:6379/0                        one server
 rediss://host:6379/0?ssl_ca_certs=/etc/ca.pem            the same under TLS
@@ -40,10 +40,10 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusAddress:
-    """A bus's address, read. `options` are redis-py's, for connections to the server.
+    """A parsed address. `options` are redis-py's, for connections to the server.
 
-    `sentinels` (host, port) is empty for an address that is the server's own; `service` is the name under which
-    they know the master, and `sentinel_options` are redis-py's for connections to them.
+    `sentinels` (host, port) is empty for the address of one server; `service` is the master's name at the
+    Sentinels, and `sentinel_options` are redis-py's for connections to them.
     """
 
     options: Mapping[str, Any]
@@ -69,7 +69,7 @@ def without_secrets(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     before, _, parameters = rest.partition("?")
     if "@" in parameters:
-        # Either a parameter holds one, or the password a question mark: then what is before it is of the password.
+        # Either a parameter holds an @, or the password a question mark: part of it may stand before that.
         return f"{scheme}{separator}…"
     return f"{scheme}{separator}{before.rpartition('@')[2]}"
 
@@ -82,7 +82,7 @@ def _with_sentinels(scheme: str, rest: str) -> BusAddress:
     sentinels = tuple(_host_and_port(host) for host in hosts.split(",") if host)
     if not sentinels or not service:
         raise SettingsError(f"ORION_REDIS_URL names no Sentinel, or not the master it asks them for: {_FORMS}")
-    # redis-py reads the rest as of one server, whose host nobody will use.
+    # redis-py reads the rest as the address of one server; its host is not used.
     options = _options(f"{scheme}://{user}@sentinel/{database}?{parameters}", also=_CREDENTIALS)
     credentials = {name.removeprefix("sentinel_"): options.pop(name) for name in _CREDENTIALS & options.keys()}
     shared = {
@@ -104,7 +104,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 
 def _options(url: str, also: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """What redis-py makes of the address, after a look at what it would find out only when it connects."""
+    """The options that redis-py reads from the address; checks first what it would check only on connecting."""
     parts = urlsplit(url)
     known = _COMMON | also | (_TLS if parts.scheme == "rediss" else frozenset[str]())
     unknown = sorted(parse_qs(parts.query, keep_blank_values=True).keys() - known)

@@ -6,59 +6,67 @@ import asyncio
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.ask_explain import show_explained
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
-from orion_recall.cli.moments import moment
-from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.output import (
+    JsonFlag,
+    console,
+    counted,
+    notes,
+    print_error,
+    print_json,
+    prose,
+    table,
+    visible,
+)
 from orion_recall.client import RecallClient
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-_TIME_HELP = "ISO 8601 with zone, or how long ago (PT2H, P3D)."
 
 
 @app.command()
 def ask(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
-    profile: Annotated[str | None, typer.Option(help="How to recall (see `profiles list`).")] = None,
-    session: Annotated[str | None, typer.Option(help="The session that asks.")] = None,
+    profile: Annotated[str | None, typer.Option(help="The profile to recall under (see `profiles list`).")] = None,
+    session: Annotated[str | None, typer.Option(help="The session in which it is asked.")] = None,
     node: Annotated[str | None, typer.Option(help="The node that asks.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose memories.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant whose memories are searched.")] = None,
     scope: Annotated[str | None, typer.Option(metavar="session|user|global", help="What may be searched.")] = None,
     user: Annotated[str | None, typer.Option(help="The user, for scope user.")] = None,
     k: Annotated[int | None, typer.Option("--k", help="Items at most.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Tokens of the rendered text at most.")] = None,
     budget: Annotated[str | None, typer.Option(metavar="low|mid|high", help="How deep to search.")] = None,
-    since: Annotated[str | None, typer.Option(help=f"Only later memories: {_TIME_HELP}")] = None,
-    until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {_TIME_HELP}")] = None,
-    as_of: Annotated[str | None, typer.Option(help=f'"Now" for this question: {_TIME_HELP}')] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only later memories: {MOMENT_HELP}")] = None,
+    until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {MOMENT_HELP}")] = None,
+    as_of: Annotated[str | None, typer.Option(help=f'"Now" for this question: {MOMENT_HELP}')] = None,
     timezone: Annotated[
-        str | None, typer.Option(help="Where the question's days begin: Europe/Berlin, +02:00 (default: UTC).")
+        str | None,
+        typer.Option(help="Zone of the question's days, and of times given without one: Europe/Berlin, +02:00."),
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Say why, with every score part by part."),
+        typer.Option("--explain", help="Explain the answer, with every part of the scores."),
     ] = False,
     cascade: Annotated[
         bool | None,
-        typer.Option("--cascade/--no-cascade", help="Search further layers while not sure enough."),
+        typer.Option("--cascade/--no-cascade", help="Search further layers while the confidence is too low."),
     ] = None,
-    threshold: Annotated[float | None, typer.Option(help="Confidence under which a cascade goes on.")] = None,
-    depth: Annotated[int | None, typer.Option(help="How many times next layers may be asked.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Confidence below which a cascade goes on.")] = None,
+    depth: Annotated[int | None, typer.Option(help="How many further layers may be searched.")] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Ask what is remembered, over the bus.
 
-    Prints the bundle as a prompt would see it, and what every source found; with --explain why it is what it is.
-    With --json: the whole reply.
-    Where an `up` is starting on the data folder, it is waited for.
+    Prints the bundle as a prompt gets it, and what every source found; with --explain also why these memories came
+    first; with --json the whole reply. If an `up` is starting on the data folder, it is waited for.
 
-    Example: `orion-recall ask "What is wrong with the crane?" --profile deep.graph.v1 --since P7D --k 5`
+    Example: `orion-recall ask "What is wrong with the crane?" --since "last week" --k 5`
     """
     settings = find_started(data)
     options: dict[str, Any] = {
@@ -68,9 +76,9 @@ def ask(
         "k": k,
         "max_tokens": max_tokens,
         "budget": budget,
-        "since": moment("--since", since),
-        "until": moment("--until", until),
-        "as_of": moment("--as-of", as_of),
+        "since": moment("--since", since, timezone=timezone),
+        "until": moment("--until", until, timezone=timezone, end=True),
+        "as_of": moment("--as-of", as_of, timezone=timezone),
         "timezone": timezone,
         "cascade": cascade,
         "confidence_threshold": threshold,
@@ -99,10 +107,10 @@ async def _recall(settings: Settings, text: str, fields: dict[str, Any], timeout
 
 
 def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
-    """The bundle, then what every source found, or the whole explanation."""
+    """Prints the bundle, then the sources, or with `explain` everything that led to it."""
     out, stats = console(), reply.bundle.stats
     if reply.bundle.rendered:
-        out.print(Text(visible(reply.bundle.rendered)), soft_wrap=True)
+        prose(visible(reply.bundle.rendered))
     else:
         notes().print("nothing was found")
     if explain:
@@ -110,7 +118,7 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
     else:
         out.print()
         out.print(table(("source", "status", "hits", "ms", "error"), source_rows(stats)))
-    out.print(Text(summary(reply), style="dim"), soft_wrap=True)
+    prose(summary(reply))
 
 
 def source_rows(stats: BundleStats) -> list[tuple[str, str, int, float, str | None]]:
@@ -126,6 +134,7 @@ def summary(reply: RecallReplyV1) -> str:
     stats = reply.bundle.stats
     left_out = ", ".join(f"{count} {reason}" for reason, count in (stats.dropped or {}).items())
     return (
-        f"{stats.outcome}, {len(reply.bundle.items)} items, {stats.tokens} tokens, {stats.latency_ms:.0f} ms, "
+        f"{stats.outcome}, {counted(len(reply.bundle.items), 'item')}, {counted(stats.tokens or 0, 'token')}, "
+        f"{stats.latency_ms:.0f} ms, "
         f"profile {stats.profile}, decision {stats.decision_id}" + (f"; left out: {left_out}" if left_out else "")
     )

@@ -1,4 +1,4 @@
-"""What `ask --explain` shows: why the first items won, and everything that led to it."""
+"""`ask --explain`: why the first items came first, and the trace of the recall as tables."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from orion_recall.cli.output import console, table, visible
+from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
 from orion_recall.text.normal import one_line
@@ -26,14 +25,14 @@ _INDENT = "  "
 _REASONS: dict[str, str] = {
     "near_duplicate": "says the same as {}",
     "below_min_score": "its score is too low",
-    "source_top_k": "its source has brought all it may",
+    "source_top_k": "its source has returned its maximum",
     "max_per_source": "enough of its source",
     "max_total_items": "the bundle was full",
     "token_budget": "no tokens were left",
     "excluded": "the query leaves it out",
     "own_turn": "the question itself, just said",
     "other_time": "of another time",
-    "over_fetch": "beyond what its layer may bring",
+    "over_fetch": "beyond the maximum of its layer",
     "no_answer": "withheld: not sure enough",
     "rank_pool": "not among the best of the fusion",
     "filtered": "not for this query to see",
@@ -51,7 +50,7 @@ _SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph
 
 
 def show_explained(reply: RecallReplyV1) -> None:
-    """Everything of the trace that a person wants to know, most important first."""
+    """Prints the trace, most important first."""
     out, stats = console(), reply.bundle.stats
     trace = cast("Json", stats.trace or {})
     _why(out, stats, trace)
@@ -68,18 +67,20 @@ def _head(out: Console, title: str) -> None:
 
 
 def _lines(out: Console, lines: Iterable[str]) -> None:
-    """Wrapped and indented."""
+    """Wrapped between words, and indented."""
     for line in lines:
-        for part in Text(visible(line)).wrap(out, max(out.width - len(_INDENT), 20)):
-            part.rstrip()
-            out.print(Text(_INDENT) + part)
+        for part in wrapped(visible(line), max(out.width - len(_INDENT), 20)):
+            out.print(Text(f"{_INDENT}{part}"), soft_wrap=True)
 
 
 def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     _head(out, "Why these came first")
     if stats.no_answer is not None:
         reason, count = stats.no_answer.reason, stats.no_answer.near_misses
-        _lines(out, [f"Nothing is handed over: {reason}. There were {count} near misses."])
+        verb = "was" if count == 1 else "were"
+        _lines(
+            out, [f"Nothing is returned: {reason}. {counted(count, 'near miss', 'near misses')} {verb} left out."]
+        )
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
     _lines(out, trace.get("why", ()))
@@ -120,7 +121,7 @@ def _understood(out: Console, trace: Json) -> None:
         (name.replace("_", " "), _plain(value)) for name, value in known.items() if value not in (None, [], {}, "")
     ]
     _head(out, "What was understood")
-    out.print(_pairs(rows))
+    out.print(pairs(rows, indent=len(_INDENT)))
 
 
 def _named(known: dict[str, Any], strategy: object) -> Iterator[tuple[str, str]]:
@@ -158,25 +159,16 @@ def _moment(iso: str) -> str:
     return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%d %H:%M}"
 
 
-def _pairs(rows: Iterable[tuple[str, object]]) -> Table:
-    made = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    made.add_column(style="dim", no_wrap=True)
-    made.add_column(overflow="fold")
-    for name, value in rows:
-        made.add_row(Text(f"{_INDENT}{name}"), Text(visible(value)))
-    return made
-
-
-def _cascade(out: Console, way: Json | None) -> None:
-    if way is None:
+def _cascade(out: Console, cascade: Json | None) -> None:
+    if cascade is None:
         return
-    _head(out, "The way through the layers")
+    _head(out, "The cascade through the layers")
     rows = [
         (step["depth"], step["layer"], step["hits"], _share(step["confidence"]), round(step["ms"], 1), _step(step))
-        for step in way["path"]
+        for step in cascade["path"]
     ]
     out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
-    trigger, reason = way["trigger"], way["reason"]
+    trigger, reason = cascade["trigger"], cascade["reason"]
     _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {reason}."])
 
 

@@ -1,4 +1,4 @@
-"""`orion-recall dead`: messages that could not be served."""
+"""`orion-recall dead`: list, show and requeue dead letters, messages that could not be served."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from rich.text import Text
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
-from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
+from orion_recall.cli.output import (
+    JsonFlag,
+    console,
+    counted,
+    notes,
+    print_error,
+    print_json,
+    prose,
+    table,
+    visible,
+)
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
@@ -50,8 +61,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="""Look at messages that could not be served, and put them back.
 
-    A message comes here when it is malformed, or when it was handed out several times without an answer. Its
-    sender has been answered already; put back, it is served (and answered) once more.
+    A message becomes a dead letter when it is malformed, or when it was delivered several times without an answer.
+    Its sender got an error reply; a message that is put back is served, and answered, once more.
 
     Example: `orion-recall dead list`, then `orion-recall dead requeue 1795302643570-0`
     """,
@@ -62,37 +73,39 @@ app = typer.Typer(
 def list_letters(
     stores: Stores = False,
     of: Of = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Dead letters at most.")] = 20,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The newest ones, each with its reason.
+    """List the newest dead letters, each with its reason.
 
     Example: `orion-recall dead list --stores`
     """
-    letters = _with_letters(find(data), _asked(stores, of), lambda dead: dead.latest(limit))
+    letters = _with_letters(find(data), _chosen(stores, of), lambda dead: dead.latest(limit))
     if as_json:
         print_json({"letters": [_as_json(letter) for letter in letters]})
     elif letters:
         rows = [(_moment(letter.id), letter.id, letter.correlation_id, letter.reason[:160]) for letter in letters]
         console().print(table(("at (UTC)", "id", "correlation id", "reason"), rows))
     else:
-        notes().print("there is none")
+        notes().print("there are no dead letters")
 
 
 @app.command("show")
 def show_letter(
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or that of the entry it was.")],
+    letter_id: Annotated[
+        str, typer.Argument(metavar="ID", help=f"Its id, or that of the entry it was, {PREFIX_HELP}.")
+    ],
     stores: Stores = False,
     of: Of = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """One message as it came, with the reason.
+    """Show one dead letter: the message as it arrived, and the reason.
 
     Example: `orion-recall dead show 1795302643570-0`
     """
-    letter = _with_letters(find(data), _asked(stores, of), lambda dead: dead.get(letter_id))
+    letter = _with_letters(find(data), _chosen(stores, of), lambda dead: _get(dead, letter_id))
     if letter is None:
         print_error("NotFound", f"there is no dead letter {letter_id!r}", as_json=as_json)
         return 1
@@ -110,7 +123,7 @@ def show_letter(
 
 @app.command("requeue")
 def requeue_letters(
-    letter_id: Annotated[str | None, typer.Argument(metavar="ID", help="Which one.")] = None,
+    letter_id: Annotated[str | None, typer.Argument(metavar="ID", help=f"Its id, {PREFIX_HELP}.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
     stores: Stores = False,
     of: Of = None,
@@ -119,7 +132,7 @@ def requeue_letters(
 ) -> int:
     """Put messages back at the end of their stream, to be served again.
 
-    One that cannot be read is put back all the same (another version may read it), with a warning.
+    A message that cannot be read is put back as well, with a warning: another version may read it.
 
     Example: `orion-recall dead requeue --all`
     """
@@ -127,16 +140,18 @@ def requeue_letters(
         raise typer.BadParameter("give either an ID or --all")
 
     settings = find(data)
-    what = _asked(stores, of)
+    what = _chosen(stores, of)
     kind, payload = _READ_AS[what]
 
     async def requeue(dead: DeadLetters) -> list[dict[str, str | None]]:
-        letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await dead.get(letter_id)]
+        letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await _get(dead, letter_id)]
         found = [one for one in letters if one is not None]
         if letter_id is None:  # one by its id says why it cannot be put back
             withheld = [one for one in found if one.withheld]
             if withheld:
-                notes().print(f"{len(withheld)} stay: their messages were not kept (ORION_QUERY_TEXT)")
+                notes().print(
+                    f"{counted(len(withheld), 'dead letter')} not put back: no message was kept (ORION_QUERY_TEXT)"
+                )
             found = [one for one in found if not one.withheld]
         put_back: list[dict[str, str | None]] = []
         for one in found:
@@ -146,7 +161,7 @@ def requeue_letters(
             problem = dead.problem(one, kind=kind, payload=payload, max_bytes=settings.max_message_bytes)
             if problem is not None:
                 why = f"{one.id} cannot be read, and will most likely be a dead letter again: {problem}"
-                notes().print(Text(visible(why)), soft_wrap=True)
+                prose(visible(why), to=notes())
             put_back.append({"id": one.id, "entry_id": entry_id, "problem": problem})
         return put_back
 
@@ -161,11 +176,16 @@ def requeue_letters(
     return 0
 
 
-def _asked(stores: bool, of: str | None) -> str:
+def _chosen(stores: bool, of: str | None) -> str:
     what = of or ("stores" if stores else "queries")
     if what not in _READ_AS:
         raise SettingsError(f"--of: {what!r} is none of {', '.join(_READ_AS)}")
     return what
+
+
+async def _get(dead: DeadLetters, letter_id: str) -> DeadLetter | None:
+    name = await full_id("dead-letter", letter_id, dead.ids_starting)
+    return None if name is None else await dead.get(name)
 
 
 def _with_letters(settings: Settings, what: str, work: Callable[[DeadLetters], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""`orion-recall decisions`: the decision log for people and programs."""
+"""`orion-recall decisions`: list, show, query, compare and purge the decision log."""
 
 from __future__ import annotations
 
@@ -11,26 +11,37 @@ import typer
 from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres
-from orion_recall.cli.moments import moment
-from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
+from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.output import (
+    JsonFlag,
+    console,
+    counted,
+    notes,
+    pairs,
+    print_error,
+    print_json,
+    prose,
+    table,
+    visible,
+)
 from orion_recall.contracts import CascadeV1, RecallDecisionV1
 from orion_recall.decisions.comparison import Comparison, compare_shadows
 from orion_recall.decisions.log import DecisionLog, SqlResult
-from orion_recall.decisions.retention import Gone, count_older, purge_older
+from orion_recall.decisions.retention import Deleted, count_older, purge_older
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES
 
-# A longer value may be folded; a shorter one, such as an id, is to be read and copied in one piece.
-_COLUMN_CHARS = 40
+_ID_CHARS = 8
 
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     help="""Look into the decision log.
 
-    One row for every query: what was found, kept and dropped, why, by which source, in how many ms, under which
-    profile. The table is recall_decisions; ready-made views are recall_by_profile_hour, recall_by_source,
+    It has one row for each query: what was found, kept and dropped, why, by which source, in how many ms, under
+    which profile. The table is recall_decisions; its views are recall_by_profile_hour, recall_by_source,
     recall_dropped, recall_selected, recall_layers and recall_shadows.
 
     Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
@@ -40,15 +51,17 @@ app = typer.Typer(
 
 @app.command("list")
 def list_decisions(
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Decisions at most.")] = 20,
     outcome: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(OUTCOMES)}.")] = None,
     profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only later ones: a time with zone, or how long ago.")] = None,
-    shadows: Annotated[bool, typer.Option("--shadows", help="Those of shadow profiles, too.")] = False,
+    since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
+    shadows: Annotated[bool, typer.Option("--shadows", help="Include those of shadow profiles.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The latest decisions, newest first.
+    """List the latest decisions, newest first.
+
+    Ids are shortened to their first characters, which `decisions show` takes; --json has them whole.
 
     Example: `orion-recall decisions list --outcome empty --since P1D`
     """
@@ -67,8 +80,8 @@ def list_decisions(
         return
     rows = [
         (
-            one.created_at,
-            one.id,
+            f"{one.created_at:%Y-%m-%d %H:%M}",
+            one.id[:_ID_CHARS],
             one.profile,
             one.outcome,
             round(one.latency_ms, 1),
@@ -82,18 +95,24 @@ def list_decisions(
 
 @app.command("show")
 def show_decision(
-    decision_id: Annotated[str, typer.Argument(metavar="ID", help="A decision's id, or a correlation id.")],
+    decision_id: Annotated[
+        str, typer.Argument(metavar="ID", help=f"A correlation id, or a decision's id, {PREFIX_HELP}.")
+    ],
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Everything about one decision, by its own id or its correlation id.
+    """Show everything about one decision, by its own id or its correlation id.
 
-    Example: `orion-recall decisions show 875a5172-46c0-4014-94f6-ee2cdfb0d3b0`
+    Example: `orion-recall decisions show 875a5172`
     """
 
     async def get(settings: Settings) -> list[RecallDecisionV1]:
         async with open_postgres(settings) as pool:
-            return await DecisionLog(pool).get(decision_id)
+            log = DecisionLog(pool)
+            if found := await log.get(decision_id):
+                return found
+            name = await full_id("decision", decision_id, log.ids_starting)
+            return [] if name is None else await log.get(name)
 
     found = asyncio.run(get(find(data)))
     if not found:
@@ -116,7 +135,7 @@ def run_sql(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What a SELECT of yours gives; nothing is written, and 30 s are enough.
+    """Run a SELECT over the decision log, read-only and for up to 30 s.
 
     Example: `orion-recall decisions sql "SELECT * FROM recall_by_source ORDER BY hour DESC" --limit 8`
     """
@@ -130,30 +149,26 @@ def run_sql(
         print_json({"columns": result.columns, "rows": result.rows, "truncated": result.truncated})
         return
     out = console()
-    if _fits(result, out.width):
+    if result.rows:
         out.print(table(result.columns, result.rows))
-    elif not result.rows:
-        out.print(table(("column",), [(name,) for name in result.columns]))
     else:
-        for number, row in enumerate(result.rows, 1):
-            out.print(table((f"row {number}", ""), list(zip(result.columns, row, strict=True))))
-    if not result.rows:
+        out.print(table(("column",), [(name,) for name in result.columns]))
         notes().print("there is no row")
     if result.truncated:
-        notes().print(f"only the first {limit} rows are shown (--limit)")
+        notes().print(f"limited to {counted(limit, 'row')}: --limit shows more")
 
 
 @app.command("shadow")
 def compare_shadow_profiles(
-    profile: Annotated[str | None, typer.Option(help="Only those in the shadow of this profile.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only later ones: a time with zone, or how long ago.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Only the shadows of this profile.")] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """How shadow profiles would have answered, beside the profiles that did.
+    """Compare shadow profiles with the profiles that answered.
 
-    Overlap is the share of the memories selected by either that both selected. A shadow finds the question's vector
-    made already, and its time holds no reply: the times compare roughly. Query by query: the view recall_shadows.
+    Overlap is the share of the memories selected by either that both selected. A shadow reuses the vector of
+    the question and sends no reply, so the times compare only roughly. For single queries: the view recall_shadows.
 
     Example: `orion-recall decisions shadow --since P7D`
     """
@@ -178,20 +193,20 @@ def compare_shadow_profiles(
         overlap = "-" if one.overlap is None else f"{one.overlap:.3f}"
         console().print(Text(f"overlap {overlap}, the same best memory {one.same_first:.3f}\n"))
     if not found:
-        notes().print("no query was recalled by a shadow profile")
+        notes().print("no query was answered under a shadow profile")
 
 
 @app.command("purge")
 def purge_decisions(
-    older_than: Annotated[str, typer.Option(help="How long ago, such as 30d or P30D, or a time with zone.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    older_than: Annotated[str, typer.Option(help="Decisions older than this: 30d, 2 months ago, 2026-03-01.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Delete old decisions from the log, and say what went.
+    """Delete old decisions from the log, and print how many of which profile.
 
-    What is still on the bus is not touched: it stays there for ORION_DECISIONS_KEEP_S after it was written here.
-    Workers do this by themselves where ORION_DECISIONS_RETENTION_DAYS is set.
+    Decisions on the bus are not touched: they stay there for ORION_DECISIONS_KEEP_S after they were written here.
+    Workers purge by themselves where ORION_DECISIONS_RETENTION_DAYS is set.
 
     Example: `orion-recall decisions purge --older-than 30d --dry-run`
     """
@@ -199,7 +214,7 @@ def purge_decisions(
     if before is None or before > datetime.now(UTC):
         raise SettingsError(f"--older-than: {older_than!r} is in the future: that would be every decision")
 
-    async def purge(settings: Settings) -> list[Gone]:
+    async def purge(settings: Settings) -> list[Deleted]:
         async with open_postgres(settings) as pool:
             return await (count_older if dry_run else purge_older)(pool, before)
 
@@ -213,17 +228,8 @@ def purge_decisions(
         columns = ("profile", "outcome", "decisions", "oldest (UTC)", "newest (UTC)")
         rows = [(part.profile, part.outcome, part.count, part.oldest, part.newest) for part in gone]
         console().print(table(columns, rows))
-    what = "would be deleted" if dry_run else "are deleted"
-    notes().print(f"{count} decisions from before {before:%Y-%m-%d %H:%M:%S} UTC {what}")
-
-
-def _fits(result: SqlResult, width: int) -> bool:
-    """Whether a table of the rows can be read on a screen of that width: else they are shown field by field."""
-    needed = [
-        max(len(name), *(min(len(visible(row[place])), _COLUMN_CHARS) for row in result.rows), 0)
-        for place, name in enumerate(result.columns)
-    ]
-    return sum(needed) + 2 * len(needed) <= width
+    what = "would be deleted" if dry_run else "deleted"
+    notes().print(f"{counted(count, 'decision')} from before {before:%Y-%m-%d %H:%M:%S} UTC {what}")
 
 
 def _show(decision: RecallDecisionV1) -> None:
@@ -232,7 +238,7 @@ def _show(decision: RecallDecisionV1) -> None:
         mode="json", exclude={"sources", "selected", "stage_ms", "dropped", "selected_ids", "cascade"}
     )
     told = [(name, value) for name, value in fields.items() if value not in (None, "")]
-    out.print(table(("field", "value"), [(name, visible(value)) for name, value in told]))
+    out.print(pairs(told))
     sources = [
         (name, one.status, one.count, one.stood_in, one.ms, one.error) for name, one in decision.sources.items()
     ]
@@ -245,25 +251,25 @@ def _show(decision: RecallDecisionV1) -> None:
             one.source,
             round(one.score, 4),
             round(one.confidence.overall, 4) if one.confidence else None,
-            visible(one.parts),
-            visible(one.ranks),
+            ", ".join(f"{name} {part:.3f}" for name, part in one.parts.items()),
+            ", ".join(f"{name} {rank}" for name, rank in one.ranks.items()),
         )
         for rank, one in enumerate(decision.selected, 1)
     ]
     columns = ("", "kept", "source", "score", "sure", "parts of the score", "ranks")
     out.print(table(columns, kept, title="\nWhat was kept"))
     if decision.cascade is not None:
-        _show_way(decision.cascade)
+        _show_cascade(decision.cascade)
     out.print(table(("dropped because", "hits"), list(decision.dropped.items()), title="\nWhat was left out"))
     out.print(table(("stage", "ms"), list(decision.stage_ms.items()), title="\nWhere the time went"))
     out.print(Text())
 
 
-def _show_way(way: CascadeV1) -> None:
+def _show_cascade(cascade: CascadeV1) -> None:
     steps = [
         (step.depth, step.layer, step.hits, step.confidence, step.ms, ", ".join(step.late), step.not_asked)
-        for step in way.path
+        for step in cascade.path
     ]
     columns = ("depth", "layer", "hits", "sure", "ms", "too late", "not asked because")
-    console().print(table(columns, steps, title="\nThe way through the layers"))
-    console().print(Text(visible(f"{way.trigger}; {way.reason}")), soft_wrap=True)
+    console().print(table(columns, steps, title="\nThe cascade through the layers"))
+    prose(visible(f"{cascade.trigger}; {cascade.reason}"))

@@ -183,7 +183,7 @@ async def _import(client: RecallClient, engines: EmbeddedEngines, now: datetime)
     finally:
         await pool.close()
     if not waited.caught_up:
-        what = " and ".join((*(one.kind for one in waited.behind), *waited.missing))
+        what = " and ".join((*(one.kind for one in waited.lagging), *waited.missing))
         raise OrionError(f"the {what} of the sample does not catch up with position {imported.position}")
     return imported.summary
 

@@ -22,13 +22,13 @@ from orion_recall.external.mappings import Mappings, QdrantMapping, SparqlMappin
 from orion_recall.external.opening import collection_of, graph_client, timeline_of
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
-from orion_recall.interfaces import MarkedCopy, MemoryGraph, MemoryIndex, TokenIndex
+from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, TokenIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.backends import graph_of, index_of, mark_of, timeline_table
+from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings
-from orion_recall.sources.timeline import TimelineSource, told
+from orion_recall.sources.timeline import TimelineSource, unreadable_rows
 from orion_recall.sources.timeline_table import OWN_VIEW
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -130,8 +130,8 @@ async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, a
     """SourceError when it is another record's, or nobody can tell."""
     without: str | None = None
     try:
-        mark = await mark_of(settings)
-        if isinstance(part, MarkedCopy):
+        mark = await identity_of(settings)
+        if isinstance(part, IdentifiedCopy):
             if mark is not None:
                 part.expect(mark)
             await part.open()
@@ -228,7 +228,7 @@ async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     if not total:
         remarks.append("the table is empty")
     elif lacking:
-        (problems if total in lacking.values() else remarks).append(told(total, lacking))
+        (problems if total in lacking.values() else remarks).append(unreadable_rows(total, lacking))
     return Finding(
         store=store, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample
     )

@@ -47,7 +47,7 @@ COMMANDS = {
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the installation, the servers, external stores with a sample item, and the query channels.",
     "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
-    "memory": "Store, change and delete memories, keep their copies true, back the record up.",
+    "memory": "Store, list, change and delete memories, check their copies, back the record up.",
     "eval": "Measure recall on judged queries, compare runs, learn weights, find what to change.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
     "settings": "List every setting, which of them are set, and names that nothing reads.",

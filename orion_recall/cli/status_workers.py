@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from orion_recall.bus.heartbeat import read_cards
+from orion_recall.bus.heartbeat import read_heartbeats
 from orion_recall.cli.output import console, say, table
 from orion_recall.serving.observe.heartbeat_fields import copies_of, stores_of
 from orion_recall.settings import Settings
@@ -17,25 +17,29 @@ Found = dict[str, Any]
 
 
 async def read_workers(redis: Redis, settings: Settings, consumers: Sequence[str]) -> list[Found]:
-    """One for every worker with a card; those that say nothing are left out."""
-    cards = await read_cards(redis, [settings.worker_key(name) for name in consumers])
-    return [_found(name, card) for name, card in zip(consumers, cards, strict=True) if card is not None]
+    """One for every worker with a heartbeat; those that say nothing are left out."""
+    heartbeats = await read_heartbeats(redis, [settings.worker_key(name) for name in consumers])
+    return [
+        _found(name, heartbeat)
+        for name, heartbeat in zip(consumers, heartbeats, strict=True)
+        if heartbeat is not None
+    ]
 
 
-def _found(name: str, card: Mapping[str, str]) -> Found:
-    stores, copies = stores_of(card), copies_of(card)
+def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
+    stores, copies = stores_of(heartbeat), copies_of(heartbeat)
     return {
         "instance": name,
-        "node": card.get("node"),
-        "profiles": [one for one in card.get("profiles", "").split(",") if one],
-        "default_profile": card.get("default_profile"),
-        "channels": [one for one in card.get("channels", "").split(",") if one],
-        "profiles_version": card.get("profiles_version"),
-        "profiles_loaded_at": card.get("profiles_loaded_at"),
-        "profiles_refused_at": card.get("profiles_refused_at"),
-        "profiles_error": card.get("profiles_error"),
+        "node": heartbeat.get("node"),
+        "profiles": [one for one in heartbeat.get("profiles", "").split(",") if one],
+        "default_profile": heartbeat.get("default_profile"),
+        "channels": [one for one in heartbeat.get("channels", "").split(",") if one],
+        "profiles_version": heartbeat.get("profiles_version"),
+        "profiles_loaded_at": heartbeat.get("profiles_loaded_at"),
+        "profiles_refused_at": heartbeat.get("profiles_refused_at"),
+        "profiles_error": heartbeat.get("profiles_error"),
         "stores": None if stores is None else [asdict(one) for one in stores],
-        "stores_left_out": card.get("stores_left_out"),
+        "stores_left_out": heartbeat.get("stores_left_out"),
         "copies": None if copies is None else [asdict(one) for one in copies],
     }
 

@@ -12,7 +12,7 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.bus.connect import without_secrets
+from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, console, for_people, print_json
 from orion_recall.cli.serving import say_ready, serve, stop_signals

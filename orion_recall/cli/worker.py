@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from orion_recall.bus.connect import without_secrets
+from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, console, for_people, print_json
 from orion_recall.cli.serving import say_ready, serve, stop_signals

@@ -1,8 +1,8 @@
-"""What crosses the bus. These models are the source of the JSON Schemas in contracts/.
+"""Contracts: the messages that cross the bus, as models that are the source of the JSON Schemas in contracts/.
 
-Input is read leniently where names go (short and long ones, unknown fields are ignored and counted) and
-strictly where types go: a wrong type in a known field is an error that names the field. Output always
-uses the long names. A reply to a query without `options` carries the V1 fields only, and its readers may be strict.
+Input is lenient in names (short and long ones; unknown fields are ignored and counted) and strict in types: a wrong
+type in a known field is an error that names the field. Output always uses the long names. A reply to a query
+without `options` has the V1 fields only: its readers may be strict.
 """
 
 from orion_recall.contracts.causality import is_link

@@ -1,4 +1,4 @@
-"""A link of a causality chain, as strict readers of the mesh take it."""
+"""Causality chains: links that strict readers of the mesh accept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CausalityLink(BaseModel):
 
 
 def is_link(value: object) -> bool:
-    """Whether strict readers take the value, as it is, for a link."""
+    """Whether strict readers accept the value as a link."""
     try:
         CausalityLink.model_validate(value)
     except ValidationError:

@@ -1,7 +1,7 @@
-"""What crosses the bus to change and delete memories, and to say what a recall was worth.
+"""Messages that update and delete memories, and feedback on recalls.
 
-Read as in `reading`: unknown fields of a message are ignored, a wrong type in a known field is an error by
-its name. Only what is to change of a memory, and the conditions of `where`, must all be known.
+They are read as in `reading`: unknown fields are ignored, and a wrong type in a known field is an error that names
+it. Only the fields to change of a memory, and the conditions of `where`, must all be known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DELETE_KIND = "memory.delete.v1"
 FEEDBACK_KIND = "recall.feedback.v1"
 FEEDBACK_RECEIPT_KIND = "recall.receipt.v1"
 
-# What a memory is told apart by, and what is only said when it is stored.
+# The identity of a memory, and what only a store may state.
 UNCHANGEABLE = frozenset(("id", "tenant", "supersedes"))
 CHANGEABLE = tuple(name for name in MemoryV1.model_fields if name not in UNCHANGEABLE)
 

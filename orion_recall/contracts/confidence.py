@@ -1,4 +1,4 @@
-"""What replies and decisions say of how sure an answer is, and of the layers that it came from."""
+"""Confidence and cascade in replies and decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decision log keeps of every query."""
+"""Decisions: what the decision log keeps of every query."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ class RecallDecisionV1(Message):
 
 
 def v1_decision(decision: RecallDecisionV1) -> dict[str, Any]:
-    """The decision as JSON with the V1 fields and no others, for readers that forbid further ones."""
+    """The decision as JSON with the V1 fields only, for readers that forbid others."""
     return decision.model_dump(mode="json", include=set(V1_FIELDS))

@@ -1,12 +1,13 @@
-"""What every message comes in, and what an answer says when there is none."""
+"""The envelope of every message, and the error of a reply."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from orion_recall.contracts.fields import EnvelopeMoment, Message, without_empty
+from orion_recall.errors import ErrorKind
 
 
 def _source_object(value: object) -> object:
@@ -67,5 +68,5 @@ class Envelope(Message):
 class ErrorInfo(Message):
     """Why there is no answer; `type` is the decision's outcome."""
 
-    type: Literal["invalid", "expired", "refused", "failed"]
+    type: ErrorKind
     message: str

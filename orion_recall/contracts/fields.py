@@ -1,4 +1,4 @@
-"""The fields that messages are made of: times, names, kinds."""
+"""Field types of messages: times, identifiers, kinds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def zoned_moment(value: object) -> datetime:
 
 
 def moment_as_told(value: object) -> datetime:
-    """A time with a zone, at the offset that it was told with: words like "yesterday" are relative to that."""
+    """A time with a zone, at the offset it was given with: words like "yesterday" are relative to that."""
     moment = zoned_moment(value)
     try:
         told = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -64,9 +64,9 @@ def _whole_ms(value: object) -> object:
 
 
 def without_empty(data: object, *, required: str) -> object:
-    """The fields without those that are "" or null, which is how many senders say that there is none.
+    """The fields without those that are "" or null: many senders write an absent field so.
 
-    The `required` one stays as it is.
+    The `required` one is kept.
     """
     if not isinstance(data, dict):
         return data
@@ -86,7 +86,7 @@ def envelope_moment(value: object) -> datetime:
 
 
 def _identifier(value: object) -> object:
-    """Two names that differ only in what cannot be stored would be one name: one tenant's memories, another's."""
+    """Names that differ only in characters that cannot be stored would be the same: one tenant's as another's."""
     if isinstance(value, str) and ("\ufffd" in value or storable(value) != value):
         raise ValueError(
             "a name may hold neither NUL, nor half of a surrogate pair, nor U+FFFD, which stands for them"
@@ -120,7 +120,7 @@ OptionalIdentifier = Annotated[
 ]
 Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
 MEMORY_KINDS = ("world", "experience", "opinion", "observation", "procedure", "plan", "task")
-# Which further ones there are is the settings' word: they are checked where a message is served.
+# ORION_MEMORY_KINDS adds further ones: kinds are checked where a message is served.
 MemoryKind = Annotated[
     str,
     Field(

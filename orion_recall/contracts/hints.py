@@ -1,4 +1,4 @@
-"""Hints of newer executors beside a query. No hint makes a query invalid: what cannot be read is left out."""
+"""Hints that newer executors add to a query. None makes a query invalid: what cannot be read is ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from orion_recall.contracts.fields import Message, zoned_moment
 
-# They mean nothing here. They are counted among the fields that were ignored where they say something.
+# They have no effect here. Where they hold something they are counted as ignored fields.
 IGNORED_HINTS = (
     "profile_explicit", "recall_phase", "retrieval_intent", "task_hints", "seed_crystallization_id",
     "active_packet_digest_budget", "concept_region_digest_budget",
@@ -29,7 +29,7 @@ class ExcludedTurn(Message):
 
 
 def as_turn(value: object) -> object:
-    """The parts of the hint that can be read; None where it is no object."""
+    """The readable parts of the hint; None where it is no object."""
     if isinstance(value, ExcludedTurn) or not isinstance(value, dict):
         return value if isinstance(value, ExcludedTurn) else None
     given = cast("dict[str, object]", value)
@@ -43,12 +43,12 @@ def as_turn(value: object) -> object:
 
 
 def as_text(value: object) -> object:
-    """The text; None for what is none."""
+    """The value if it is text, else None."""
     return value if isinstance(value, str) else None
 
 
 def ignored_hints(payload: Mapping[str, object]) -> int:
-    """How many hints, or parts of one, say something that is not used, or that cannot be read."""
+    """The number of hints, or parts of them, that are not used or cannot be read."""
     count = sum(bool(payload.get(name)) for name in IGNORED_HINTS)
     lane, turn = payload.get("lane"), payload.get("exclude")
     count += bool(lane) and not isinstance(lane, str)

@@ -1,4 +1,4 @@
-"""Memories to store, and what became of them."""
+"""Messages that store memories, and their receipts."""
 
 from __future__ import annotations
 

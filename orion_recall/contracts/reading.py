@@ -1,4 +1,4 @@
-"""Reading a message: lenient where names go, strict where types go, and an error says what is wrong where."""
+"""Message validation: lenient in names, strict in types, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _short(value: object) -> str:
 
 
 def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
-    """How many fields of `data`, nested models included, the contract does not know."""
+    """The number of fields of `data`, nested models included, that the contract does not know."""
     known = _known_fields(model)
     unknown = 0
     for key, value in data.items():
@@ -54,7 +54,7 @@ def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
 
 
 def refuse_unknown(model: type[BaseModel], data: Mapping[str, object], where: str) -> None:
-    """InvalidMessage for a field of `data`, at any depth, that the contract does not know: for what we send."""
+    """InvalidMessage for a field of `data`, at any depth, that the contract does not know. For messages we send."""
     known = _known_fields(model)
     refuse_unknown_names(data, known, where)
     for name, value in data.items():
@@ -66,7 +66,7 @@ def refuse_unknown(model: type[BaseModel], data: Mapping[str, object], where: st
 
 
 def refuse_unknown_names(names: Iterable[object], known: Collection[str], where: str) -> None:
-    """InvalidMessage for the first of the names that is not known, with the nearest that is."""
+    """InvalidMessage for the first unknown name, with the nearest known one."""
     for name in names:
         if name not in known:
             near = get_close_matches(str(name), known, 1)
@@ -76,7 +76,7 @@ def refuse_unknown_names(names: Iterable[object], known: Collection[str], where:
 
 @cache
 def _known_fields(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
-    """Every name that a field may come under, with the model inside it."""
+    """Every input name of a field, with the model nested in it."""
     return {
         alias: _nested_model(info)
         for name, info in model.model_fields.items()

@@ -1,4 +1,4 @@
-"""A question to memory, and its answer."""
+"""Queries and their replies."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The decision log: from the bus into Postgres, and questions to it in SQL."""
+"""The decision log: written to Postgres from the bus, and read with SQL."""

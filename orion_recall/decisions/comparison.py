@@ -1,4 +1,4 @@
-"""How shadow profiles would have answered, beside the profiles that did."""
+"""Comparison of profiles with their shadow profiles, over the queries that both recalled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GROUP BY profile, shadow_profile ORDER BY profile, shadow_profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A profile and one in its shadow over the queries that both recalled.
+    """One profile compared with one shadow profile.
 
     `overlap` is the mean share of the memories selected by either that both selected (None: neither ever did),
     `same_first` the share of queries with the same best memory, `empty` that of queries without any.

@@ -1,4 +1,4 @@
-"""Questions to the decision log: the latest, one by its id, or any SELECT of an analyst."""
+"""The decision log: the latest decisions, one by its id, or any SELECT of an analyst."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import (
     Connection,
     Pool,
-    Record,
+    Row,
     borrow,
     close_connection,
     open_connection,
@@ -27,11 +27,12 @@ from orion_recall.values import Outcome
 
 ANALYST_ROLE = "orion_analyst"
 SQL_TIMEOUT_S = 30
+_UUID_DIGITS = 32
 
 _COLUMNS = ", ".join(RecallDecisionV1.model_fields)
 _NO_SUCH_ROLE_OR_NO_RIGHT = ("22023", "42501", "42704")
 
-# An analyst may have tables beside ours.
+# An analyst may have tables of their own.
 _WITH_OTHERS: LiteralString = """
 SELECT set_config('search_path', current_setting('search_path') || ', "$user", public', true)
 """
@@ -47,7 +48,7 @@ LIMIT $4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlResult:
-    """What a statement gave: column names, and at most the asked number of rows."""
+    """The result of a statement: column names, and rows up to the limit."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -69,9 +70,7 @@ class DecisionLog:
         since: datetime | None = None,
         shadows: bool = False,
     ) -> list[RecallDecisionV1]:
-        """The newest decisions first, those that fit every condition given; with `shadows` also those that answered
-        nobody.
-        """
+        """The newest decisions that meet every condition given; with `shadows` also those of shadow recalls."""
         async with borrow(self._pool, "reading decisions") as connection:
             rows = await connection.fetch(
                 f"SELECT {_COLUMNS} FROM recall_decisions {_LATEST}",  # noqa: S608 (names from our own model)
@@ -87,7 +86,7 @@ class DecisionLog:
         """The decision of that id, else all of that correlation id, newest first; empty when there is none."""
         async with borrow(self._pool, "reading decisions") as connection:
             select = f"SELECT {_COLUMNS} FROM recall_decisions"  # noqa: S608 (names from our own model)
-            rows: list[Record] = []
+            rows: list[Row] = []
             if (decision_id := _uuid(id_or_corr_id)) is not None:
                 rows = await connection.fetch(f"{select} WHERE id = $1", decision_id)
             if not rows:
@@ -96,12 +95,27 @@ class DecisionLog:
                 )
         return [_decision(row) for row in rows]
 
+    async def ids_starting(self, prefix: str, limit: int) -> list[str]:
+        """The ids of decisions that begin so, the equal one first; a prefix without hyphens will do as well."""
+        digits = prefix.replace("-", "").lower()
+        if not digits or len(digits) > _UUID_DIGITS or not set(digits) <= set("0123456789abcdef"):
+            return []
+        first, last = UUID(digits.ljust(_UUID_DIGITS, "0")), UUID(digits.ljust(_UUID_DIGITS, "f"))
+        async with borrow(self._pool, "reading decisions") as connection:
+            rows = await connection.fetch(
+                "SELECT id FROM recall_decisions WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3",
+                first,
+                last,
+                limit,
+            )
+        return [str(row["id"]) for row in rows]
+
     async def run_sql(self, sql: str, limit: int = 1000) -> SqlResult:
         """The first `limit` rows of one statement that only reads, run as the analysts' role.
 
-        The role is taken when it exists and this login may take it; the transaction is read-only in any
-        case. This keeps an analyst from accidents. It is no wall against a login that has more rights:
-        give people a login of their own that is a member of the role.
+        The role is set when it exists and this login may set it; the transaction is read-only in any case. This
+        prevents accidents. It is no protection against a login with more rights: give people a login of their own
+        that is a member of the role.
         RecordError: the statement is refused (with its place in the SQL), is too slow, or Postgres is away.
         """
         async with borrow(self._pool, "running SQL") as connection, connection.transaction(readonly=True):
@@ -119,9 +133,9 @@ class DecisionLog:
 
 
 async def let_analysts_in(dsn: str) -> None:
-    """Let the analysts' role log in to a server of our own, whose socket only its owner can reach.
+    """Let the analysts' role log in to an embedded server, whose socket only its owner can reach.
 
-    SQL that may not read memories must not run under a login that could: a role can be left again, a login cannot.
+    SQL that may not read memories must not run under a login that could: a role can be reset, a login cannot.
     """
     connection = await open_connection(dsn, name="analysts", statement_timeout_ms=5000)
     try:
@@ -151,7 +165,7 @@ async def _fetch(connection: Connection, sql: str, limit: int) -> SqlResult:
 
 
 def _explain(error: asyncpg.PostgresError, sql: str) -> str:
-    """The server's words with line and column, and its hint."""
+    """The server's message with line and column, and its hint."""
     state = sqlstate(error)
     if state == "57014":
         return f"the SQL was stopped after {SQL_TIMEOUT_S} s: ask for fewer rows or a shorter time"
@@ -177,7 +191,7 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _decision(row: Record) -> RecallDecisionV1:
+def _decision(row: Row) -> RecallDecisionV1:
     values = dict(row.items())
     values["id"] = str(values["id"])
     if values["shadow_of"] is not None:

@@ -1,4 +1,4 @@
-"""How long decisions are kept: those that are older go, a bounded batch at a time, so that nobody waits for it."""
+"""Retention of decisions: older ones are deleted in bounded batches, so that writers do not wait."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres.pool import Connection, Pool, Record, borrow, is_connection_lost
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow, is_connection_lost
 
 log = logging.getLogger("orion_recall.decisions")
 
 BATCH_ROWS = 1000
 EVERY_S = 600.0
 _PAUSE_S = 0.2
-# Any fixed number: it is the name of the lock that one purge at a time holds while it deletes a batch. Rows are not
-# locked one by one: that asks for the right to update them, which a worker has not.
+# Any fixed number: the advisory lock that one purge at a time holds while it deletes a batch. Row locks would need
+# the right to update rows, which a worker does not have.
 _TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(7402116891)"
 _LOCK: LiteralString = "SELECT pg_advisory_xact_lock(7402116891)"
 
@@ -40,8 +40,8 @@ FROM recall_decisions WHERE created_at < $1 GROUP BY profile, outcome ORDER BY p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """Decisions of one profile and outcome that went, or would: how many, and between which times."""
+class Deleted:
+    """Deleted decisions of one profile and outcome: how many, and between which times."""
 
     profile: str
     outcome: str
@@ -50,33 +50,33 @@ class Gone:
     newest: datetime
 
 
-async def count_older(pool: Pool, before: datetime) -> list[Gone]:
+async def count_older(pool: Pool, before: datetime) -> list[Deleted]:
     """What `purge_older` would delete; RecordError when Postgres is away."""
     async with borrow(pool, "counting old decisions") as connection:
-        return _gone(await connection.fetch(_COUNT, before))
+        return _deleted(await connection.fetch(_COUNT, before))
 
 
-async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_ROWS) -> list[Gone]:
-    """Delete every decision that was taken before the time, batch by batch; what went.
+async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_ROWS) -> list[Deleted]:
+    """Delete every decision from before the time, batch by batch; gives what was deleted.
 
-    RecordError when Postgres is away: the batches before are gone, and the purge may be called again.
+    RecordError when Postgres is away: earlier batches stay deleted, and the purge may be called again.
     """
-    total: list[Gone] = []
+    total: list[Deleted] = []
     while True:
         async with borrow(pool, "deleting old decisions") as connection, connection.transaction():
             await connection.execute(_LOCK)
-            batch = _gone(await connection.fetch(_DELETE, before, batch_rows))
+            batch = _deleted(await connection.fetch(_DELETE, before, batch_rows))
         total = merged([*total, *batch])
         if sum(part.count for part in batch) < batch_rows:
             return total
 
 
-def merged(parts: Sequence[Gone]) -> list[Gone]:
+def merged(parts: Sequence[Deleted]) -> list[Deleted]:
     """One entry for each profile and outcome, in order."""
-    total: dict[tuple[str, str], Gone] = {}
+    total: dict[tuple[str, str], Deleted] = {}
     for part in parts:
         held = total.get((part.profile, part.outcome), part)
-        total[part.profile, part.outcome] = Gone(
+        total[part.profile, part.outcome] = Deleted(
             profile=part.profile,
             outcome=part.outcome,
             count=part.count if held is part else held.count + part.count,
@@ -89,7 +89,7 @@ def merged(parts: Sequence[Gone]) -> list[Gone]:
 class Retention:
     """Deletes decisions that are older than some days: `run()` it until cancelled.
 
-    Every worker may run one: while one deletes a batch, the others leave it to that one.
+    Every worker may run one: while one deletes a batch, the others skip theirs.
     """
 
     def __init__(
@@ -106,18 +106,18 @@ class Retention:
         self._every_s, self._batch_rows, self._pause_s = every_s, batch_rows, pause_s
 
     async def run(self) -> None:
-        """Look every ten minutes, and rest between batches: deleting is never in the way of writing."""
+        """Delete every ten minutes, with pauses between batches, so that writes are not held up."""
         while True:
             try:
                 await self._round()
             except RecordError as error:
                 if not is_connection_lost(error):
-                    log.error("old decisions stay: %s", error)  # noqa: TRY400 (the text says it all)
+                    log.error("old decisions are not deleted: %s", error)  # noqa: TRY400 (the text says it all)
             await asyncio.sleep(self._every_s)
 
     async def _round(self) -> None:
         before = datetime.now(UTC) - timedelta(days=self._days)
-        total: list[Gone] = []
+        total: list[Deleted] = []
         try:
             while (batch := await self._batch(before)) is not None:
                 total = merged([*total, *batch])
@@ -131,22 +131,22 @@ class Retention:
                 newest = max(part.newest for part in total)
                 log.info("%d decisions older than %d days are deleted, up to %s", deleted, self._days, newest)
 
-    async def _batch(self, before: datetime) -> list[Gone] | None:
-        """What went; None when another worker is at it."""
+    async def _batch(self, before: datetime) -> list[Deleted] | None:
+        """What was deleted; None when another worker is deleting."""
         async with borrow(self._pool, "deleting old decisions") as connection, connection.transaction():
             return await _delete_alone(connection, before, self._batch_rows)
 
 
-async def _delete_alone(connection: Connection, before: datetime, rows: int) -> list[Gone] | None:
+async def _delete_alone(connection: Connection, before: datetime, rows: int) -> list[Deleted] | None:
     # Held to the end of the transaction, which also works behind a transaction pooler.
     if not await connection.fetchval(_TRY_LOCK):
         return None
-    return _gone(await connection.fetch(_DELETE, before, rows))
+    return _deleted(await connection.fetch(_DELETE, before, rows))
 
 
-def _gone(rows: Sequence[Record]) -> list[Gone]:
+def _deleted(rows: Sequence[Row]) -> list[Deleted]:
     return [
-        Gone(
+        Deleted(
             profile=row["profile"],
             outcome=row["outcome"],
             count=row["count"],

@@ -1,8 +1,8 @@
-"""From the bus into Postgres: decisions are read in batches, written once by id, acknowledged, then trimmed.
+"""The decision sink: reads decisions from the bus in batches, writes each once to Postgres, acknowledges and trims.
 
-Nothing is acknowledged before it is committed. While Postgres is away the sink keeps the batch it holds and
-reads no further, so what is queued stays on the stream; a row that Postgres refuses is set aside alone. One that
-the bus cannot set aside either (no memory left, no right) stays pending, and is tried again when it has been idle.
+Nothing is acknowledged before it is committed. While Postgres is away the sink keeps its batch and reads no
+further, so the rest stays on the stream. A row that Postgres refuses becomes a dead letter, alone; where the bus
+refuses that too (no memory left, no right), it stays pending and is retried when it has been idle.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from importlib.resources import files
 
 from redis.asyncio import Redis
 
+from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.group_reader import Entry, Healed
-from orion_recall.decisions.stream import DecisionStream, wait_for_stop
+from orion_recall.decisions.stream import DecisionStream
 from orion_recall.postgres.pool import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import Settings
 
@@ -27,20 +28,19 @@ log = logging.getLogger("orion_recall.decisions")
 BATCH_ROWS = 500
 BATCH_BYTES = 8 * 1024 * 1024
 CHORES_EVERY_S = 5.0
-# After a batch that was not full the sink rests: a quiet bus costs ten statements a second, not one a decision.
+# After a batch that was not full the sink pauses: a quiet bus costs ten statements a second, not one a decision.
 _REST_S = 0.1
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _GRACE_S = 5.0
-# 21 cardinality, 22 data, 23 integrity, 54 too large or too deep: it is the row, and later will not be better.
+# 21 cardinality, 22 data, 23 integrity, 54 too large or too deep: the row would be refused every time.
 _REFUSED_CLASSES = ("21", "22", "23", "54")
 _INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 
 
 @dataclass(slots=True, kw_only=True)
 class SinkCounts:
-    """What became of entries: rows written, rows that were there already, entries set aside or trimmed.
+    """What became of entries: rows written, rows that existed already, entries set aside or trimmed.
 
-    `held` counts how often an entry was left pending because neither Postgres nor the dead stream took it.
+    `held` counts how often an entry stayed pending because neither Postgres nor the dead stream took it.
     """
 
     persisted: int = 0
@@ -52,7 +52,7 @@ class SinkCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One entry to persist: its id and its envelope as it came."""
+    """One entry to persist: its id and its envelope."""
 
     entry_id: str
     envelope: bytes
@@ -61,8 +61,8 @@ class Row:
 class DecisionSink:
     """One consumer of the decision stream: `run()` it until cancelled. Several may run, here and elsewhere.
 
-    `blocking` is the client for reads that wait; by default `redis`, whose socket time-out must then be
-    above the block of one second. The pool may have been opened while Postgres was away.
+    `blocking` is the client for reads that wait; by default `redis`, whose socket time-out must then exceed
+    the block of one second. The pool may have been opened while Postgres was away.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class DecisionSink:
 
     @property
     def lag(self) -> int | None:
-        """Decisions not in Postgres yet, as of a few seconds ago; None when nobody knows."""
+        """Decisions that were not in Postgres a few seconds ago; None when unknown."""
         return self._lag
 
     @property
     def healed(self) -> Healed:
-        """How often the stream, its group or the connection had to be put right."""
+        """How often the stream, its group or the connection was repaired."""
         return self._stream.healed
 
     @property
@@ -101,7 +101,7 @@ class DecisionSink:
         return self._away
 
     async def run(self) -> None:
-        """Move decisions until cancelled; the batch in hand is finished first, within 5 s, while the pool lasts."""
+        """Write decisions until cancelled; then finish the batch in flight within 5 s, while the pool is open."""
         self._stop.clear()
         try:
             await self._finish_own_pending()
@@ -112,7 +112,7 @@ class DecisionSink:
                 if len(entries) < BATCH_ROWS:
                     await asyncio.sleep(max(0.0, began + _REST_S - time.monotonic()))
         except asyncio.CancelledError:
-            # A read that was cut off may have been answered: nobody else would look at that for a while.
+            # A read that was cut off may have been answered: no other sink would claim its entries for a while.
             self._stop.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_S):
@@ -128,13 +128,13 @@ class DecisionSink:
             after = entries[-1].id
 
     async def _claim_and_trim(self) -> list[Entry]:
-        """Every few seconds: what a dead sink left behind, after trimming and a look at the lag."""
+        """Every few seconds: trim, read the lag, and claim what an expired sink left pending."""
         if time.monotonic() < self._next_chores:
             return []
         self.counts.trimmed += await self._stream.trim()
         self._lag = await self._stream.lag()
         claimed = await self._stream.claim(BATCH_ROWS)
-        if not claimed:  # else there may be more: look again next time
+        if not claimed:  # else there may be more: claim again next time
             self._next_chores = time.monotonic() + min(CHORES_EVERY_S, self._claim_every_s)
         return claimed
 
@@ -169,7 +169,7 @@ class DecisionSink:
 
     async def _write(self, rows: Sequence[Row]) -> bool:
         """Write and acknowledge the rows, halving what is refused. False: stopped before Postgres took them."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*POSTGRES_S)
         while True:
             try:
                 async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
@@ -179,8 +179,8 @@ class DecisionSink:
                     return await self._halve(rows, error)
                 if self._stop.is_set():
                     return False
-                await self._wait_for_postgres(error, pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await self._note_away(error)
+                await backoff.wait(self._stop)
             else:
                 self._note_written(len(rows), int(status.rpartition(" ")[2]))
                 await self._stream.acknowledge([row.entry_id for row in rows])
@@ -203,12 +203,11 @@ class DecisionSink:
             self.counts.held += 1
         return is_taken
 
-    async def _wait_for_postgres(self, error: Exception, pause_s: float) -> None:
+    async def _note_away(self, error: Exception) -> None:
         if not self._away:
             log.warning("decisions wait on the bus: %s", reason(error))
         self._away = True
         self._lag = await self._stream.lag()
-        await wait_for_stop(self._stop, pause_s)
 
     def _note_written(self, sent: int, inserted: int) -> None:
         if self._away:

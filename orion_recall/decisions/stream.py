@@ -1,4 +1,4 @@
-"""The decision stream as its sink sees it: batches to persist, acknowledgements, dead letters, trimming, lag."""
+"""The decision stream of a sink: batches to persist, acknowledgements, dead letters, trimming, lag."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.bus.group_reader import Entry, GroupReader, Healed
 from orion_recall.settings import DECISIONS_GROUP, Settings
@@ -19,13 +20,12 @@ log = logging.getLogger("orion_recall.decisions")
 DEAD_MAXLEN = 10_000
 # Of the claim time of queries: half a minute by default. A batch waits for Postgres and is not refreshed.
 CLAIM_IDLE_TIMES = 6
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 # XTRIM with ~ takes 10,000 entries at most at a time.
 _TRIM_ROUNDS = 200
 
 
 class DecisionStream:
-    """One consumer of the decision stream. What must be said to the bus is said again until `stop` is set."""
+    """One consumer of the decision stream. Its writes are retried until `stop` is set."""
 
     def __init__(
         self, redis: Redis, blocking: Redis, settings: Settings, *, consumer: str, stop: asyncio.Event
@@ -33,7 +33,7 @@ class DecisionStream:
         self.name = settings.decision_stream
         self.dead_name = f"{settings.decision_stream}:dead"
         self._redis, self._stop = redis, stop
-        # What the bus refuses now, in words: said once in the log, until it takes it again.
+        # What the bus refuses now: logged once, until it is taken again.
         self._refused: set[str] = set()
         self._keep_ms = settings.decisions_keep_s * 1000
         self._claim_idle_ms = settings.claim_idle_ms * CLAIM_IDLE_TIMES
@@ -41,21 +41,21 @@ class DecisionStream:
 
     @property
     def healed(self) -> Healed:
-        """How often the stream, its group or the connection had to be put right."""
+        """How often the stream, its group or the connection was repaired."""
         return self._reader.healed
 
     async def read(self, count: int) -> list[Entry]:
-        """Decisions that nobody has seen; waits about a second for the first."""
+        """New decisions; waits about a second for the first."""
         return await self._reader.read(count)
 
     async def claim(self, count: int) -> list[Entry]:
-        """Decisions whose sink has been silent for six times the claim time of queries."""
+        """Decisions whose sink has been idle for six times the claim time of queries."""
         return await self._reader.claim(count, self._claim_idle_ms)
 
     async def own_pending(self, after: str, count: int) -> list[Entry]:
-        """What a consumer of this name held when it was killed, from the id `after` on.
+        """Entries pending for a consumer of this name, after the id `after`.
 
-        Empty when the bus does not say: the entries stay pending, and are claimed when they have been idle.
+        Empty when the bus does not answer: they stay pending, and are claimed when they have been idle.
         """
         try:
             await self._reader.create_group()
@@ -73,7 +73,7 @@ class DecisionStream:
         ]
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
-        """Say that the entries are persisted, or set aside. What the bus refuses stays pending, and comes again."""
+        """Acknowledge entries that are persisted or set aside. What the bus refuses stays pending."""
         if ids:
             await self._insist(
                 "acknowledging decisions (they come again)",
@@ -97,7 +97,7 @@ class DecisionStream:
     async def count_lost(self, entry_id: str) -> None:
         """Count an entry that was trimmed away while it was pending, and acknowledge it, counted or not.
 
-        Nothing is left of it to keep, and while it is pending nothing after it could be trimmed.
+        While it is pending nothing after it could be trimmed.
         """
         is_counted = await self._insist(
             "counting lost decisions (they go uncounted)", lambda: self._redis.incrby(f"{self.name}:trimmed", 1)
@@ -106,7 +106,7 @@ class DecisionStream:
             await self.acknowledge([entry_id])
 
     async def lag(self) -> int | None:
-        """Decisions on the bus that are not acknowledged; None when the server does not know."""
+        """Decisions on the bus that are not acknowledged; None when unknown."""
         try:
             groups = await self._groups()
         except (*BUS_AWAY, ResponseError):
@@ -117,7 +117,7 @@ class DecisionStream:
         return None
 
     async def trim(self) -> int:
-        """Drop what is persisted and older than the settings keep; never what is not acknowledged."""
+        """Trim what is persisted and older than ORION_DECISIONS_KEEP_S; never what is not acknowledged."""
         try:
             bound = await self._persisted_up_to()
             if bound is None:
@@ -133,7 +133,7 @@ class DecisionStream:
             return 0
 
     async def leave(self) -> None:
-        """Take this consumer out of the group, unless it still holds entries."""
+        """Delete this consumer from the group, unless it has pending entries."""
         await self._reader.leave()
 
     async def _trim_before(self, minimum: str) -> int:
@@ -146,7 +146,7 @@ class DecisionStream:
         return trimmed
 
     async def _persisted_up_to(self) -> tuple[int, int] | None:
-        """The first entry id that is not acknowledged yet, or None without a group."""
+        """The first entry id that is not acknowledged, or None without a group."""
         for group in await self._groups():
             delivered = _id_parts(group["last-delivered-id"])
             if not int(group["pending"]):
@@ -163,7 +163,7 @@ class DecisionStream:
 
     async def _insist(self, doing: str, once: Callable[[], Awaitable[Any]]) -> bool:
         """Whether the bus took it. False: it refused, or it was away until `stop` was set."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 await once()
@@ -171,8 +171,7 @@ class DecisionStream:
                 if self._stop.is_set():
                     log.warning("%s: the bus is away (%s)", doing, type(error).__name__)
                     return False
-                await wait_for_stop(self._stop, pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait(self._stop)
             except ResponseError as error:
                 if doing not in self._refused and not group_is_gone(error):
                     self._refused.add(doing)
@@ -181,15 +180,6 @@ class DecisionStream:
             else:
                 self._refused.discard(doing)
                 return True
-
-
-async def wait_for_stop(stop: asyncio.Event, longest_s: float) -> None:
-    """Returns when `stop` is set, or after `longest_s`."""
-    try:
-        async with asyncio.timeout(longest_s):
-            await stop.wait()
-    except TimeoutError:
-        return
 
 
 def _text(value: bytes | str) -> str:

@@ -70,7 +70,7 @@ def remove_addresses(data_dir: Path) -> None:
 def process_birth(pid: int) -> str | None:
     """When the process began, in ticks since boot; "" where only its life can be told; None when it is dead.
 
-    The 22nd field of /proc/PID/stat (proc(5)), counted behind the name, which may hold blanks.
+    The 22nd field of /proc/PID/stat (proc(5)), counted after the name, which may hold blanks.
     """
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

@@ -94,7 +94,7 @@ class EmbeddedEngines:
         try:
             return self._engines[name]
         except KeyError:
-            raise EngineError(f"{name} was not asked for when the engines were started") from None
+            raise EngineError(f"{name} was not started with these engines: start them with {name}=True") from None
 
     async def _start_all(self) -> None:
         starts = [engine.start() for engine in self._engines.values()]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from orion_recall.backoff import Backoff
 from orion_recall.engines.child import Child, Command, until_ready
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
 from orion_recall.errors import EngineError
@@ -22,13 +23,12 @@ _ORPHAN_PATIENCE_S = 10.0
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _WATCH_S = 0.1
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 10.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
 _STEADY_S = 30.0
 
 
 class Server(Protocol):
-    """What is special about one kind of server."""
+    """How to run one kind of server."""
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Engine:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._turn = asyncio.Lock()  # a start, a stop and a restart never overlap
+        self._transition = asyncio.Lock()  # a start, a stop and a restart never overlap
         self._lock: FolderLock | None = None
         self._child: Child | None = None
         self._wanted = False
@@ -96,7 +96,7 @@ class Engine:
 
     async def start(self) -> None:
         """Returns when it serves; nothing happens when it does already. EngineError when it cannot."""
-        async with self._turn:
+        async with self._transition:
             if self.pid is None:
                 await self._launch()
             self._wanted = True
@@ -104,7 +104,7 @@ class Engine:
     async def stop(self) -> None:
         """Returns when it has ended; nothing happens when it has already."""
         self._wanted = False
-        async with self._turn:
+        async with self._transition:
             if self._child is not None:
                 await self._child.stop(_STOP_TIMEOUT_S)
                 logger.info("%s stopped", self.name)
@@ -113,17 +113,16 @@ class Engine:
 
     async def keep_alive(self, on_restart: Callable[[], None]) -> None:
         """Restarts it whenever it dies, with growing pauses between failures; runs until cancelled."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         while True:
             await asyncio.sleep(_WATCH_S)
             if not self.died:
                 if time.monotonic() - self._started_at > _STEADY_S:
-                    pause_s = _FIRST_PAUSE_S
+                    backoff.reset()
                 continue
             if self._child is not None:
-                logger.error("it died and is restarted in %.1f s: %s", pause_s, self._child.obituary())
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                logger.error("it died and is restarted within %.1f s: %s", backoff.next_s, self._child.obituary())
+            await backoff.wait()
             try:
                 restarted = await self._revive()
             except (EngineError, OSError) as error:
@@ -133,7 +132,7 @@ class Engine:
                     on_restart()
 
     async def _revive(self) -> bool:
-        async with self._turn:
+        async with self._transition:
             if not self.died:  # stopped, or started, while we waited
                 return False
             await self._launch()
@@ -143,7 +142,7 @@ class Engine:
         began = time.monotonic()
         # Claimed anew at every start: sessions of a Postgres that was killed outlive it for a moment, and
         # share its lock, so that no second server meets them.
-        self._let_go()
+        self._release()
         self._lock = await _claim(self._server)
         try:
             self._child = await self._spawn(self._lock.fileno())
@@ -167,9 +166,9 @@ class Engine:
     def _clear_away(self) -> None:
         if self._lock is not None:  # without the lock the sockets may be an orphan's
             self._server.tidy()
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -179,7 +178,7 @@ async def _claim(server: Server) -> FolderLock:
     """The lock on the server's folder, once an orphan of a killed parent is gone.
 
     A server inherits its folder's lock, so while any process of it runs the lock is held. The data folder's
-    lock is ours at this point: whoever still holds this one has lost its parent. It gets 10 s to notice and
+    lock is ours at this point: a process that still holds this one has lost its parent. It gets 10 s to notice and
     end, then the stop signal and as long again.
     """
     lock = await _await_lock(server.folder, 0)

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 from urllib.parse import quote
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -25,6 +25,7 @@ from orion_recall.engines.postgres_folder import NAME, OUTSIDE, database_folder
 from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
+from orion_recall.postgres.types import Connection
 
 UNPRIVILEGED_ID = 65534
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
@@ -48,14 +49,6 @@ _OPTIONS = {
     "log_min_messages": "log",  # starts, stops and crashes; an error's text may quote a memory: not logged
     "cluster_name": "orion-recall",
 }
-
-
-class _Session(Protocol):
-    """What is used of an asyncpg connection, which has no types of its own."""
-
-    async def fetchval(self, query: str) -> object: ...
-    async def execute(self, query: str) -> object: ...
-    async def close(self) -> None: ...
 
 
 class PostgresServer:
@@ -110,7 +103,7 @@ class PostgresServer:
             )
         except (OSError, TimeoutError, asyncpg.CannotConnectNowError):
             return False
-        session = cast("_Session", connection)
+        session = cast("Connection", connection)
         try:
             if not await session.fetchval("SELECT true FROM pg_database WHERE datname = 'orion'"):
                 await session.execute("CREATE DATABASE orion")

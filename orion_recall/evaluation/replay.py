@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from orion_recall.interfaces import MemoryReader, Source
-from orion_recall.recall.late_interaction import Closeness
-from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.ranking.late_interaction import Closeness
+from orion_recall.recall.types import Sources
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 
@@ -72,9 +72,9 @@ def replayed(sources: Sources) -> Sources:
     """The same sources with caches."""
     return replace(
         sources,
-        arms={
+        by_name={
             name: source if isinstance(source, ReplayedSource) else ReplayedSource(source)
-            for name, source in sources.arms.items()
+            for name, source in sources.by_name.items()
         },
         readers=tuple(ReplayedReader(reader) for reader in sources.readers),
         late=None if sources.late is None else ReplayedCloseness(sources.late),

@@ -21,7 +21,7 @@ from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.run_stores import prepared, private_settings
 from orion_recall.evaluation.trials import Asking
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.types import Recalled
 from orion_recall.settings import Settings
 
 
@@ -35,11 +35,11 @@ async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> 
         private = private_settings(settings, Path(folder) / "data")
         async with prepared(plan, private, progress, summary) as (opened, contents):
             summary.model = opened.embedder.name
-            summary.timeline = "sql_timeline" in opened.sources.arms
+            summary.timeline = "sql_timeline" in opened.sources.by_name
             with timed(summary, "queries"):
                 sources = opened.sources
                 if plan.baseline is not None:
-                    sources = replace(sources, arms=await plan.baseline.sources(opened, contents))
+                    sources = replace(sources, by_name=await plan.baseline.sources(opened, contents))
                 asking = Asking(sources=sources, newest=contents.newest)
                 await _ask_all(plan, asking, lines, progress, summary)
     return summary

@@ -18,7 +18,8 @@ from orion_recall.evaluation.run_stores import prepared, private_settings
 from orion_recall.evaluation.snapshots import Contents
 from orion_recall.interfaces import Source
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, Sources, recall
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
 from orion_recall.values import SourceName
@@ -70,13 +71,13 @@ class Trials:
     ) -> None:
         self.plan, self.opened, self.contents = plan, opened, contents
         self._progress = progress
-        sources = opened.sources if given is None else replace(opened.sources, arms=given)
+        sources = opened.sources if given is None else replace(opened.sources, by_name=given)
         self._asking = Asking(sources=replayed(sources), newest=contents.newest)
 
     @property
     def sources(self) -> TrialSources:
         """The sources, with their cached hits."""
-        return self._asking.sources.arms
+        return self._asking.sources.by_name
 
     async def run(self, profile: Profile, *, what: str) -> Run:
         """The result of every query by its id. `what` names the trial in the progress."""

@@ -9,9 +9,9 @@ from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Wanted, measure
 from orion_recall.evaluation.trials import Trials, line_of
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.types import Recalled
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import memory_key
-from orion_recall.values import ScoredCandidate
 
 _TELLING = 3
 _TOLD_FROM = 0.005
@@ -119,7 +119,7 @@ def _behind(item: ScoredCandidate, rival: ScoredCandidate, profile: Profile) -> 
 
 
 def _left_out(key: int, recalled: Recalled) -> str:
-    if recalled.found and any(item.candidate.key == key for item in recalled.found.scored):
+    if recalled.result and any(item.candidate.key == key for item in recalled.result.scored):
         return "near-duplicate of a better one, or below the profile's min_score"
     ranks = {
         report.source: place

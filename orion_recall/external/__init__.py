@@ -1,1 +1,1 @@
-"""Stores of others: mappings, and how they are searched."""
+"""External stores: their mappings, and their retrieval sources."""

@@ -1,4 +1,4 @@
-"""Stores of others, and which of their names play which role: one YAML file that `ORION_MAPPINGS` points to.
+"""Mappings of external stores: which of their fields play which role, from the YAML file of `ORION_MAPPINGS`.
 
     qdrant:
       - {name: notes, url: "http://qdrant:6333", collection: notes, tenant: default, payload: {text: body}}
@@ -7,7 +7,7 @@
     tables:
       - {name: tickets, table: public.tickets, tenant: default, columns: {ts: opened, text: [head, body]}}
 
-What is found there is cited under the mapping's name. Nothing is ever written there. Secrets stand in environment
+Memories from there are cited under the mapping's name. Nothing is ever written there. Secrets are in environment
 variables, which the file only names.
 """
 
@@ -67,7 +67,7 @@ class QdrantMapping(_Strict):
     """A collection on a Qdrant server. Its dense vectors must come from the service's own embedding model.
 
     `vector` is the dense vector's name ("" for the unnamed one). `sparse` is a sparse vector encoded as
-    qdrant/bm25; without one the collection has no part in the lexical arm.
+    qdrant/bm25; without one the collection is no part of the lexical source.
     """
 
     model_config = ConfigDict(json_schema_extra=_one_of("payload"))
@@ -188,7 +188,7 @@ class TableMapping(_Strict):
 
 
 class Mappings(_Strict):
-    """All stores of others, in the order of the file."""
+    """All external stores, in the order of the file."""
 
     qdrant: tuple[QdrantMapping, ...] = ()
     sparql: tuple[SparqlMapping, ...] = ()
@@ -287,5 +287,7 @@ def _secret(name: str, variable: str | None) -> str | None:
         return None
     value = os.environ.get(variable)
     if not value:
-        raise SettingsError(f"the store {name!r} takes its secret from {variable}, which is not set")
+        raise SettingsError(
+            f"the store {name!r} takes its secret from {variable}, which is not set: set it for the worker"
+        )
     return value

@@ -1,4 +1,4 @@
-"""The stores of others, opened as their mappings say: a part of each arm that they can serve."""
+"""Opening external stores as their mappings say: a part of each retrieval source that they can serve."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def open_mapped(
     sparse: SparseEncoder,
     stack: contextlib.AsyncExitStack,
 ) -> Sequence[Part]:
-    """(arm, store, source) for every part that a mapped store has in an arm; closed when the stack ends.
+    """(source, store, part) for every part that a mapped store has in a retrieval source; closed with the stack.
 
     Nothing is asked of the stores yet: one that is away costs its own hits. SettingsError for a secret that is not
     set, for a table without a Postgres, and for a store that has the name of the timeline's own table.

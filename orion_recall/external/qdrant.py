@@ -1,4 +1,4 @@
-"""A Qdrant collection of somebody else's as a part of the vector and lexical arms. Nothing is written to it."""
+"""An external Qdrant collection as a part of the vector and lexical sources. Nothing is written to it."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class MappedCollection:
 
 
 class MappedVectorSource:
-    """A mapped collection in the vector arm. Its vectors must be of the service's own embedding model."""
+    """A mapped collection in the vector source. Its vectors must be of the service's own embedding model."""
 
     name: SourceName = "vector"
 
@@ -167,7 +167,7 @@ class MappedVectorSource:
 
 
 class MappedLexicalSource:
-    """A mapped collection with a sparse vector in the lexical arm."""
+    """A mapped collection with a sparse vector in the lexical source."""
 
     name: SourceName = "lexical"
 

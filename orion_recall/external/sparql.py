@@ -1,4 +1,4 @@
-"""A graph of somebody else's as a part of the graph arm: things by their labels, and what is linked to them."""
+"""An external graph as a part of the graph source: things by their labels, and what is linked to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocking calls of an in-process engine in threads; its failures told as what they cost: a source's hits.
+"""Threads for the blocking calls of an in-process engine; its failures become SourceErrors.
 
 A call that crosses to a thread and back costs more CPU than most searches do. Calls made in the same turn of the
 event loop therefore cross together, a few at a time, and come back together.

@@ -1,4 +1,4 @@
-"""What an index says of itself, kept with it: who made it, and how far it has come."""
+"""Metadata of an index, kept with it: the embedding model, the format, the position in the outbox."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import token_space_of
 
-# Of what is in the points: changed whenever an index of the old kind must be built again.
+# The format of points: raised whenever an older index must be rebuilt.
 FORMAT = 5
 
 NO_TOKENS = "the embedder gives no vectors of tokens: ORION_EMBEDDER=onnx with ORION_TOKEN_VECTORS=true does"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCard:
+class IndexMetadata:
     """The embedding model that made an index, and the outbox position that it holds.
 
-    `made` tells an index on a server from another one that was made in its place; `record` is the mark of the
-    record that it is of, "" while it has none. `tokens` names the space of the tokens' vectors that every memory in
-    it has, "" when it has none of them.
+    `made` tells a collection on a server from a later one of the same name. `record` is the identity of the
+    database that it was filled from, "" while it has none. `tokens` names the space of the token vectors that every
+    memory in it has, "" without token vectors.
     """
 
     format: int
@@ -32,8 +32,8 @@ class IndexCard:
     tokens: str = ""
 
     @classmethod
-    def of(cls, embedder: Embedder) -> IndexCard:
-        """The card of an index that is still empty."""
+    def of(cls, embedder: Embedder) -> IndexMetadata:
+        """The metadata of an empty index."""
         return cls(
             format=FORMAT,
             model=embedder.name,
@@ -43,16 +43,16 @@ class IndexCard:
             tokens=token_space_of(embedder),
         )
 
-    def at(self, position: int) -> IndexCard:
+    def at(self, position: int) -> IndexMetadata:
         """The same index, at another position."""
         return replace(self, position=position)
 
-    def written_by(self, mine: IndexCard) -> IndexCard:
-        """The same index once a process with the card `mine` has written: its tokens are those that both have."""
+    def written_by(self, mine: IndexMetadata) -> IndexMetadata:
+        """The metadata after a write by a process with `mine`: token vectors stay only if both have them."""
         return self if self.tokens == mine.tokens else replace(self, tokens="")
 
-    def without_tokens(self, mine: IndexCard) -> str | None:
-        """Why a process with the card `mine` can compare no tokens in an index with this card; None when it can."""
+    def without_tokens(self, mine: IndexMetadata) -> str | None:
+        """Why a process with `mine` cannot compare token vectors in this index; None when it can."""
         if not mine.tokens:
             return NO_TOKENS
         if self.tokens == mine.tokens:
@@ -62,8 +62,8 @@ class IndexCard:
             "a Qdrant server under a new ORION_QDRANT_COLLECTION"
         )
 
-    def misfit(self, mine: IndexCard) -> str | None:
-        """Why an index with this card cannot be used by a process with the card `mine`; None when it can."""
+    def misfit(self, mine: IndexMetadata) -> str | None:
+        """Why a process with `mine` cannot use this index; None when it can."""
         if (self.model, self.dimension, self.weights_sha256) != (mine.model, mine.dimension, mine.weights_sha256):
             return (
                 f"was made with {self.model} ({self.dimension} floats, weights {self.weights_sha256[:12]}), "

@@ -1,4 +1,4 @@
-"""Whose a copy is: the mark of a record that is kept with what was made from it."""
+"""Database identity of a copy: a copy of another database is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orion_recall.values import Memory, MemoryView
 
 
 def refuse_another(what: str, found: str | None, expected: str | None, *, advice: str) -> None:
-    """AnotherRecordsCopy when both marks are known and differ."""
+    """AnotherRecordsCopy when both identities are known and differ."""
     if found is not None and expected is not None and found != expected:
         raise AnotherRecordsCopy(
             f"{what} belongs to another record (the one made at {found}; this one was made at {expected}): {advice}"
@@ -17,9 +17,8 @@ def refuse_another(what: str, found: str | None, expected: str | None, *, advice
 
 
 def refuse_without(what: str, newest: Memory, held: Mapping[int, MemoryView], *, advice: str) -> None:
-    """AnotherRecordsCopy unless `newest` is held: what a copy has at its position tells whose it is."""
+    """AnotherRecordsCopy unless `newest`, the record's memory at the copy's position, is held."""
     if not any((one.id, one.text) == (newest.id, newest.text) for one in held.values()):
         raise AnotherRecordsCopy(
-            f"{what} says of no record that it is its copy, and does not hold what this record has at its "
-            f"position: {advice}"
+            f"{what} has no database identity, and does not hold what this record has at its position: {advice}"
         )

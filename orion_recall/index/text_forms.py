@@ -1,4 +1,4 @@
-"""What of a memory is embedded and what is indexed by keyword.
+"""Text forms of a memory: the text that is embedded, and the texts that are indexed by keyword.
 
 Date and speaker belong in both: "what did Ana say in May?" is asked of them as much as of the text. A turn is
 often only understood with the one before it ("Yes, on Friday!"), so a second keyword form holds both.
@@ -34,7 +34,7 @@ def keyword_text(memory: MemoryView) -> str:
 
 
 def context_form(change: Change) -> str:
-    """The words of a turn together with those of the turns beside it."""
+    """The keyword form of a turn with the texts of its neighbours."""
     beside = [turn.text for turn in (change.previous, change.following) if turn is not None]
     return " ".join((keyword_form(change.memory), *beside))
 

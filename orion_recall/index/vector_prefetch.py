@@ -1,4 +1,4 @@
-"""Vectors of texts that will be written soon, made while what comes before them is written."""
+"""Prefetching vectors: texts of the next page are embedded while the present one is written."""
 
 from __future__ import annotations
 
@@ -36,16 +36,8 @@ class Embedded(NamedTuple):
     tokens: HalfTokens | None
 
 
-class GivesVectors(Protocol):
-    """What the points of an index are made with."""
-
-    async def vectors(self, texts: Sequence[str]) -> list[Embedded]: ...
-
-    async def of_names(self, labels: Sequence[str]) -> list[Vector]: ...
-
-
-class VectorsAhead:
-    """Embeds documents and keeps the latest few hundred vectors: what was asked for ahead is not made twice.
+class VectorPrefetch:
+    """Embeds documents and keeps the latest few hundred vectors: a prefetched text is not embedded twice.
 
     `with_tokens`: whether the vectors of tokens are wanted as well, where the embedder gives them.
     """

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.errors import ModelError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 
 Vector = npt.NDArray[np.float32]
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class QueryBatcher(Generic[T]):
                 return cached
             waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self._enqueue(text, waiter)
-        with RECALLS.taken():
+        with FOREGROUND.active():
             return await waiter
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from orion_recall.errors import ModelError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.loading import load_in_thread
 from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
@@ -192,7 +192,7 @@ class OnnxEmbedder:
     ) -> AsyncGenerator[tuple[list[int], T]]:
         """The results of `encode` for batches of the texts, in the documents' thread, with their positions."""
         loop = asyncio.get_running_loop()
-        patiently = encode if RECALLS.is_waited_for else partial(run_after_recalls, encode)
+        patiently = encode if FOREGROUND.is_own else partial(run_after_recalls, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
         for rows in await loop.run_in_executor(self._documents, alike):
@@ -236,7 +236,7 @@ class OnnxEmbedder:
 
 def run_after_recalls(encode: Callable[[list[str]], T], texts: list[str]) -> T:
     """The result of `encode`, called when no recall is active, or after a limited wait."""
-    RECALLS.give_way()
+    FOREGROUND.yield_to_foreground()
     return encode(texts)
 
 

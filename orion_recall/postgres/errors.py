@@ -1,4 +1,4 @@
-"""What Postgres says when it fails: translated into RecordError, and told apart."""
+"""Errors of Postgres: translated into RecordError, and classified."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from orion_recall.errors import RecordError, SourceError, TransientSourceError
 from orion_recall.postgres.pool import (
     Connection,
-    Record,
+    Row,
     close_connection,
     is_connection_lost,
     open_connection,
@@ -23,18 +23,18 @@ from orion_recall.postgres.pool import (
 class HeldConnections:
     """At most `most` connections to one address, opened when they are needed.
 
-    With `for_tables_of_others` names without a schema are looked up where the login looks them up.
+    With `for_external_tables` names without a schema are looked up where the login looks them up.
     """
 
     def __init__(
-        self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_tables_of_others: bool = False
+        self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_external_tables: bool = False
     ) -> None:
         self._dsn, self._name, self._timeout_ms = dsn, name, timeout_ms
-        self._for_tables_of_others = for_tables_of_others
+        self._for_external_tables = for_external_tables
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(most)
 
-    async def fetch(self, doing: str, statement: str, values: Sequence[object]) -> Sequence[Record]:
+    async def fetch(self, doing: str, statement: str, values: Sequence[object]) -> Sequence[Row]:
         """The statement's rows. TransientSourceError when Postgres is away, SourceError when it refuses."""
         async with self._free:
             try:
@@ -71,5 +71,5 @@ class HeldConnections:
             self._dsn,
             name=self._name,
             statement_timeout_ms=self._timeout_ms,
-            for_tables_of_others=self._for_tables_of_others,
+            for_external_tables=self._for_external_tables,
         )

@@ -1,6 +1,6 @@
 """Postgres as the rest of orion-recall sees it: typed pools, migrations, translated errors, quoted names.
 
-`Pool`, `Connection` and `Record` are the types to annotate with: asyncpg itself ships none.
+`Pool`, `Connection` and `Row` are the types to annotate with: asyncpg itself ships none.
 
 Our tables, views and sequences are in a schema of our own (ORION_POSTGRES_SCHEMA), and it alone is searched by our
 connections: what others have put into the database is never taken for ours, whatever it is called.
@@ -32,7 +32,7 @@ from orion_recall.postgres.migrations import migrate as migrate
 from orion_recall.postgres.migrations import shipped_migrations as shipped_migrations
 from orion_recall.postgres.types import Connection as Connection
 from orion_recall.postgres.types import Pool as Pool
-from orion_recall.postgres.types import Record as Record
+from orion_recall.postgres.types import Row as Row
 from orion_recall.text.normal import storable, storable_json
 
 ACQUIRE_TIMEOUT_S = 5.0
@@ -72,13 +72,13 @@ async def close_pool(pool: Pool) -> None:
 
 
 async def open_connection(
-    dsn: str, *, name: str, statement_timeout_ms: int, for_tables_of_others: bool = False
+    dsn: str, *, name: str, statement_timeout_ms: int, for_external_tables: bool = False
 ) -> Connection:
     """One connection set up as a pool's are, for those that hold it: giving one back to a pool costs a RESET.
 
-    With `for_tables_of_others` names without a schema are looked up where the login looks them up.
+    With `for_external_tables` names without a schema are looked up where the login looks them up.
     """
-    dsn, options = connect_options(dsn, name, statement_timeout_ms, None, in_our_schema=not for_tables_of_others)
+    dsn, options = connect_options(dsn, name, statement_timeout_ms, None, in_our_schema=not for_external_tables)
     with translate("opening Postgres"):
         opened: object = await asyncpg.connect(dsn, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         await _set_codecs(opened)

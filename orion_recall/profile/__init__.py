@@ -1,15 +1,14 @@
-"""How to recall: what a profile may say (`model`, its sections), how it is read (`reading`) and kept (`watch`)."""
+"""Profiles: the keys (`model` and its sections), the reading of YAML (`reading`), reloading (`watch`)."""
 
+from orion_recall.profile.difference import ProfileDifference, diff_profiles
 from orion_recall.profile.model import (
-    CANDIDATES,
     KeyPath,
     Profile,
-    ProfileDifference,
     Strategies,
-    diff_profiles,
     profile_fields,
     profile_json_schema,
 )
+from orion_recall.profile.profile_values import CANDIDATES
 
 __all__ = [
     "CANDIDATES",

@@ -1,4 +1,4 @@
-"""The sections of a profile that say what becomes of an answer that is not sure enough: cascade and no answer."""
+"""The sections `cascade` and `no_answer` of a profile: what is done when the confidence is too low."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Layers = Annotated[tuple[LayerName, ...], Field(strict=False, max_length=7)]
 
 
 class Layer(BaseModel):
-    """One layer of a cascade: what of memory it searches, what it counts, and where to look after it."""
+    """One layer of a cascade: the memories it searches, its weight, and the layers after it."""
 
     model_config = CONFIG
 

@@ -1,4 +1,4 @@
-"""Reading profiles from YAML: strict, with every problem of a file at once, each with line and suggestion."""
+"""The reader of profile files: strict YAML, and all problems of a file at once, each with line and suggestion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pydantic_core import ErrorDetails
 
 from orion_recall.errors import ProfileError, ProfileProblem
 from orion_recall.profile.cascade import LAYER_NAMES
-from orion_recall.profile.messages import (
+from orion_recall.profile.model import KeyPath, Profile
+from orion_recall.profile.problems import (
     dotted,
     keys_under,
     missing_key,
@@ -22,7 +23,6 @@ from orion_recall.profile.messages import (
     wrong_shape,
     wrong_value,
 )
-from orion_recall.profile.model import KeyPath, Profile
 from orion_recall.profile.yaml_nodes import (
     Unreadable,
     UnreadableValue,
@@ -52,13 +52,13 @@ class _Place:
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    """One file while it is read: where its keys are and what is wrong so far."""
+    """One file while it is read: the places of its keys, and the problems so far."""
 
     file: str
     lines: list[str] = field(default_factory=list[str])
     places: dict[KeyPath, _Place] = field(default_factory=dict[KeyPath, _Place])
     guessed: set[KeyPath] = field(default_factory=set[KeyPath])
-    """The keys that unknown ones seem to stand for: those are not reported as missing, too."""
+    """Keys that an unknown key seems to stand for: they are not reported as missing as well."""
     problems: list[ProfileProblem] = field(default_factory=list[ProfileProblem])
     profile: Profile | None = None
 

@@ -1,4 +1,4 @@
-"""Every key of a profile as a row of one table: its default, what it takes, what it does. Made from the model."""
+"""The reference page of the profile keys, made from the model: default, values and description of each key."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _takes(field: FieldInfo) -> str:
 
 
 def _without_null(annotation: Any) -> tuple[Any, Sequence[Any]]:
-    """The one kind of value, without the null that may stand for it, and what is said of its bounds."""
+    """The type of a value without null, and its bounds."""
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (kind for kind in get_args(annotation) if kind is not NoneType)
     if get_origin(annotation) is Annotated:

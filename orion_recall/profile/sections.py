@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from orion_recall.values import GraphArm
+from orion_recall.scoring.parts import PARTS
+from orion_recall.values import GraphMethod
 
 Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 MIN_RELEVANCE_SHARE = 0.8
-"""The share of the score's weights, a reranker's among them, that is not recency's (the README's decision 2)."""
+"""The share of the score's weights, a reranker's among them, that is not recency's (decision of 2026-11-21)."""
 ROUNDING = 1e-9
-"""By so much a sum of weights may be off: 0.7 + 0.1 is not quite 0.8 in floats."""
+"""The tolerance of a sum of weights: 0.7 + 0.1 is not quite 0.8 in floats."""
 
 
 FOUND_BY = ("fusion", "similarity", "words", "meaning")
-"""The parts that say how well a memory was found: without one of them there is no relevance."""
+"""The parts that measure relevance: at least one of them needs a weight."""
 
 
 def _name_itself(name: str, _field: object) -> str:
@@ -69,90 +70,10 @@ def relevance_share(weights: Mapping[str, float]) -> float:
     return 1 - weights["recency"] / sum(weights.values())
 
 
-class RankingWeights(BaseModel):
+class _RankingBase(BaseModel):
     """Weights of the final score's named parts; they are renormalised over the parts an item has."""
 
     model_config = CONFIG
-
-    fusion: Weight = Field(default=0.7, description="Weight of the fused score, a relevance part (no unit).")
-    similarity: Weight = Field(
-        default=0.2, description="Weight of the cosine similarity, a relevance part (no unit)."
-    )
-    neighbour: Weight = Field(
-        default=0.0,
-        description="Weight of the closer of the turns beside the memory, a relevance part (no unit).",
-    )
-    late: Weight = Field(
-        default=0.0,
-        description="Weight of late interaction, query's words against memory's, a relevance part (no unit).",
-    )
-    speaker: Weight = Field(
-        default=0.0,
-        description="Weight of 'the query names this memory's speaker', a relevance part (no unit).",
-    )
-    time: Weight = Field(
-        default=0.0,
-        description="Weight of 'the memory is of the time that the query names', a relevance part (no unit).",
-    )
-    tells_time: Weight = Field(
-        default=0.0,
-        description="Weight of 'the query asks when, the memory tells a time', a relevance part (no unit).",
-    )
-    tells_name: Weight = Field(
-        default=0.0,
-        description="Weight of 'the query asks for a name, the memory has one that is new', a relevance part (no "
-        "unit).",
-    )
-    tells_number: Weight = Field(
-        default=0.0,
-        description="Weight of 'the query asks how many, the memory has a number', a relevance part (no unit).",
-    )
-    asks_nothing: Weight = Field(
-        default=0.0,
-        description="Weight of 'the memory asks no question', a relevance part (no unit).",
-    )
-    words: Weight = Field(
-        default=0.0,
-        description="Weight of the keyword score, stretched over the candidates, a relevance part (no unit).",
-    )
-    meaning: Weight = Field(
-        default=0.0,
-        description="Weight of the cosine, stretched over the candidates, a relevance part (no unit).",
-    )
-    session: Weight = Field(
-        default=0.0,
-        description="Weight of how well the best of the memory's session was found, a relevance part (no unit).",
-    )
-    after_question: Weight = Field(
-        default=0.0,
-        description="Weight of 'the turn before the memory is a question', a relevance part (no unit).",
-    )
-    length: Weight = Field(
-        default=0.0,
-        description="Weight of the text's length, 1 from 200 characters on, a relevance part (no unit).",
-    )
-    first_person: Weight = Field(
-        default=0.0,
-        description="Weight of 'the memory speaks in the first person', a relevance part (no unit).",
-    )
-    links: Weight = Field(
-        default=0.0,
-        description="Weight of 'the question or one of the first memories names this memory's title', a relevance "
-        "part (no unit); 0: titles are not looked for.",
-    )
-    second_step: Weight = Field(
-        default=0.0,
-        description="Weight of a second search by keywords, with what the first memories name, a relevance part "
-        "(no unit); 0: there is none.",
-    )
-    path: Weight = Field(
-        default=0.0,
-        description="Weight of 'the path of a possessive chain rests on the memory' (`graph.paths`), a relevance "
-        "part (no unit).",
-    )
-    recency: Weight = Field(
-        default=0.1, description="Weight of recency, 0.5^(age / half-life) with its floor (no unit)."
-    )
 
     @model_validator(mode="after")
     def _something_tells_relevance(self) -> Self:
@@ -166,8 +87,27 @@ class RankingWeights(BaseModel):
 
     @property
     def follows(self) -> bool:
-        """Whether anything counts that has to be looked for after the first search."""
-        return self.links > 0 or self.second_step > 0
+        """Whether a part has a weight that needs a follow-up search."""
+        return any(getattr(self, name) > 0 for name in ("links", "second_step"))
+
+
+if TYPE_CHECKING:
+
+    class RankingWeights(_RankingBase):
+        """The model below: its keys are the names of `scoring.parts.PARTS`."""
+
+        def __init__(self, **weights: float) -> None: ...
+
+        def __getattr__(self, name: str) -> float: ...
+
+else:
+    RankingWeights = create_model(
+        "RankingWeights",
+        __base__=_RankingBase,
+        __doc__=_RankingBase.__doc__,
+        __module__=__name__,
+        **{part.name: (Weight, Field(default=part.weight, description=part.description)) for part in PARTS},
+    )
 
 
 class TimeInQuestions(BaseModel):
@@ -196,7 +136,7 @@ class GraphWalk(BaseModel):
 
     model_config = CONFIG
 
-    arm: GraphArm = Field(
+    arm: GraphMethod = Field(
         default="neighbourhood",
         description="How memories are ranked by their nearness to the query's entities: ways in the "
         "`neighbourhood`, spreading `activation`, forward `push` along meta-paths, or `pagerank` biased to them.",

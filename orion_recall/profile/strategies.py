@@ -1,4 +1,4 @@
-"""Values of a profile that hold for some questions only: the same keys, each of which may be left out."""
+"""Overrides: values of a profile for some questions only, with the same keys, each of them optional."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Values = TypeVar("Values", bound=BaseModel)
 
 
 class OnlyWhatIsSet(BaseModel):
-    """Values of which only those are written out that were given."""
+    """Values of which only the given ones are serialised."""
 
     model_config = CONFIG
 
@@ -25,10 +25,10 @@ class OnlyWhatIsSet(BaseModel):
 
 
 class Overrides(OnlyWhatIsSet):
-    """Some values of a profile or of one of its sections. What was not given is not there, whatever it shows."""
+    """Some values of a profile or of one of its sections. Only keys in `model_fields_set` count."""
 
     def applied_to(self, values: Values) -> Values:
-        """The values with these in their place; the same object where there are none.
+        """The values with these overrides; the same object where there are none.
 
         Nothing is checked: a profile checks each of its strategies when it is made.
         """
@@ -44,7 +44,7 @@ def overrides_of(
 ) -> type[Overrides]:
     """A model with the model's keys, bounds and descriptions, sections included, and none of them required.
 
-    `leave_out` are paths of keys. Checks across keys are not taken over: half of the keys may be elsewhere.
+    `leave_out` are paths of keys. Checks across keys are left out: some of the keys may be in the profile only.
     """
     fields: dict[str, Any] = {}
     for key, field in model.model_fields.items():
@@ -57,7 +57,7 @@ def overrides_of(
             section = overrides_of(below, f"{name}{below.__name__}", leave_out=inside)
             optional.annotation, optional.default = section, section()
         else:
-            # Never used: what was not given is not there. Editors are not told of it.
+            # The default is never used, and left out of the JSON Schema.
             optional.default, optional.json_schema_extra = None, _without_default
         optional.default_factory = None
         fields[key] = (cast("Any", optional.annotation), optional)

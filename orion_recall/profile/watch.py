@@ -1,7 +1,7 @@
-"""The profiles in use: read again when their files change or somebody asks, replaced as a whole or not at all.
+"""Reloading of profiles: they are read again on a change of their files or on request, and replaced all at once.
 
-An edit that cannot be used is refused and said, and the last good version stays. Whoever has taken a version keeps
-it: a recall in flight ends under the profiles that it began with.
+An invalid edit is refused and logged, and the last good version stays in use. A recall in flight ends with the
+profiles that it began with.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.profiles")
 
-# Not every file system tells of changes (network mounts do not), and a folder may be replaced by another one.
-_LOOK_EVERY_MS = 3000
-# Editors write a file in several steps: what comes within this time is one change.
+# Not every file system reports changes (network mounts do not), and a folder may be replaced by another one.
+_CHECK_EVERY_MS = 3000
+# Editors write a file in several steps: writes within this time are one change.
 _STEP_MS, _DEBOUNCE_MS = 50, 500
 _Signature = tuple[tuple[object, ...], ...]
 
@@ -43,7 +43,7 @@ class LoadedProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesState:
-    """Where the profiles stand. `error` is why the files as they are now were refused, None when they are in use.
+    """The state of the profiles. `error` is why the current files were refused, None when they are in use.
 
     `version` is 12 hex digits of all names and contents; times are epoch seconds.
     """
@@ -78,7 +78,7 @@ def profiles_with_default(settings: Settings) -> dict[str, LoadedProfile]:
 
 
 class ProfilesInUse:
-    """One version of all profiles at a time. Take `current` once, and use what was taken."""
+    """The profiles in use, one version of all of them at a time. Read `current` once per query."""
 
     def __init__(self, profiles: Mapping[str, LoadedProfile]) -> None:
         self.current: Mapping[str, LoadedProfile]
@@ -86,7 +86,7 @@ class ProfilesInUse:
         self.current, self.state = _version(profiles)
 
     def take(self, profiles: Mapping[str, LoadedProfile]) -> bool:
-        """Use these from now on; whether they differ from those before. What was refused is forgotten."""
+        """Use these from now on; whether they differ from those before. A refused version is forgotten."""
         current, state = _version(profiles)
         if state.version == self.state.version:
             self.state = replace(self.state, refused_at=None, error=None)
@@ -95,7 +95,7 @@ class ProfilesInUse:
         return True
 
     def refuse(self, error: str) -> None:
-        """Keep those there are, and say why."""
+        """Keep the profiles in use, and record why the new ones were refused."""
         self.state = replace(self.state, refused_at=time.time(), error=error)
 
 
@@ -109,9 +109,8 @@ def _version(profiles: Mapping[str, LoadedProfile]) -> tuple[Mapping[str, Loaded
 class ProfileWatch:
     """Keeps the profiles in use up to date with a folder; `run()` it until cancelled.
 
-    Without a folder the shipped profiles are read again when asked for, and not watched. `changed` is called after
-    every look that changed the state.
-    """
+    Without a folder the shipped profiles are read again on request, and not watched. `changed` is called after
+    every check that changed the state."""
 
     def __init__(
         self, in_use: ProfilesInUse, folder: Path | None, *, default: str, changed: Callable[[], None]
@@ -122,7 +121,7 @@ class ProfileWatch:
         self._asked = False
 
     def ask(self) -> None:
-        """Read the files again, whether or not they seem to have changed."""
+        """Read the files again, even if they did not change."""
         log.info("reading the profiles again")
         self._asked = True
         self._wanted.set()
@@ -173,28 +172,28 @@ class ProfileWatch:
         while True:
             try:
                 place = _place(folder)
-                await self._look(folder)  # what changed before the watch began is a change, too
+                await self._check(folder)  # a change before the watch began counts, too
                 async for _ in awatch(
                     folder,
                     watch_filter=None,  # not by name: a mounted configuration changes by one link that is swapped
                     recursive=False,
                     step=_STEP_MS,
                     debounce=_DEBOUNCE_MS,
-                    rust_timeout=_LOOK_EVERY_MS,
+                    rust_timeout=_CHECK_EVERY_MS,
                     yield_on_timeout=True,
                 ):
                     told = False
-                    await self._look(folder)
+                    await self._check(folder)
                     if _place(folder) != place:
-                        break  # another folder has taken its place: nothing more will be told of this one
+                        break  # the folder was replaced: there are no more events of this one
             except (OSError, RuntimeError) as error:  # gone for now, or the system's watches are used up
                 if not told:
-                    log.warning("%s cannot be watched (%s): it is looked at every few seconds", folder, error)
+                    log.warning("%s cannot be watched (%s): it is checked every few seconds", folder, error)
                 told = True
-                await self._look(folder)
-                await asyncio.sleep(_LOOK_EVERY_MS / 1000)
+                await self._check(folder)
+                await asyncio.sleep(_CHECK_EVERY_MS / 1000)
 
-    async def _look(self, folder: Path) -> None:
+    async def _check(self, folder: Path) -> None:
         signature = await asyncio.to_thread(_signature, folder)
         if signature != self._seen:
             self._seen = signature

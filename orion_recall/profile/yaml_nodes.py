@@ -1,4 +1,4 @@
-"""YAML as nodes that know their line: one mapping a file, plain values, and words for what cannot be read."""
+"""YAML nodes with their lines: one mapping a file, plain values, and error texts for what cannot be read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def is_mapping(node: yaml.Node) -> bool:
 def compose_mapping(content: bytes) -> yaml.MappingNode:
     """The one mapping that `content` holds, as nodes with marks. Raises `Unreadable`.
 
-    Aliases stay shared nodes: whoever walks them must not descend without a limit.
+    Aliases stay shared nodes: a walk over them needs a limit of its depth.
     """
     try:
         text = content.decode("utf-8-sig")

@@ -1,1 +1,1 @@
-"""The path of one query. Read `pipeline.py` from top to bottom; every stage is a file beside it."""
+"""The recall of one query. Read `pipeline.py` and `search_pass.py` from top to bottom; each stage has a package."""

@@ -6,34 +6,19 @@ One story: an executor asks what keeps the harbour crane from running, and gets 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from orion_recall.contracts import (
-    DECISION_KIND,
-    DELETE_KIND,
-    FEEDBACK_KIND,
-    FEEDBACK_RECEIPT_KIND,
-    QUERY_ALIASES,
-    QUERY_KIND,
-    RECEIPT_KIND,
-    REPLY_KIND,
-    STORE_KIND,
-    UPDATE_KIND,
-    RecallDecisionV1,
+from orion_recall.contracts import DECISION_KIND, QUERY_ALIASES, QUERY_KIND, REPLY_KIND, RecallDecisionV1
+from orion_recall.schemas.example_envelopes import (
+    ANSWERED,
+    CORRELATION_ID,
+    DECISION_ID,
+    FRAGMENT,
+    REPLY_TO,
+    Json,
+    answer,
+    request,
 )
-
-Json = dict[str, Any]
-
-_EXECUTOR: Json = {"name": "cortex-exec", "node": "athena", "version": "1.4.0", "instance": "cortex-exec-1"}
-_SERVICE: Json = {"name": "orion-recall", "node": "athena", "instance": "athena-4711"}
-_TRACE: Json = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
-_ASKED = "2026-03-02T08:15:30.250000+00:00"
-_ANSWERED = "2026-03-02T08:15:30.291000+00:00"
-_CORRELATION_ID = "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
-_QUERY_ID = "7d0c2f2e-5a43-4a55-9a60-0f6f3a0b7a01"
-_REPLY_TO = "recall.reply.v1:5f0f6c1e0a2b4c7d8e9f00112233aabb"
-_FRAGMENT = "What keeps the harbour crane from running?"
-_DECISION_ID = "b0c7a3b4-4f0e-4d54-8a39-6a2f5a3c9d11"
+from orion_recall.schemas.example_memories import memory_examples
 
 _CRANE = "Bo: The harbour crane needs a new gearbox by Friday."
 _ORDER = "Ana: I ordered the gearbox for the crane at Fjord Labs."
@@ -42,112 +27,44 @@ _ORDER = "Ana: I ordered the gearbox for the crane at Fjord Labs."
 def examples() -> dict[str, Json]:
     """The messages by file name."""
     return {
-        "query": _request(QUERY_KIND, _query()),
-        "query_with_options": _request(QUERY_KIND, _query() | {"options": _options()}),
+        "query": request(QUERY_KIND, _query()),
+        "query_with_options": request(QUERY_KIND, _query() | {"options": _options()}),
         "query_with_short_names": _short_names(),
-        "query_of_newer_executors": _request(QUERY_ALIASES[0], _query() | _hints()),
-        "reply": _answer(REPLY_KIND, {"bundle": _bundle(_items())}),
-        "reply_with_options": _answer(REPLY_KIND, {"bundle": _extended_bundle()}),
-        "reply_empty": _answer(REPLY_KIND, {"bundle": _bundle([])}),
-        "reply_error": _answer(REPLY_KIND, _error_reply()),
-        "decision": _answer(DECISION_KIND, _decision()),
-        "store": _request(STORE_KIND, {"memories": _memories()}),
-        "receipt": _answer(RECEIPT_KIND, _receipt(), answers=STORE_KIND),
-        **_changes(),
-    }
-
-
-def _changes() -> dict[str, Json]:
-    """Bo corrects himself, what a shift said goes, and the executor says what was of use."""
-    by = {"actor": "bo"}
-    where: Json = {"session_id": "shift-2026-02-01", "until": "2026-02-02T00:00:00Z", "tags": ["harbour"]}
-    patches: list[Json] = [
-        {"id": "mem-17", "expected_version": 1, "text": "The harbour crane needs a new gearbox by Monday."},
-        {"id": "mem-03", "title": None, "confidence": 0.9},
-    ]
-    nothing: Json = {"stored": 0, "unchanged": 0, "conflict": 0, "rejected": 0}
-    feedback: Json = {"decision_id": _DECISION_ID, "used": ["mem-17"], "wrong": ["mem-21"], "note": "ordered twice"}
-    return {
-        "update": _request(UPDATE_KIND, {"memories": patches, "idempotency_key": "shift-7/1", **by}),
-        "update_where": _request(UPDATE_KIND, {"where": where, "set": {"tags": ["old"]}, "expected_count": 2}),
-        "delete": _request(DELETE_KIND, {"ids": ["mem-21"], "reason": "never ordered", "erase": True, **by}),
-        "delete_where": _request(DELETE_KIND, {"where": where | {"text": "crane"}}),
-        "receipt_of_update": _answer(
-            RECEIPT_KIND,
-            nothing
-            | {"position": 8, "updated": 2, "pending": False}
-            | {"results": [{"id": name, "status": "updated"} for name in ("mem-17", "mem-03")]},
-            answers=UPDATE_KIND,
-        ),
-        "receipt_of_dry_run": _answer(
-            RECEIPT_KIND,
-            nothing | {"matched": 1, "results": [{"id": "mem-12", "status": "matched"}]},
-            answers=DELETE_KIND,
-        ),
-        "receipt_of_delete": _answer(
-            RECEIPT_KIND,
-            nothing
-            | {"position": 10, "deleted": 1, "pending": False}
-            | {"results": [{"id": "mem-21", "status": "deleted"}]},
-            answers=DELETE_KIND,
-        ),
-        "feedback": _request(FEEDBACK_KIND, feedback | by),
-        "feedback_receipt": _answer(FEEDBACK_RECEIPT_KIND, {"recorded": True}, answers=FEEDBACK_KIND),
-    }
-
-
-def _request(kind: str, payload: Json) -> Json:
-    return _envelope(kind, payload, _EXECUTOR, _QUERY_ID, _ASKED) | {"ttl_ms": 2000, "reply_to": _REPLY_TO}
-
-
-def _answer(kind: str, payload: Json, *, answers: str = QUERY_KIND) -> Json:
-    answer = _envelope(kind, payload, _SERVICE, "e2a5b7d0-9c1f-4a3e-8b56-1d2c3b4a5f02", _ANSWERED)
-    link = {"correlation_id": _CORRELATION_ID, "kind": answers, "source": _EXECUTOR, "created_at": _ASKED}
-    return answer | {"causality_chain": [link]}
-
-
-def _envelope(kind: str, payload: Json, source: Json, message_id: str, at: str) -> Json:
-    return {
-        "schema": "orion.envelope",
-        "schema_version": "2.0.0",
-        "id": message_id,
-        "correlation_id": _CORRELATION_ID,
-        "kind": kind,
-        "source": source,
-        "created_at": at,
-        "ttl_ms": None,
-        "reply_to": None,
-        "trace": _TRACE,
-        "causality_chain": [],
-        "payload": payload,
+        "query_of_newer_executors": request(QUERY_ALIASES[0], _query() | _hints()),
+        "reply": answer(REPLY_KIND, {"bundle": _bundle(_items())}),
+        "reply_with_options": answer(REPLY_KIND, {"bundle": _extended_bundle()}),
+        "reply_empty": answer(REPLY_KIND, {"bundle": _bundle([])}),
+        "reply_error": answer(REPLY_KIND, _error_reply()),
+        "decision": answer(DECISION_KIND, _decision()),
+        **memory_examples(),
     }
 
 
 def _short_names() -> Json:
     return {
-        "corr_id": _CORRELATION_ID,
+        "corr_id": CORRELATION_ID,
         "event": QUERY_KIND,
         "service": "cortex-exec",
         "ts": 1772439330.25,
-        "payload": {"fragment": _FRAGMENT},
+        "payload": {"fragment": FRAGMENT},
     }
 
 
 def _query() -> Json:
     return {
-        "fragment": _FRAGMENT,
+        "fragment": FRAGMENT,
         "verb": "reflect",
         "intent": "plan the day's repairs",
         "session_id": "shift-2026-03-02",
         "node_id": "athena",
         "profile": "reflect.v1",
-        "reply_to": _REPLY_TO,
+        "reply_to": REPLY_TO,
     }
 
 
 def _hints() -> Json:
     """What newer executors send besides; an empty text says that there is none."""
-    turn: Json = {"active_turn_ids": ["mem-40"], "active_turn_text": _FRAGMENT, "active_turn_ts": 1772439330.0}
+    turn: Json = {"active_turn_ids": ["mem-40"], "active_turn_text": FRAGMENT, "active_turn_ts": 1772439330.0}
     return {"session_id": "", "node_id": "", "lane": "chat", "exclude": turn}
 
 
@@ -214,7 +131,7 @@ def _extended_bundle() -> Json:
     bundle["stats"] |= {
         "latency_ms": 38.214,
         "outcome": "ok",
-        "decision_id": _DECISION_ID,
+        "decision_id": DECISION_ID,
         "tokens": 58,
         "dropped": {"near_duplicate": 1},
         "sources": _source_stats(),
@@ -236,7 +153,7 @@ def _trace(items: list[Json]) -> Json:
         "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
         "ranked": 2,
         "understood": {"time": {"intervals": [], "asks_when": False, "session": None}, "asks_for": []},
-        "searched": {"by_meaning": _FRAGMENT, "by_words": _FRAGMENT, "named_speaker": None},
+        "searched": {"by_meaning": FRAGMENT, "by_words": FRAGMENT, "named_speaker": None},
         "why": [
             "mem-17 is first with 0.963: found first by words, 2nd by meaning; 23 hours old. "
             f"It leads the next by {crane['score'] - order['score']:.3f}, most of all by its meaning."
@@ -303,12 +220,12 @@ def _decision() -> Json:
     items = _extended_bundle()["items"]
     decided = RecallDecisionV1.model_validate(
         {
-            "id": _DECISION_ID,
-            "corr_id": _CORRELATION_ID,
+            "id": DECISION_ID,
+            "corr_id": CORRELATION_ID,
             **{name: value for name, value in _query().items() if name not in ("fragment", "reply_to", "intent")},
             "intent": _query()["intent"],
-            "query": _FRAGMENT,
-            "query_chars": len(_FRAGMENT),
+            "query": FRAGMENT,
+            "query_chars": len(FRAGMENT),
             "selected_ids": [item["id"] for item in items],
             "selected": [
                 {
@@ -338,7 +255,7 @@ def _decision() -> Json:
             "cascade": _cascade(items[0]["confidence"]["overall"]),
             "latency_ms": 38.214,
             "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6, "total": 38.214},
-            "created_at": _ANSWERED,
+            "created_at": ANSWERED,
             "outcome": "ok",
             "tenant": "default",
             "scope": "global",
@@ -346,7 +263,7 @@ def _decision() -> Json:
             "profile_hash": "8f3b1c0a9d2e4f57",
             "tokens": 58,
             "entry_id": "1772439330251-0",
-            "reply_to": _REPLY_TO,
+            "reply_to": REPLY_TO,
             "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
             "worker": "athena-4711",
             "strategy": None,
@@ -378,57 +295,5 @@ def _cascade(sure: float) -> Json:
             {"layer": "episodic", "depth": 1, "hits": 2, "confidence": sure, "ms": 9.214, "late": []},
             {"layer": "graph", "depth": 1, **nothing},
             {"layer": "procedural", "depth": 1, **nothing},
-        ],
-    }
-
-
-def _memories() -> list[Json]:
-    return [
-        {
-            "id": "mem-17",
-            "text": "The harbour crane needs a new gearbox by Friday.",
-            "speaker": "Bo",
-            "session_id": "shift-2026-03-01",
-            "occurred_at": "2026-03-01T09:00:00Z",
-            "tags": ["harbour"],
-        },
-        {
-            "id": "mem-21",
-            "text": "I ordered the gearbox for the crane at Fjord Labs.",
-            "tenant": "default",
-            "kind": "experience",
-            "speaker": "Ana",
-            "session_id": "shift-2026-03-01",
-            "node_id": "athena",
-            "user_id": "ana",
-            "agent_id": "cortex-exec",
-            "run_id": "plan-41",
-            "occurred_at": 1772391600,
-            "mentioned_at": "2026-03-01T20:05:00+01:00",
-            "tags": ["harbour"],
-            "entities": ["Fjord Labs"],
-            "source": "chat",
-            "uri": "chat://shift-2026-03-01/21",
-            "metadata": {"channel": "radio"},
-        },
-        {"id": "mem-03", "text": "The crane lifts forty tonnes.", "kind": "world", "title": "Harbour crane"},
-    ]
-
-
-def _receipt() -> Json:
-    return {
-        "stored": 1,
-        "unchanged": 1,
-        "conflict": 1,
-        "rejected": 0,
-        "position": 5,
-        "results": [
-            {"id": "mem-17", "status": "unchanged"},
-            {"id": "mem-21", "status": "stored"},
-            {
-                "id": "mem-03",
-                "status": "conflict",
-                "reason": "the id holds other content: update it (memory.update.v1), or take another id",
-            },
         ],
     }

@@ -1,6 +1,6 @@
 """The files of `contracts/`: JSON Schemas, an AsyncAPI document, example messages, and a table of a profile's keys.
 
-They are generated, so that they cannot say something else than the code; a test compares them byte for byte.
+They are generated from the code; a test compares them byte for byte.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _GENERATED = "# Generated from the code by `make contracts`: edit orion_recall/s
 
 
 class _WithoutTitles(GenerateJsonSchema):
-    """Titles made of field names say nothing that the names do not."""
+    """Schemas without titles that only repeat the field names."""
 
     def field_title_should_be_set(self, schema: CoreSchema | Any) -> bool:
         return False
@@ -70,7 +70,7 @@ def contract_files() -> dict[str, str]:
 
 
 def write_contracts(folder: Path) -> list[Path]:
-    """Writes the files, makes their folders, and gives their paths; other files are left alone."""
+    """Write the files and their folders; gives their paths. Other files are left alone."""
     written: list[Path] = []
     for name, text in contract_files().items():
         path = folder / name

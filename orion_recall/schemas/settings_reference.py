@@ -1,4 +1,4 @@
-"""Every setting as a row: its variable, its default, what it means. Made from the settings themselves."""
+"""The reference of settings: a row for each with variable, default and meaning, made from the settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIX = "ORION_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRow:
-    """One setting. `default` as it would be written in the environment; "" is none."""
+    """One setting. `default` is written as in the environment; "" for none."""
 
     variable: str
     default: str
@@ -26,7 +26,7 @@ class SettingRow:
 
 
 def setting_rows() -> list[SettingRow]:
-    """All settings, in the order of the settings' own file."""
+    """All settings, in the order of `settings.py`."""
     return [
         SettingRow(
             variable=f"{PREFIX}{name}".upper(),
@@ -39,7 +39,7 @@ def setting_rows() -> list[SettingRow]:
 
 
 def unknown_variables(environment: Iterable[str]) -> list[str]:
-    """The names that look like settings and are none: nothing reads them."""
+    """The names with our prefix that are no settings: nothing reads them."""
     known = {row.variable for row in setting_rows()}
     # The environment's names are read in any case.
     return sorted(name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known)
@@ -64,13 +64,13 @@ def as_markdown(rows: Iterable[SettingRow]) -> str:
 
 
 def cells(row: SettingRow) -> tuple[str, str]:
-    """The default and the meaning as a table has them: a default that is said in words stands with the others."""
+    """Default and meaning for a table; a default in words moves from the meaning to the default."""
     meaning, _, in_words = row.meaning.partition("; default: ")
     return f"`{row.default}`" if row.default else in_words or "none", meaning
 
 
 def _written(field: FieldInfo) -> str:
-    """The default as the environment would say it. One that depends on the machine is in the description."""
+    """The default as written in the environment. One that depends on the machine is in the description."""
     if field.default_factory is not None or field.default is None:
         return ""
     default: Any = field.default

@@ -1,7 +1,7 @@
-"""The stores of one recall service, opened by the settings: where each of them is, nobody above asks.
+"""Backends: opens models, index, graph, timeline and external stores as the settings say.
 
-An address means a server, none the embedded engine in the data folder. What cannot be used is reported and stood in
-for, so that it costs a recall its own hits and no more.
+With an address a backend is a server, without one the embedded engine in the data folder. A backend that cannot be
+used is reported, and recalls go on without its hits.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.interfaces import (
-    MarkedCopy,
+    IdentifiedCopy,
     MemoryGraph,
     MemoryIndex,
     Projection,
     Source,
     Unavailable,
 )
-from orion_recall.memory.record.record import mark_at
+from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import Sources
-from orion_recall.recall.search import StandIn
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 from orion_recall.sources.graph import RdfSource
@@ -58,10 +58,10 @@ _MARK_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What was opened for recalls. `index` or `graph` is None when it is broken; its arms say why.
+    """The open backends. `index` or `graph` is None when it is broken; its sources say why.
 
-    One that is another record's is in `broken` too, and answers once that is put right, without a restart.
-    `tenants_of_others` names the tenant of each mapped store that belongs to one.
+    A copy of another record is in `broken` too; it answers once that is repaired, without a restart.
+    `tenants_of_others` has the tenant of each external store that belongs to one.
     """
 
     sources: Sources
@@ -76,10 +76,10 @@ class Opened:
 async def open_sources(
     settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None
 ) -> AsyncGenerator[Opened]:
-    """The model loaded and warm, index and graph open, the timeline where Postgres is configured.
+    """Open the backends: the model loaded and warm, index and graph, and the timeline where Postgres is configured.
 
-    A broken index or graph is reported and stood in for; one that another process holds is an EngineError. `around`
-    is given the embedder and gives the one to use, such as one that keeps what it has embedded.
+    A broken index or graph is reported, and its sources are unavailable; one that another process holds is an
+    EngineError. `around` wraps the embedder, for example with a cache.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
@@ -87,7 +87,7 @@ async def open_sources(
         reranker = await stack.enter_async_context(open_reranker(settings))
         sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
-        mark = await mark_of(settings)
+        mark = await identity_of(settings)
         index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
         likeness = NamesByMeaning(index, embedder) if index else None
@@ -101,25 +101,25 @@ async def open_sources(
             "rdf": {"": RdfSource(graph, index, likeness) if graph else Unavailable("rdf", broken["graph"])},
             "sql_timeline": {},
         }
-        standing_by: StandIn | None = None
-        has_others = False
+        fallback: FallbackSource | None = None
+        has_external = False
         if settings.dsn is not None:
             table = timeline_table(settings)
-            has_others = table.is_of_others
+            has_external = table.is_of_others
             timeline = TimelineSource(settings.dsn, table)
             stack.push_async_callback(timeline.close)
             arms["sql_timeline"][""] = timeline
             record = RecordSearch(settings.dsn)
             stack.push_async_callback(record.close)
-            standing_by = StandIn(source=record)
-        stores_of_others = load_mappings(settings.mappings)
-        for arm, name, source in await open_mapped(stores_of_others, settings, embedder, sparse, stack):
+            fallback = FallbackSource(source=record)
+        external_stores = load_mappings(settings.mappings)
+        for arm, name, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             arms[arm][name] = source
-            has_others = True
+            has_external = True
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
             sources=Sources(
-                arms=_one_each(arms),
+                by_name=_one_each(arms),
                 tokens=tokens,
                 readers=readers,
                 lexicon=index,
@@ -127,14 +127,14 @@ async def open_sources(
                 reranker=reranker,
                 late=LateInteraction(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
-                has_others=has_others,
-                standing_by=standing_by,
+                has_external=has_external,
+                fallback=fallback,
             ),
             embedder=embedder,
             index=index,
             graph=graph,
             broken=broken,
-            tenants_of_others=stores_of_others.tenants,
+            tenants_of_others=external_stores.tenants,
         )
 
 
@@ -149,19 +149,19 @@ def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> M
 
 
 def own_copy(settings: Settings) -> str:
-    """The name under which copies in this node's own data folder are registered."""
+    """The registered name of copies in this node's data folder."""
     return f"{settings.node}:{settings.data_dir.resolve()}"
 
 
-async def mark_of(settings: Settings) -> str | None:
+async def identity_of(settings: Settings) -> str | None:
     """The mark of the record; None while Postgres is away or empty: who keeps the copies tells them later."""
     if settings.dsn is None:
         return None
     try:
         async with asyncio.timeout(_MARK_S):
-            return await mark_at(settings.dsn)
+            return await database_identity_at(settings.dsn)
     except (RecordError, TimeoutError) as error:
-        log.info("whose record this is will be asked again: %s", error or "Postgres did not answer in time")
+        log.info("the database identity will be read later: %s", error or "Postgres did not answer in time")
         return None
 
 
@@ -174,13 +174,13 @@ def graph_of(settings: Settings) -> MemoryGraph:
 
 
 async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
-    """The part until the stack ends, open or to open by itself; None when it is broken, with why in `broken`."""
-    if mark is not None and isinstance(part, MarkedCopy):
+    """The copy until the stack ends, open or to open itself later; None when broken, with why in `broken`."""
+    if mark is not None and isinstance(part, IdentifiedCopy):
         part.expect(mark)
     try:
         await part.open()
     except TransientSourceError as error:
-        log.warning("the %s is not there yet: %s", part.kind, error)
+        log.warning("the %s cannot be reached yet: %s", part.kind, error)
     except AnotherRecordsCopy as error:
         broken[part.kind] = str(error)
         log.error("the %s is refused: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
@@ -194,7 +194,7 @@ async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: cont
 
 
 def _one_each(arms: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[SourceName, Source]:
-    """One source an arm; several stores of one arm are asked together. The service's own has no name."""
+    """One source for each name; several stores of one are searched together. Our own store has the name \"\"."""
     return {
         arm: stores[""] if list(stores) == [""] else SeveralStores(arm, stores)
         for arm, stores in arms.items()

@@ -1,6 +1,6 @@
-"""What can be seen to be wrong with the settings before anything is started.
+"""Preflight: checks of the settings that are made before anything is started.
 
-Without it `up` would start its engines, and a worker load its model, only to end with the same words.
+Without them `up` would start its engines, and a worker load its model, only to fail with the same error.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Memory sources, one backend a file, behind the Protocols of `source.py`."""
+"""Retrieval sources, one a module, behind the Protocols of `interfaces`."""

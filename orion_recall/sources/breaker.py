@@ -1,41 +1,41 @@
-"""Leaving a store alone for a while when it keeps failing, so that a dead server costs a query nothing."""
+"""Circuit breaker: a store that keeps failing is not asked for a while, so that it costs a query nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 _FAILURES_TO_OPEN = 3
-_LEFT_ALONE_S = 2.0
+_PAUSE_S = 2.0
 
 
 @dataclass(slots=True)
 class Breaker:
-    """How a source has done lately. After three failures in a row it is tried once every two seconds."""
+    """The breaker of one source. After three failures in a row it lets one request through every two seconds."""
 
     failures: int = 0
-    closed_until: float = 0.0
+    retry_at: float = 0.0
     last_error: str = ""
 
     @property
     def is_open(self) -> bool:
-        """Whether the source is left alone, but for a try now and then."""
+        """Whether the source is not asked, apart from a request every two seconds."""
         return self.failures >= _FAILURES_TO_OPEN
 
     def lets_through(self, now: float) -> bool:
-        """Whether the source may be asked now; the one that is let through holds the others back."""
+        """Whether the source may be asked now. While it is open, each request that passes delays the next."""
         if not self.is_open:
             return True
-        if now < self.closed_until:
+        if now < self.retry_at:
             return False
-        self.closed_until = now + _LEFT_ALONE_S
+        self.retry_at = now + _PAUSE_S
         return True
 
     def record(self, error: str | None, now: float) -> None:
-        """Note how it went."""
+        """Record one answer: None for success, or the error."""
         if error is None:
             self.failures = 0
             return
         self.failures += 1
         self.last_error = error
         if self.is_open:
-            self.closed_until = now + _LEFT_ALONE_S
+            self.retry_at = now + _PAUSE_S

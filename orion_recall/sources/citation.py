@@ -1,4 +1,4 @@
-"""Names for what is found in stores of others: no two stores, and not the own one, share one."""
+"""Ids and keys of memories in external stores: unique over all stores and the service's own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from orion_recall.text.normal import number_of
 
 
 def cited_id(store: str, own_id: str) -> str:
-    """The id of a memory of a mapped store, as it is cited: `notes:0`. A store's name holds no colon."""
+    """The cited id of a memory in a mapped store: `notes:0`. A store's name has no colon."""
     return f"{store}:{own_id}"
 
 
 def mapped_key(store: str, tenant: str, own_id: str) -> int:
-    """Its number in a recall, which no memory of the own index has, whatever its id is."""
+    """The key of a memory in a mapped store, which no memory of the service's own index has."""
     return number_of(f"mapped\x1f{store}\x1f{tenant}", own_id)

@@ -1,4 +1,4 @@
-"""Entities whose names are near to a text in meaning, whatever words they share with it."""
+"""Entities by the meaning of their names: those nearest to a text, even without a common word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NamesByMeaning:
         self._index, self._embedder = index, embedder
 
     async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """(label, cosine), best first. SourceError when index or model cannot tell."""
+        """(label, cosine), best first. SourceError when index or model does not answer."""
         try:
             vector = await self._embedder.embed_query(text)
         except ModelError as error:

@@ -29,21 +29,21 @@ log = logging.getLogger("orion_recall.sources")
 
 _LONGEST_NAME = 3
 _SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
-# What means something else is no nearer than this: of a handful of names some are always the nearest.
+# Names with a lower cosine mean something else: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
-# Of the arm's time: an embedder that hangs must not cost what the graph finds without it.
+# The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
 _TIME_FOR_MEANING = 0.4
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
 @dataclass(slots=True)
-class _Found:
+class _Reached:
     score: float = 0.0
     statements: dict[str, None] = field(default_factory=dict[str, None])
 
 
 class RdfSource:
-    """The `rdf` arm. A hit's score is the sum over the ways that lead to the memory."""
+    """The `rdf` source. A hit's score is the sum over the ways that lead to the memory."""
 
     name: SourceName = "rdf"
 
@@ -60,7 +60,7 @@ class RdfSource:
         seeds = [*await self._seeds(request)]
         seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
         if not seeds and not request.question.chains:
-            await self._graph.check()  # nothing is asked of it, and a dead server is no empty one
+            await self._graph.check()  # no query is sent, and a server that is away is not an empty one
             return []
         near, led = await asyncio.gather(self._near(request, seeds), self._led(request, seeds))
         if led:
@@ -73,7 +73,7 @@ class RdfSource:
         return near[: request.limit]
 
     async def _similar(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
-        """Entities near to the question in meaning, with their cosines for weights; none when nobody can tell."""
+        """Entities near to the question in meaning, with cosines as weights; none when the index is away."""
         if self._likeness is None or request.similar_entities <= 0:
             return []
         question, tenant = request.question, request.scope.tenant
@@ -107,7 +107,7 @@ class RdfSource:
         if not seeds:
             return []
         scope = request.scope
-        if request.graph_arm != "neighbourhood":
+        if request.graph_method != "neighbourhood":
             return await self._spread(request, seeds)
         query = neighbourhood_query(
             tenant_graph(scope.tenant),
@@ -131,7 +131,7 @@ class RdfSource:
         around = await links_around(
             self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
         )
-        scores = _SPREADING[request.graph_arm](around.links, weights)
+        scores = _SPREADING[request.graph_method](around.links, weights)
         memories = {link.target for link in around.links if link.kind in ("mentioned", "told")}
         return [
             Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(around.said.get(one, ()))[:3])
@@ -171,18 +171,18 @@ class RdfSource:
         return [(label, 1.0) for label in labels[:limit]]
 
 
-def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Found]:
-    """Memories with the sum of what leads to them; a seed with many ways counts less for each."""
+def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Reached]:
+    """Memories with the sum of the ways that lead to them; a seed with many ways counts less for each."""
     ways = [0] * len(weights)
     for row in rows:
         ways[int(row["seed"])] += 1
-    found: dict[str, _Found] = {}
+    found: dict[str, _Reached] = {}
     for row in rows:
         seed, text = int(row["seed"]), row.get("text")
         weight = weights[seed] / (1.0 + math.log2(1 + ways[seed]) / 4)
         if row["hop"] == "2":
             weight *= _SECOND_HOP
-        way = found.setdefault(row["memory"], _Found())
+        way = found.setdefault(row["memory"], _Reached())
         if text is None:
             way.score += weight * _MENTION
         else:

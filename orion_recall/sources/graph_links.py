@@ -22,7 +22,7 @@ _FROM = PROV.wasDerivedFrom.n3()
 
 
 class Around(NamedTuple):
-    """Links between entities and memories (IRIs), and what edges say of each memory."""
+    """Links between entities and memories (IRIs), and the statements of each memory."""
 
     links: list[Link]
     said: Mapping[str, Sequence[str]]
@@ -31,7 +31,7 @@ class Around(NamedTuple):
 async def links_around(
     graph: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
 ) -> Around:
-    """Edges and mentions of the seeds, with two hops of what they have edges to, and the names in the memories.
+    """Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories.
 
     Of an entity so many are read as its part of `max_statements` allows, whether it has fifty edges or fifty
     thousand. Only memories in scope are found, and only edges that one of them states.

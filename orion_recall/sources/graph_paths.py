@@ -1,4 +1,4 @@
-"""Possessive chains of a question gone along in the graph: the graph arm's hits that a path rests on."""
+"""Paths of possessive chains in the graph: the memories that are evidence for a path."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from orion_recall.values import Chain, Scope
 # Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.
 _BOUNDS = PathBounds(max_hops=4, max_expansions=60, edges=16, scan=500, paths=2, memories=3)
 _MOST_STARTS = 2
-# The share of the arm's time that is spent on going along; the rest is for what it does besides.
+# The share of the source's time for following chains; the rest is for its other queries.
 _TIME = 0.5
 
 
 class Evidence(NamedTuple):
-    """What a memory is worth to a path, in (0, 1]: its last step comes first. And the path in words."""
+    """The share of a memory in a path, in (0, 1], highest for the last step; and the path in words."""
 
     share: float
     statements: tuple[str, ...]
@@ -34,7 +34,7 @@ async def along(
     now: float,
     timeout_s: float,
 ) -> Mapping[int, Evidence]:
-    """The evidence, by memory, of the first reading that leads somewhere; none when none does.
+    """The evidence, by memory, of the first reading with a path; empty when there is none.
 
     `labels` are entities that the question may name: where nobody is called as the chain's beginning is, it is one
     of them that has all of its words.
@@ -68,7 +68,7 @@ async def _starts(graph: Queryable, seed: str, scope: Scope, labels: Sequence[st
 
 
 def _evidence(paths: Sequence[Path], tenant: str) -> dict[int, Evidence]:
-    """Every memory by its best path: a path's last step is what was asked for, the others lead there."""
+    """Every memory by its best path: the last step of a path is the answer, the others lead there."""
     found: dict[int, Evidence] = {}
     cheapest = paths[0].cost
     for path in paths:

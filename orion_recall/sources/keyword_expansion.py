@@ -1,4 +1,4 @@
-"""Further words for the keyword arm: other names of what a question names, and words of what it finds first.
+"""Query expansion of the keyword source: other names of entities in the question, and words of the first hits.
 
 The latter is pseudo-relevance feedback, RM3 (Abdul-Jaleel et al., "UMass at TREC 2004"): the terms of the best
 documents, each document counting by its score, join the query's own with a weight.
@@ -18,16 +18,16 @@ _MOST_NAMES = 8
 
 
 class MoreWords:
-    """What one index knows of further words."""
+    """Further words from one index."""
 
     def __init__(self, index: NamesAndTexts, sparse: SparseEncoder) -> None:
         self._index, self._sparse = index, sparse
 
     async def with_other_names(self, terms: SparseTerms, question: Question, scope: Scope) -> SparseTerms:
-        """The terms, and those of the other names of every entity that one name names in full in the question."""
+        """The terms, and those of the other names of each entity with a full name in the question."""
         said = {without_possessive(word) for word in words(question.keyword_text)}
         further: list[SparseTerms] = []
-        for names in await self._index.names_beside(question.keyword_text, scope.tenant, _MOST_NAMES):
+        for names in await self._index.names_sharing_words(question.keyword_text, scope.tenant, _MOST_NAMES):
             if len(names) > 1 and any(said.issuperset(words(name)) for name in names):
                 further += [self._sparse.encode_query(name) for name in names]
         return union([terms, *further])
@@ -35,7 +35,7 @@ class MoreWords:
     async def with_feedback(
         self, terms: SparseTerms, found: Sequence[tuple[int, float]], wanted: MoreWordsWanted
     ) -> SparseTerms:
-        """The terms, and the most telling ones of the first documents found: (key, score), best first."""
+        """The terms, and the likeliest ones of the first documents found: (key, score), best first."""
         best = dict(found[: wanted.feedback_documents])
         memories = await self._index.fetch(list(best))
         documents = [
@@ -57,7 +57,7 @@ def relevance(documents: Sequence[tuple[SparseTerms, float]], count: int) -> Map
 
 
 def interpolated(terms: SparseTerms, model: Mapping[int, float], weight: float) -> SparseTerms:
-    """The terms with the model's beside them, which together weigh `weight` times what the terms do."""
+    """The terms and the model's, which together have `weight` times the weight of the terms."""
     weights = dict(zip(terms.indices, terms.values, strict=True))
     total = sum(terms.values) * weight
     for index, share in model.items():

@@ -1,4 +1,4 @@
-"""How much is read of a row of a store of others: about as much as an own memory may hold."""
+"""Limits of reading a row of an external store: about the size of an own memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from orion_recall.text.normal import storable
 MOST_TEXT = MAX_TEXT_CHARS
 # Of a title or an address. An id that is longer is none: cut, two could be one.
 MOST_LINE = 4096
-# Of a tag, a speaker, a kind, and of whom or what a row belongs to.
+# For a tag, a speaker, a kind, a tenant, a session and a user.
 MOST_NAME = 512
 MOST_TAGS = 256
 
 
 def tags_of(values: Iterable[object]) -> tuple[str, ...]:
-    """The first tags, as text; what is empty is none."""
+    """The first tags, as text, without empty ones."""
     tags: list[str] = []
     for value in values:
         if len(tags) == MOST_TAGS:

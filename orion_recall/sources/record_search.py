@@ -1,4 +1,4 @@
-"""Text search over the record itself: what stands in for the index while that is away.
+"""Text search over the record itself: the fallback while the index is away.
 
 First the memories that hold every word of the question, wherever in the scope they are: the inverted index finds
 them. Then those that hold some of the words, among the newest of the scope only, because Postgres ranks slowly what
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from orion_recall.postgres.held_connections import HeldConnections
-from orion_recall.postgres.pool import Record
+from orion_recall.postgres.pool import Row
 from orion_recall.text.normal import content_words, memory_key
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
@@ -29,7 +29,7 @@ _COLUMNS = (
 
 
 class RecordSearch:
-    """A source over the table `memories`, in the place of the keyword arm."""
+    """A source over the table `memories`, in the place of the keyword source."""
 
     name: SourceName = "lexical"
 
@@ -48,7 +48,7 @@ class RecordSearch:
         ]
 
     async def close(self) -> None:
-        """Close what is held."""
+        """Close the connections."""
         await self._connections.close()
 
 
@@ -76,7 +76,7 @@ def record_query(request: SearchRequest) -> tuple[str, list[Any]]:
 
 
 def _conditions(scope: Scope, values: list[Any]) -> str:
-    """What `in_scope` asks of a memory, as SQL; the values are appended."""
+    """The conditions of `in_scope` as SQL; the values are appended."""
     wanted: tuple[tuple[str, Any], ...] = (
         ("tenant = {}", scope.tenant),
         ("session_id = {}", scope.session_id),
@@ -98,7 +98,7 @@ def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
 
 
-def _memory(row: Record) -> MemoryView:
+def _memory(row: Row) -> MemoryView:
     moment: datetime | None = row["ts"]
     return MemoryView(
         id=row["id"],

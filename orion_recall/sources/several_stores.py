@@ -1,4 +1,4 @@
-"""One arm over several stores: all are asked at once, and what they bring is one list."""
+"""One source over several stores: all are searched at once, and their hits become one list."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from orion_recall.values import Hit, SearchRequest, SourceName
 log = logging.getLogger("orion_recall.sources")
 
 _SHARE_OF_TIME = 0.8
-# What comes of an answer that is not as it should be. In a store of others it is the answer's fault.
+# The errors of reading a malformed answer. Of an external store they are source errors.
 _UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 _ENDING_S = 0.05
 
 
 class SeveralStores:
-    """An arm whose hits come from stores by name, merged by score.
+    """A source over several named stores, whose hits are merged by score.
 
     Cosines are on one scale, and so are what graphs and timelines give. BM25 is not: how much a word counts depends
-    on how many texts its own collection holds. So in the lexical arm the best of every store counts as the best of
-    the first one that found any, and its others in proportion.
+    on how many texts its own collection holds. So in the lexical source the best of every store counts as the best
+    of the first one that found any, and its others in proportion.
 
-    A store that is silent is waited for until shortly before the arm's own deadline, and after three such times it
-    is left alone for a while: it must not cost the others' hits. A store that is not the tenant's is neither asked
-    nor named.
-    """
+    A store that is silent is waited for until shortly before the source's own deadline, and after three such times
+    it is left alone for a while: it must not cost the others' hits. A store that is not the tenant's is neither
+    asked nor named."""
 
     def __init__(self, name: SourceName, stores: Mapping[str, Source]) -> None:
         self.name: SourceName = name
@@ -39,13 +38,13 @@ class SeveralStores:
 
     @property
     def are_left_alone(self) -> bool:
-        """Whether not one of the stores is asked, but for a try now and then."""
+        """Whether the breakers of all stores are open."""
         return all(breaker.is_open for breaker in self.breakers.values())
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """The best of all stores, best first.
 
-        PartialSourceError, with the hits of the others, when one does not answer, or none: the arm as a whole is
+        PartialSourceError, with the hits of the others, when one does not answer, or none: the source as a whole is
         not to be left alone for it, since another tenant has other stores.
         """
         found: list[Sequence[Hit]] = []
@@ -81,7 +80,7 @@ class SeveralStores:
 
 
 def _in_proportion(found: Sequence[Sequence[Hit]]) -> list[Sequence[Hit]]:
-    """Every store's hits, such that all have the first one's best score. The service's own store is the first."""
+    """Every store's hits, scaled to the best score of the first store, which is the service's own."""
     best = [(hits, max(hit.score for hit in hits)) for hits in found if hits]
     return [
         hits
@@ -96,7 +95,7 @@ async def _asked(store: Source, request: SearchRequest) -> Sequence[Hit]:
 
 
 def _failure(store: str, task: asyncio.Task[Sequence[Hit]], request: SearchRequest, *, late: bool) -> str | None:
-    """Why a store has no hits, None when it answered. A mistake in reading the service's own store is raised."""
+    """Why a store has no hits, None when it answered. A malformed answer of the service's own store is raised."""
     if late:
         return f"no answer within {request.timeout_s * _SHARE_OF_TIME * 1000:.0f} ms"
     error = task.exception()

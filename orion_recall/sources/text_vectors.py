@@ -1,4 +1,4 @@
-"""Vectors of texts that no index holds: each text is embedded once and kept by its content.
+"""Vectors of texts that no index holds: each text is embedded once and cached by its content.
 
 What a source reads elsewhere comes without vectors. It is compared with a question as the index compares its own
 memories: by the cosine of their vectors, and word by word where the embedder gives vectors of tokens.
@@ -54,7 +54,7 @@ class TextVectors:
         self._embedding = asyncio.Lock()
 
     async def embed(self, texts: Iterable[str]) -> None:
-        """Embed those that are not kept, a few at a time; what is cancelled keeps what it has. ModelError."""
+        """Embed the texts that are not cached, a few at a time; a cancelled call keeps those it has. ModelError."""
         by_key = {_key(text): text for text in texts}
         if all(self._is_kept(key) for key in by_key):
             return
@@ -68,7 +68,7 @@ class TextVectors:
                     self._kept.popitem(last=False)
 
     async def nearness(self, question: Question, texts: Sequence[str]) -> list[Nearness | None]:
-        """How near each text is, in their order; None for one that is not kept. ModelError."""
+        """The nearness of each text, in their order; None for a text that is not cached. ModelError."""
         direction = np.asarray(await vector_of(question, self._embedder), dtype=np.float32)
         words = await self._words(question.dense_text)
         kept = [self._kept.get(_key(text)) for text in texts]

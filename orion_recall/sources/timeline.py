@@ -1,4 +1,4 @@
-"""The `sql_timeline` arm: what happened lately, from a Postgres table or view of anybody's.
+"""The `sql_timeline` source: recent rows of a Postgres table or view, the service's own or an external one.
 
 The rows of the window are narrowed by tenant and scope, and the newest of them ranked by whether and how well
 their text matches, how recent they are in the window, and whether they are of the query's own session or node.
@@ -19,7 +19,7 @@ from typing import Any, cast
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.postgres.address import read_address
 from orion_recall.postgres.held_connections import HeldConnections
-from orion_recall.postgres.pool import Record, quote_qualified
+from orion_recall.postgres.pool import Row, quote_qualified
 from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_TEXT, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
@@ -31,7 +31,7 @@ log = logging.getLogger("orion_recall.sources")
 
 
 class TimelineSource:
-    """Holds a few connections of its own, so that a slow timeline is never in the way of the decision log."""
+    """Holds a few connections of its own, so that a slow timeline does not delay the decision log."""
 
     name: SourceName = "sql_timeline"
 
@@ -41,7 +41,7 @@ class TimelineSource:
             name="timeline",
             most=connections,
             timeout_ms=timeout_ms,
-            for_tables_of_others=table.is_of_others,
+            for_external_tables=table.is_of_others,
         )
         self._table, self._own_schema = table, read_address(dsn).schema
         self._shape: TimelineShape | None = None
@@ -71,8 +71,8 @@ class TimelineSource:
         if self._shape is None:
             looked_up = [quote_qualified(self._table.name), self._own_schema]
             self._shape = shape_of(self._table, await self._fetch(CATALOGUE, looked_up))
-            if (nobodys := self._shape.without_tenant) is not None:
-                log.warning("%s", nobodys)
+            if (problem := self._shape.without_tenant) is not None:
+                log.warning("%s", problem)
             elif self._shape.cited_as is not None and self._counting is None:
                 self._counting = asyncio.create_task(self._warn_of_unreadable(self._shape))
         return self._shape
@@ -93,7 +93,7 @@ class TimelineSource:
         return row["rows"], {role: row[role] for role in ("id", "ts", "text") if row[role]}
 
     async def close(self) -> None:
-        """Close what is held, a server that says nothing or not."""
+        """Close the connections, even if the server does not answer."""
         if self._counting is not None and self._counting.cancel():
             await asyncio.wait([self._counting])
         await self._connections.close()
@@ -102,27 +102,27 @@ class TimelineSource:
         with contextlib.suppress(SourceError):  # a count that takes too long is of no use
             total, lacking = await self.lacking()
             if lacking:
-                log.warning("the timeline %s: %s", shape.source_ref, told(total, lacking))
+                log.warning("the timeline %s: %s", shape.source_ref, unreadable_rows(total, lacking))
 
-    async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Record]:
+    async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Row]:
         return await self._connections.fetch("reading the timeline", statement, values)
 
 
-def told(total: int, lacking: Mapping[str, int]) -> str:
-    """In words how many rows are never found."""
+def unreadable_rows(total: int, lacking: Mapping[str, int]) -> str:
+    """The number of rows that are never found, in words."""
     wants = {"id": "no id that can be used", "ts": "no time that can be read", "text": "no text"}
     of_them = f"{total:,} rows{' that were looked at' if total >= COUNTED else ''}"
     counts = "; ".join(f"{count:,} of {of_them} have {wants[role]}" for role, count in lacking.items())
     return f"{counts}: they are never found"
 
 
-def _hit(row: Record, tenant: str, shape: TimelineShape) -> Hit:
-    # Most rows are in the index too, or are not ranked: the memory is made of those that are asked for.
+def _hit(row: Row, tenant: str, shape: TimelineShape) -> Hit:
+    # Most rows are in the index too, or are not ranked: a memory is made only when it is read.
     key = mapped_key(shape.cited_as, tenant, row["id"]) if shape.cited_as else memory_key(tenant, row["id"])
     return Hit(key=key, score=row["score"], read=partial(_memory, row, shape), source_ref=shape.source_ref)
 
 
-def _memory(row: Record, shape: TimelineShape) -> MemoryView:
+def _memory(row: Row, shape: TimelineShape) -> MemoryView:
     text = _joined([row[text_name(place)] for place in range(len(shape.text))], shape.labels)
     moment: datetime = row["ts"]
     return MemoryView(

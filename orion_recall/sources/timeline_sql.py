@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from orion_recall.settings import TIMELINE_ROLES
+from orion_recall.setting_values import TIMELINE_ROLES
 from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.sources.timeline_table import Column, TimelineShape
 from orion_recall.values import SearchRequest
@@ -45,7 +45,7 @@ def window_of(request: SearchRequest) -> tuple[float, float]:
     """Where the window begins and ends, in epoch seconds: never after the query's now.
 
     It begins where the query says (`since`). Else a time that the question names is the window, with a day on both
-    sides, as days are told vaguely; without one it is the last minutes, as many as the profile says.
+    sides, as people are vague about days; without one it is the last minutes, as many as the profile says.
     """
     question, since = request.question, request.scope.since
     usual = question.now - request.window_minutes * 60
@@ -82,11 +82,11 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
     score = _score(words, _either(shape, session, node))
     chosen = _chosen(shape)
     names = ", ".join(name for name in chosen if name not in ("ts", "search"))
-    # Without the fence the pattern of a text column is gone through several times a row.
-    fence = "" if time.kind == "time" else " OFFSET 0"
+    # OFFSET 0 keeps the planner from evaluating the pattern of a text column several times a row.
+    barrier = "" if time.kind == "time" else " OFFSET 0"
     rows = (
         f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in chosen.items())} "  # noqa: S608 (quoted)
-        f"FROM {shape.relation} WHERE {' AND '.join(conditions)}{fence}"
+        f"FROM {shape.relation} WHERE {' AND '.join(conditions)}{barrier}"
     )
     newest = (
         f"SELECT {names}, ts::timestamptz AS ts, {_searched(shape)} AS searched FROM ({rows}) AS rows "  # noqa: S608
@@ -166,7 +166,7 @@ def _usable(shape: TimelineShape) -> tuple[str, str]:
 def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -> Iterable[str]:
     """SQL for tenant and scope; their values are added."""
     scope = request.scope
-    # A table of one tenant has been asked for that one only.
+    # A table of one tenant is only searched for that tenant.
     tenant = None if shape.of_one_tenant else scope.tenant
     for role, value in (("tenant", tenant), ("session_id", scope.session_id), ("user_id", scope.user_id)):
         if value is not None:

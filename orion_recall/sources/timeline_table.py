@@ -1,4 +1,4 @@
-"""Which table the timeline reads: as it is configured, and as it is in the database.
+"""The timeline's table: as it is configured, and as it is in the database.
 
 Columns are looked up in the catalogue, so that a table needs neither the names nor the types of the own view.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError
-from orion_recall.postgres.pool import Record, quote_identifier, quote_qualified
-from orion_recall.settings import TIMELINE_ROLES
+from orion_recall.postgres.pool import Row, quote_identifier, quote_qualified
+from orion_recall.setting_values import TIMELINE_ROLES
 
 OWN_VIEW = "collapse_mirror"
 # No row can be shown without these.
@@ -52,7 +52,7 @@ NamedColumns = str | Sequence[str] | Mapping[str, str]
 
 
 class TextColumn(NamedTuple):
-    """A part of the text: its column, and what is put before it."""
+    """A part of the text: its column, and the label before it."""
 
     column: str
     label: str | None = None
@@ -105,16 +105,16 @@ class TimelineTable:
         return self.cited_as is not None or self.name != OWN_VIEW
 
     def answers_for(self, tenant: str) -> bool:
-        """Whether the tenant may have rows here; where each row says whose it is the rows have to tell."""
+        """Whether the tenant may have rows here; yes where each row has its own tenant."""
         return self.named.get("tenant") != "" or self.tenant == tenant
 
     def looks_for(self, role: str) -> bool:
-        """Whether a column of the role's own name plays it. Of a mapped store, only where no row can do without."""
+        """Whether a column of the role's own name has the role. In a mapped store, only a needed role."""
         return role not in self.named and (self.cited_as is None or role in _NEEDED)
 
 
 class Column(NamedTuple):
-    """A column of the table: its quoted name, and what is done with its type. `type` is Postgres' own name."""
+    """A column of the table: its quoted name, the kind of its type, and Postgres' name of the type."""
 
     quoted: str
     kind: ColumnKind
@@ -162,7 +162,7 @@ class TimelineShape:
 
     @property
     def without_tenant(self) -> str | None:
-        """What is wrong where nothing says whose the rows are, so that every query is refused; else None."""
+        """The error where no column and no setting names the tenant, so that every query is refused; else None."""
         return None if self.of_one_tenant or "tenant" in self.columns else self._lacks("tenant")
 
     def _lacks(self, role: str) -> str:
@@ -172,7 +172,7 @@ class TimelineShape:
         )
 
 
-def shape_of(table: TimelineTable, catalogue: Sequence[Record]) -> TimelineShape:
+def shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
     """The table with the types of its columns, out of the rows of `CATALOGUE`.
 
     SourceError when it is not there, or lacks a column that the mapping names or that no row can do without.
@@ -206,7 +206,7 @@ def _not_the_own_view(schema: str) -> str:
 
 
 def _playing(table: TimelineTable, role: str, there: Mapping[str, Column]) -> Column | None:
-    """The column of a role; the text has its own."""
+    """The column of a role other than the text."""
     column = table.named.get(role)
     if role == "text" or column == "":
         return None
@@ -245,7 +245,7 @@ def _listed(there: Mapping[str, Column]) -> str:
     return ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
 
 
-def _column(row: Record) -> Column:
+def _column(row: Row) -> Column:
     kind: ColumnKind = "list" if row["category"] == "A" else _KINDS.get(row["type"], "other")
     return Column(quoted=_quoted(row["name"]), kind=kind, type=row["type"])
 

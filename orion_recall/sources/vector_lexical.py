@@ -1,4 +1,4 @@
-"""The `vector` and `lexical` arms: two searches of one index. And a closer look at some of what was found."""
+"""The `vector` and `lexical` sources, two searches of one index, and late interaction in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTEXT_WEIGHT = 0.5
 
 
 async def vector_of(question: Question, embedder: Embedder) -> list[float]:
-    """What the question is embedded to; it is embedded once, however often one recall searches with it."""
+    """The vector of the question, which is embedded once for all searches of a recall."""
     if (vector := question.vectors.get(id(embedder))) is None:
         vector = question.vectors[id(embedder)] = (await embedder.embed_query(question.dense_text)).tolist()
     return vector
@@ -70,13 +70,13 @@ class LexicalSource:
 
 
 class LateInteraction:
-    """Each word of a question against each of a memory's: how near the nearest is, summed over the question."""
+    """Late interaction: the cosine of each question word and its nearest memory word, summed over the question."""
 
     def __init__(self, index: TokenIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
 
     async def why_off(self) -> str | None:
-        """Why there is none here; None when there is. SourceError, ModelError as a search."""
+        """Why there is no late interaction here; None when there is. SourceError, ModelError as a search."""
         return await self._index.without_tokens()
 
     async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:

@@ -1,4 +1,4 @@
-"""What is done to text on the way in and on the way out: cleaning, normal forms, signatures, words.
+"""Text normalisation: keys, storable text, words, normal forms, and text on one line.
 
 Everything here that ranking needs of a memory is computed once, when the memory is written.
 """
@@ -63,7 +63,7 @@ def paired(tenant: str, name: str) -> str:
 
 
 def storable(value: str) -> str:
-    """The text without what Postgres and UTF-8 cannot hold: NUL and lone surrogates become U+FFFD."""
+    """The text as Postgres and UTF-8 can hold it: NUL and lone surrogates become U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", value) if _UNSTORABLE.search(value) else value
 
 
@@ -91,7 +91,7 @@ def without_possessive(word: str) -> str:
 
 
 def _with_bounded_marks(text: str) -> str:
-    """Without what goes beyond thirty combining marks in a row: normalising takes time quadratic in such runs."""
+    """The text with at most thirty combining marks in a row: normalising takes time quadratic in such runs."""
     kept: list[str] = []
     run = 0
     for character in text:
@@ -117,7 +117,7 @@ def speaks_of_itself(text: str) -> bool:
 
 
 def normal_form(text: str) -> str:
-    """What is equal for texts that differ in case, spacing or punctuation only.
+    """The normal form: equal for texts that differ in case, spacing or punctuation only.
 
     A text without words (an emoji, say) is its own normal form, but for spacing.
     """

@@ -1,4 +1,4 @@
-"""The signature of a text by which near duplicates are found. Apart from `text`, which needs no numpy."""
+"""SimHash: the signature of a text by which near-duplicates are found. A module of its own, as it needs numpy."""
 
 from __future__ import annotations
 

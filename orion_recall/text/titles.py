@@ -1,4 +1,4 @@
-"""Titles as names: what a titled memory is called, and what a text may call by a title.
+"""Titles as names: the names of a titled memory, and the names in a text that may be titles.
 
 Both sides are folded alike, so that a text points to a memory wherever the memory's title stands in it. Nothing
 here knows what titles there are: a text gives every run of words that may be one, and an index says which are.

@@ -84,7 +84,7 @@ async def test_of_two_workers_one_is_killed_and_one_sleeps_past_the_claim_time(
             return await executor.all_answered()
 
         await wait_until(everything_answered, what="the steady worker to answer for all three")
-        # The sleeper wakes up with entries in hand that others have answered: the fence stops it.
+        # The sleeper wakes up with entries in flight that others have answered: the fence stops it.
         await asyncio.sleep(CLAIM_IDLE_MS / 1000)
         sleeper.send(signal.SIGCONT)
         await assert_once_each(executor, engines)

@@ -48,8 +48,8 @@ def test_why_an_answer_is_what_it_is_is_said_for_people_and_for_programs(up: Up)
     asked = ("ask", "How do I work safely on the harbour crane?", "--explain", "--k", "4")
     narrow = up.program.with_settings(COLUMNS="80").run(*asked, "--cascade", "--threshold", "0.99", "--depth", "1")
     assert narrow.code == 0, narrow.err
-    heads = ("Why these came first", "What was understood", "The way through the layers", "What was handed over")
-    for head in (*heads, "What was left out", "Where it was searched"):
+    heads = ("Why these came first", "What was understood", "The cascade through the layers")
+    for head in (*heads, "What was handed over", "What was left out", "Where it was searched"):
         assert f"\n{head}" in narrow.out
     explained = narrow.out.partition("Why these came first")[2].rpartition("\n  Stages")[0]
     assert max(len(line.rstrip()) for line in explained.splitlines()) <= 80
@@ -72,7 +72,7 @@ def test_the_way_of_a_cascade_is_in_the_decision_log(up: Up) -> None:
     assert up.program.run("decisions", "sql", sql, "--json").json["rows"] == [
         ["semantic", 0], ["episodic", 1], ["graph", 1], ["procedural", 1],
     ]  # fmt: skip
-    assert "The way through the layers" in up.program.run("decisions", "show", stats["decision_id"]).out
+    assert "The cascade through the layers" in up.program.run("decisions", "show", stats["decision_id"]).out
 
 
 def test_an_answered_error_is_said_and_fails(up: Up) -> None:

@@ -210,7 +210,7 @@ def test_a_part_of_the_queries_is_no_whole_run(collection: Collection) -> None:
         str(collection.folder / name) for name in ("whole.jsonl", "part.jsonl", "queries.jsonl")
     )
     scored = collection.program.run("eval", "score", part, "--queries", queries)
-    assert "1 of 3 queries have no line" in scored.err
+    assert "1 query of 3 without a line" in scored.err
     answered = collection.program.run("eval", "score", part, "--queries", queries, "--only-answered", "--json")
     assert (answered.json["overall"]["queries"], answered.json["missing"]) == (2, 0)
     refused = collection.program.run("eval", "compare", whole, part, "--queries", queries)
@@ -291,7 +291,7 @@ def test_weights_are_learned_into_a_profile_that_can_be_used(collection: Collect
     assert collection.run("run.jsonl", "--profile", str(out)).code == 0
     refused = collection.trial("tune", "--parts", "fusion,speling")
     assert refused.code == 2
-    assert "'speling' is no part that is learned" in refused.err
+    assert "'speling' is not a part that is learned" in refused.err
 
 
 @pytest.mark.slow

@@ -69,6 +69,24 @@ def test_bad_lines_are_named_and_the_good_ones_are_stored(up: Up) -> None:
     assert f"{file}:2: not JSON" in shown.err
 
 
+def test_csv_and_a_json_array_are_imported_and_another_format_is_named_once(up: Up) -> None:
+    name = uuid4().hex
+    table = up.program.folder / f"{name}.csv"
+    table.write_text(f"key;body;author\n{name}-1;The puffin is home.;Ana\n{name}-2;\n", encoding="utf-8")
+    done = up.program.run("import", str(table))
+    assert done.code == 1
+    assert f"{table}: 2 rows read, 1 stored" in done.out
+    assert f"{table}, row 3: " in done.err
+    array = up.program.folder / f"{name}.json"
+    array.write_text(json.dumps([{"id": f"{name}-3", "content": "The puffin sleeps."}], indent=2), encoding="utf-8")
+    done = up.program.run("import", str(array), "--json")
+    assert (done.code, done.json["stored"], done.json["copies"]) == (0, 1, "caught_up"), done.err
+    page = up.program.folder / f"{name}.xml"
+    page.write_text("<?xml version='1.0'?>\n" + "<memory/>\n" * 9, encoding="utf-8")
+    refused = up.program.run("import", str(page))
+    assert (refused.code, refused.err.count("XML"), refused.err.count("\n")) == (2, 1, 1)
+
+
 def test_an_import_that_was_interrupted_goes_on_where_it_was(up: Up) -> None:
     name = uuid4().hex
     # One memory again and again: much to send and little to index.

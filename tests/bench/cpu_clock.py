@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 from unittest.mock import patch
 
-from orion_recall.recall import follow, pipeline
+from orion_recall.recall import pipeline, search_pass
 from orion_recall.recall.bundle import select
+from orion_recall.recall.search import follow_up
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,23 +40,24 @@ STAGES = (
 # The functions that a recall calls (module, name), and the stage of each.
 _CALLED: tuple[tuple[ModuleType, str, str], ...] = (
     (pipeline, "understand", UNDERSTANDING),
-    (pipeline, "fuse", FUSION),
-    (pipeline, "without_the_dead", ADMITTING),
-    (pipeline, "admitted", ADMITTING),
-    (pipeline, "of_its_time", ADMITTING),
-    (pipeline, "score_candidates", SCORING),
-    (pipeline, "near_duplicates", DUPLICATES),
+    (search_pass, "fuse", FUSION),
+    (search_pass, "without_deleted", ADMITTING),
+    (search_pass, "visible", ADMITTING),
+    (search_pass, "in_asked_time", ADMITTING),
+    (search_pass, "score_candidates", SCORING),
+    (search_pass, "near_duplicates", DUPLICATES),
     (pipeline, "select", SELECTING),
     (select, "head", RENDERING),
     (select, "body", RENDERING),
     (select, "snippet", RENDERING),
-    (pipeline, "sureness", CONFIDENCE),
+    (pipeline, "confidences", CONFIDENCE),
+    (pipeline, "answer_confidence", CONFIDENCE),
 )
 _AWAITED: tuple[tuple[ModuleType, str, str], ...] = (
-    (pipeline, "fetch", READING),
-    (pipeline, "late_interaction", LATE),
-    (follow, "_linked", LINKS),
-    (follow, "_stepped", SECOND_STEP),
+    (search_pass, "fetch", READING),
+    (search_pass, "late_interaction", LATE),
+    (follow_up, "_linked", LINKS),
+    (follow_up, "_stepped", SECOND_STEP),
 )
 
 

@@ -22,7 +22,7 @@ from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.run_stores import private_settings
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.optimised_copy import optimise_apart
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder

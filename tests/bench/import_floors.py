@@ -21,10 +21,10 @@ import qdrant_edge as qe
 from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.points import edge_point
-from orion_recall.index.points import index_step
 from orion_recall.index.text_forms import dense_form
-from orion_recall.index.vector_prefetch import VectorsAhead
-from orion_recall.memory.intake.compose import compose
+from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.write_batch import build_write_batch
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.sql import to_row
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.embedder import SLICE_CHARS
@@ -93,7 +93,7 @@ class ImportFloors:
         await index.close()
         shard = qe.EdgeShard.load(str(folder / "shard"))
         postgres = await open_connection(
-            dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS, for_tables_of_others=True
+            dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS, for_external_tables=True
         )
         try:
             await postgres.execute(
@@ -136,9 +136,9 @@ class ImportFloors:
         self, page: Sequence[Memory], vectors: Vectors, states: Sequence[TokenStates]
     ) -> list[qe.Point]:
         tokens = [self._space.document(one) for one in states]
-        ahead = VectorsAhead(_Made(vectors, tokens, self._space))
+        ahead = VectorPrefetch(_Made(vectors, tokens, self._space))
         ahead.with_tokens = True
-        step = await index_step(_changes(page), {}, ahead, self._sparse, with_tokens=True)
+        step = await build_write_batch(_changes(page), {}, ahead, self._sparse, with_tokens=True)
         return [edge_point(point) for point in step.points]
 
 

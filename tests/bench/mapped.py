@@ -25,9 +25,10 @@ from rich.console import Console
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.models.opening import open_embedder
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Sources, recall
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Sources
 from orion_recall.serving.backends import open_sources
-from orion_recall.serving.service import loaded_profiles
 from tests.bench.command import finish, parser_of, say, sizes
 from tests.bench.fill_child import MODEL, NOW
 from tests.bench.filled_stores import FilledStores, open_filled

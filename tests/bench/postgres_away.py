@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from orion_recall.client import RecallClient
 from orion_recall.profile.reading import dump_profile
-from orion_recall.serving.service import loaded_profiles
+from orion_recall.profile.watch import loaded_profiles
 from tests.acceptance.processes import running_engines, start_worker, store_and_wait
 
 

@@ -17,13 +17,13 @@ from orion_recall.interfaces import OwnGraph
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.bundle.select import Caps
-from orion_recall.recall.fuse import fuse
-from orion_recall.recall.requests import caps_of, scope_of
-from orion_recall.recall.search import search_all
+from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.search.all_sources import search_all
+from orion_recall.recall.search.requests import caps_of, scope_of
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.serving.backends import Opened, open_sources, timeline_table
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.sources.graph import RdfSource
 from orion_recall.sources.timeline import TimelineSource
@@ -109,7 +109,7 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
         max_statements=profile.graph.max_statements,
     )
     listener = _RecordingGraph(opened.graph)
-    sources = dict(opened.sources.arms) | {"rdf": RdfSource(listener, opened.index)}
+    sources = dict(opened.sources.by_name) | {"rdf": RdfSource(listener, opened.index)}
     reports = await search_all(
         {name: sources[name] for name in profile.sources_on},
         dict.fromkeys(profile.sources_on, request),

@@ -14,7 +14,8 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, Sources, recall
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.backends import open_sources
 from tests.bench import corpus_words as lists
 from tests.bench.corpus import questions

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import find_weights
 from orion_recall.profile import Profile
-from orion_recall.serving.service import loaded_profiles
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 from tests.bench.command import finish, parser_of, say, seconds_so_far, sizes
 from tests.bench.costs import Figure, added, stage_figures, whole_figure

@@ -10,16 +10,20 @@ from orion_recall.bus.envelope import decode, encode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, count_unknown, read_message
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.answer_confidence import Sureness
 from orion_recall.recall.bundle.select import select
-from orion_recall.recall.confidence import confidences
-from orion_recall.recall.fuse import fuse
-from orion_recall.recall.pipeline import Recalled
-from orion_recall.recall.rank import near_duplicates, score_candidates
+from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.confidence.answer import AnswerConfidence
+from orion_recall.recall.confidence.factors import confidences
+from orion_recall.recall.ranking.near_duplicates import near_duplicates
+from orion_recall.recall.ranking.score import score_candidates
 from orion_recall.recall.report import decision as decisions
 from orion_recall.recall.report.reply import reply, reply_json
+from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.question import understand
-from orion_recall.values import ScoredCandidate, Selection, SourceName
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.part_values import QueryFacts
+from orion_recall.values import SourceName
 from tests.bench.recorded_inputs import Asked, Inputs
 
 DECODE, UNDERSTAND = "decode, validate", "understand"
@@ -88,9 +92,7 @@ class Stages:
         scored = score_candidates(
             pairs,
             profile,
-            now=asked.now,
-            named_speaker=asked.understanding.named_speaker,
-            similarities=similarities,
+            QueryFacts(now=asked.now, named_speaker=asked.understanding.named_speaker, similarities=similarities),
         )
         repeated = near_duplicates(scored, profile.near_duplicate_similarity)
         return [item for place, item in enumerate(scored) if place not in repeated]
@@ -104,20 +106,20 @@ class Stages:
             ranked=tuple(ranked),
             selection=selection,
             stage_ms=dict.fromkeys(_STAGES, 1.234),
-            sure=self._sure(asked, ranked, selection),
+            confidence=self._confidence(asked, ranked, selection),
         )
         assert recalled.rendered
         return recalled
 
-    def _sure(self, asked: Asked, ranked: list[ScoredCandidate], selection: Selection) -> Sureness:
+    def _confidence(self, asked: Asked, ranked: list[ScoredCandidate], selection: Selection) -> AnswerConfidence:
         kept = [item.scored for item in selection.items]
         sure = confidences(kept, ranked, asked.understanding.question, self._inputs.profile)
-        return Sureness(items=sure, overall=sure[kept[0].candidate.key].overall)
+        return AnswerConfidence(items=sure, overall=sure[kept[0].candidate.key].overall)
 
     def _write(self, asked: Asked, recalled: Recalled) -> bytes:
         """The reply's envelope; the decision's is made too."""
         profile = self._inputs.profile.profile
-        decided = decisions.Asked(
+        decided = decisions.RequestFacts(
             decision_id="0" * 36,
             corr_id="0" * 32,
             entry_id=_ENTRY_ID,

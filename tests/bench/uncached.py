@@ -14,7 +14,7 @@ from orion_recall.interfaces import OwnGraph, Source
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
-from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.types import Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.sources.graph import RdfSource
 from orion_recall.values import Hit, SearchRequest, SourceName
@@ -99,9 +99,11 @@ def uncached_sources(opened: Opened, recalls: Recalls) -> Sources:
     """The opened sources with an uncached graph."""
     assert opened.graph is not None, opened.broken
     rdf: Source = RdfSource(_UncachedGraph(opened.graph, recalls), opened.index)
-    return replace(opened.sources, arms={**opened.sources.arms, "rdf": rdf})
+    return replace(opened.sources, by_name={**opened.sources.by_name, "rdf": rdf})
 
 
 def clocked_sources(sources: Sources, clock: Clock) -> Sources:
     """The sources, each measured as a stage of the clock."""
-    return replace(sources, arms={name: _ClockedSource(source, clock) for name, source in sources.arms.items()})
+    return replace(
+        sources, by_name={name: _ClockedSource(source, clock) for name, source in sources.by_name.items()}
+    )

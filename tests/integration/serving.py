@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -12,10 +12,11 @@ from uuid import uuid4
 from executor import until
 
 from orion_recall.bus.connect import connect
+from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.errors import SourceError
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.types import Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.serving.observe.observer import observing
 from orion_recall.serving.service import Service
@@ -51,7 +52,7 @@ class OneMemory:
 
 def opened_with(source: OneMemory, tokens: TokenCounter) -> Opened:
     """What a service needs, with one source and nothing to load."""
-    sources = Sources(arms={"vector": source}, tokens=tokens)
+    sources = Sources(by_name={"vector": source}, tokens=tokens)
     return Opened(sources=sources, embedder=OnnxEmbedder(), index=None, graph=None)
 
 
@@ -77,11 +78,8 @@ def quick_settings(redis_url: str, **changes: object) -> Settings:
 @asynccontextmanager
 async def serving(settings: Settings, opened: Opened) -> AsyncGenerator[tuple[Service, asyncio.Task[None]]]:
     """A service that takes queries; stopped at the end of the block, if it has not been."""
-    url = settings.bus_url or ""
-    async with connect(url) as redis, AsyncExitStack() as stack:
-        first, second, third = [await stack.enter_async_context(connect(url, blocking=True)) for _ in range(3)]
-        observer = await stack.enter_async_context(observing(settings))
-        service = Service(settings, opened, redis, (first, second, third), observer=observer)
+    async with WorkerBus.open(settings) as bus, observing(settings) as observer:
+        service = Service(settings, opened, bus, observer=observer)
         ready = asyncio.Event()
         task = asyncio.create_task(service.serve(ready))
         try:
@@ -102,7 +100,7 @@ async def caught_up(service: Service, position: int) -> None:
 
 
 async def all_persisted(service: Service) -> None:
-    """Returns when every decision on the bus is in Postgres: what a stopped sink has in hand waits for the next."""
+    """Returns when every decision on the bus is in Postgres: what a stopped sink held waits for the next."""
     settings = service.settings
     async with connect(settings.bus_url or "") as redis:
 

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus import published
-from orion_recall.bus.channels import MARK_S, QueryChannels
+from orion_recall.bus.channels import PING_S, QueryChannels
 from orion_recall.bus.connect import connect
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -310,7 +310,7 @@ async def test_what_was_published_before_a_long_stop_is_left_to_the_others(
 
         await until(dropped, "the old one to be refused")
         asked[0] += stopped_ms
-        now[0] += MARK_S
+        now[0] += PING_S
 
         async def marked() -> bool:
             return channels._since_ms == asked[0]  # pyright: ignore[reportPrivateUsage]
@@ -408,13 +408,15 @@ async def _equals(channels: QueryChannels, count: int) -> bool:
 
 
 async def test_a_refused_entry_waits_and_what_comes_too_late_is_dropped_and_said_once(
-    bus: Redis, prefix: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    bus: Redis, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(published, "_LONGEST_PAUSE_S", 0.06)
+    async def short_sleep(seconds: float, until: asyncio.Event | None) -> None:
+        await asyncio.sleep(min(seconds, 0.06))
+
     now = [0.0]
     stream = f"{prefix}recall.query.v1"
     await bus.set(stream, "no stream", ex=60)
-    queries = PublishedQueries(bus, stream=stream, max_bytes=1000, clock=lambda: now[0])
+    queries = PublishedQueries(bus, stream=stream, max_bytes=1000, clock=lambda: now[0], sleep=short_sleep)
     running = asyncio.create_task(queries.run())
     since_ms = await queries.server_ms()
     queries.take(b"c", b'{"id": "stays"}', since_ms=since_ms)

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus.connect import connect
-from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
@@ -146,14 +146,14 @@ async def test_queries_sent_after_it_are_answered_and_nothing_spins(blow: str, s
 
 
 @pytest.mark.parametrize("blow", ["XGROUP DESTROY", "a stop and a start", "CLIENT KILL"])
-async def test_queries_in_hand_when_it_happens_are_answered_once(blow: str, scene: Scene) -> None:
+async def test_queries_in_flight_when_it_happens_are_answered_once(blow: str, scene: Scene) -> None:
     scene.source.gate.clear()
     entry_ids = [await scene.executor.ask(QUESTION, correlation_id=f"c-{number}") for number in range(3)]
 
-    async def all_in_hand() -> bool:
+    async def all_in_flight() -> bool:
         return scene.source.waiting == 3
 
-    await until(all_in_hand, "three queries in hand")
+    await until(all_in_flight, "three queries in flight")
     await BLOWS[blow](scene)
     scene.source.gate.set()
     for entry_id in entry_ids:
@@ -164,14 +164,16 @@ async def test_queries_in_hand_when_it_happens_are_answered_once(blow: str, scen
 
 
 @pytest.mark.parametrize("blow", ["FLUSHALL", "DEL of the stream"])
-async def test_queries_in_hand_that_the_server_lost_are_fenced_and_hold_up_nothing(blow: str, scene: Scene) -> None:
+async def test_queries_in_flight_that_the_server_lost_are_refused_and_hold_up_nothing(
+    blow: str, scene: Scene
+) -> None:
     scene.source.gate.clear()
     await scene.executor.ask(QUESTION)
 
-    async def in_hand() -> bool:
+    async def in_flight() -> bool:
         return scene.source.waiting == 1
 
-    await until(in_hand, "a query in hand")
+    await until(in_flight, "a query in flight")
     await BLOWS[blow](scene)
     scene.source.gate.set()
     await scene.is_answered()
@@ -222,7 +224,7 @@ async def test_while_the_bus_is_away_the_loops_do_not_spin(
     async with connect(bus_alone.redis_url) as redis, connect(bus_alone.redis_url, blocking=True) as blocking:
         reader = GroupReader(redis, blocking, stream=stream, group="g", consumer="w-1")
         await reader.create_group()
-        server = Server(reader, _nothing, Pace(concurrency=2, refresh_ms=10, claim_idle_ms=100))
+        server = ConsumerLoop(reader, _nothing, ConsumerLimits(concurrency=2, refresh_ms=10, claim_idle_ms=100))
         running = asyncio.create_task(server.run())
         await bus_alone.valkey.stop()
         try:

@@ -90,6 +90,17 @@ async def test_a_correlation_id_that_looks_like_an_id_is_found_too(pool: Pool, l
     assert [found.id for found in await log.get(corr_id)] == [sent["id"]]
 
 
+async def test_decisions_are_found_by_the_beginning_of_their_id(pool: Pool, log: DecisionLog) -> None:
+    names = [f"{start}-46c0-4014-94f6-ee2cdfb0d3b0" for start in ("875a5172", "875a5199", "975a5172")]
+    await _insert(pool, *(decision(id=name) for name in names))
+    assert await log.ids_starting("875a51", 9) == names[:2]
+    assert await log.ids_starting("875a51", 1) == names[:1]
+    assert await log.ids_starting("975A5172-46", 9) == names[2:]
+    assert await log.ids_starting(names[0], 9) == names[:1]
+    for none in ("", "xyz1", "875a5173", f"{names[0]}0"):
+        assert await log.ids_starting(none, 9) == []
+
+
 @pytest.mark.parametrize("unknown", ["nobody", "", "a\x00b", "\ud800", "7d3f1c1e-8f5e-4a53-9d0f-0d8f2f4f5a10"])
 async def test_an_unknown_id_finds_nothing(log: DecisionLog, unknown: str) -> None:
     assert await log.get(unknown) == []

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orion_recall.decisions.retention import Gone, Retention, count_older, merged, purge_older
+from orion_recall.decisions.retention import Deleted, Retention, count_older, merged, purge_older
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Pool, open_pool
 
@@ -54,8 +54,8 @@ async def test_a_purge_takes_what_is_older_and_says_what_went(pool: Pool) -> Non
     assert await left(pool) == 11
     went = await purge_older(pool, before, batch_rows=2)
     assert went == would == [
-        Gone(profile="p.v1", outcome="empty", count=1, oldest=NOW - 35 * DAY, newest=NOW - 35 * DAY),
-        Gone(profile="p.v1", outcome="ok", count=5, oldest=NOW - 40 * DAY, newest=NOW - 31 * DAY),
+        Deleted(profile="p.v1", outcome="empty", count=1, oldest=NOW - 35 * DAY, newest=NOW - 35 * DAY),
+        Deleted(profile="p.v1", outcome="ok", count=5, oldest=NOW - 40 * DAY, newest=NOW - 31 * DAY),
     ]  # fmt: skip
     assert await left(pool) == 5
     assert await purge_older(pool, before) == []
@@ -119,5 +119,5 @@ async def test_a_worker_waits_for_a_postgres_that_is_away_and_a_purge_says_so() 
 
 
 def test_parts_of_one_kind_are_one() -> None:
-    parts = [Gone(profile="p", outcome="ok", count=n, oldest=NOW - n * DAY, newest=NOW) for n in (1, 3, 2)]
-    assert merged(parts) == [Gone(profile="p", outcome="ok", count=6, oldest=NOW - 3 * DAY, newest=NOW)]
+    parts = [Deleted(profile="p", outcome="ok", count=n, oldest=NOW - n * DAY, newest=NOW) for n in (1, 3, 2)]
+    assert merged(parts) == [Deleted(profile="p", outcome="ok", count=6, oldest=NOW - 3 * DAY, newest=NOW)]

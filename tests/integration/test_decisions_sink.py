@@ -3,11 +3,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import cast
 from uuid import uuid4
 
@@ -15,6 +13,7 @@ import pytest
 from decision_samples import decision, envelope, publish
 from redis.asyncio import Redis
 
+from docs.tools.page import written_pages
 from orion_recall.bus.connect import connect
 from orion_recall.decisions.sink import BATCH_ROWS, DecisionSink
 from orion_recall.decisions.stream import DecisionStream
@@ -118,8 +117,12 @@ async def test_what_was_understood_can_be_asked_for(
     await publish(redis, settings.decision_stream, *told)
     async with _running(sink):
         await _until(_has_rows(pool, 2), "both")
-    readme = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
-    (example,) = re.findall(r"```sql\n(SELECT query, i->>.*?)```", readme, re.DOTALL)
+    (example,) = [
+        block.text
+        for page in written_pages()
+        for block in page.blocks
+        if block.language == "sql" and block.text.startswith("SELECT query, i->>")
+    ]
     (row,) = await pool.fetch(example)
     assert (row["words"], row["from"], row["until"]) == ("since last Sunday", "2026-02-22T00:00:00Z", None)
 

@@ -11,14 +11,14 @@ from decision_samples import CASCADE, decision, envelope
 from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.decisions.fed_back import FeedbackLog
+from orion_recall.decisions.feedback import FeedbackLog
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.light import Extraction
-from orion_recall.memory.extraction.queue import ExtractionQueue
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.names.merges import Merges, WantedMerge
+from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import migrate, open_pool, shipped_migrations
 from orion_recall.postgres.rights import grant_worker_rights

@@ -39,7 +39,7 @@ ALLOWED = {
         f"XADD {QUERY}:dead * reason x",
         f"XADD {DECISION}:dead * reason x",
         f"XCLAIM {STORE} orion-recall me 0 1-1 RETRYCOUNT 1 JUSTID",
-        # The card that a worker keeps there while it lives.
+        # The heartbeat that a worker keeps there while it lives.
         f"HSET {QUERY}:worker:me a b",
         f"EXPIRE {QUERY}:worker:me 10",
         f"DEL {QUERY}:worker:me",

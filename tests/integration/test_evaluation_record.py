@@ -6,7 +6,7 @@ from random import Random
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.values import Change

@@ -24,7 +24,7 @@ from orion_recall.evaluation.tuning.variants import at, grid_of
 from orion_recall.evaluation.worst_queries import worst
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
-from orion_recall.serving.service import loaded_profiles
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Scope
 

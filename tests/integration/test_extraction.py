@@ -17,13 +17,13 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError, RecordError
-from orion_recall.memory.extraction.background import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
+from orion_recall.memory.background.extraction import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.extraction.extractor import Extractor, LightExtractor, Passage
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.extraction.llm import LlmExtractor
-from orion_recall.memory.extraction.queue import ExtractionQueue
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer
@@ -293,7 +293,7 @@ async def test_an_update_meanwhile_wins_and_the_memory_is_read_again(pool: Pool)
     async with at_work(pool, slow) as (part,):
         await slow.began.wait()
         # By somebody who knows nothing of extraction: the version tells.
-        await Journey(pool).update("acme", [Patch(id="a", changes={"text": "Eve is Bo"})])
+        await MemoryChanges(pool).update("acme", [Patch(id="a", changes={"text": "Eve is Bo"})])
         slow.go.set()
         await settled(pool)
         await counted([part], ExtractionCounts(extracted=1, failed=1))
@@ -303,18 +303,18 @@ async def test_an_update_meanwhile_wins_and_the_memory_is_read_again(pool: Pool)
 
 async def test_an_update_makes_a_memory_due_again(pool: Pool) -> None:
     await Record(pool).store([memory("a", "Ana is Bo", speaker="Ana")])
-    await Journey(pool, extractor="llm").update("acme", [Patch(id="a", changes={"text": "Eve is Bo"})])
+    await MemoryChanges(pool, extractor="llm").update("acme", [Patch(id="a", changes={"text": "Eve is Bo"})])
     assert await ExtractionQueue(pool).due() == {"llm": 1}
 
 
 async def test_what_was_deleted_meanwhile_stays_so(pool: Pool) -> None:
     record = Record(pool, extractor="llm")
     await record.store([memory("a", "Ana is Bo"), memory("b", "Bo is Ana")])
-    await Journey(pool).delete("acme", ["b"])
+    await MemoryChanges(pool).delete("acme", ["b"])
     slow = Slow()
     async with at_work(pool, slow):
         await slow.began.wait()
-        await Journey(pool).delete("acme", ["a"], erase=True)
+        await MemoryChanges(pool).delete("acme", ["a"], erase=True)
         slow.go.set()
         await settled(pool)
     assert [passage.text for passage in slow.passages] == ["Ana is Bo"]
@@ -414,7 +414,7 @@ async def test_two_workers_share_what_is_due(pool: Pool) -> None:
 async def test_memories_are_made_due_again_all_some_or_those_that_fell_back(pool: Pool) -> None:
     await Record(pool).store([memory(name, f"{name} is Bo") for name in "abcd"])
     await pool.execute("UPDATE memories SET extraction_note = 'llm: away' WHERE id = 'b'")
-    await Journey(pool).delete("acme", ["d"])
+    await MemoryChanges(pool).delete("acme", ["d"])
     queue = ExtractionQueue(pool)
     assert await queue.queue_again("acme", ["a", "d", "none"], extractor="light") == ["a"]
     assert await queue.queue_again("acme", None, extractor="llm", only_noted=True) == ["b"]

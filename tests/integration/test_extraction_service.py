@@ -88,7 +88,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         assert "b" in [item.id for item in found.items]
         assert (await Record(pool).get("default", ["b"]))["b"].extracted_by == "light"
 
-    # It was stopped with both in hand; the next one has a server that answers.
+    # It was stopped with both in flight; the next one has a server that answers.
     await chat.behave()
     async with worker(settings) as service:
 

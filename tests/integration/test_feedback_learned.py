@@ -19,9 +19,9 @@ from serving import caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1, RecallReplyV1
-from orion_recall.decisions.fed_back import FedBack, FeedbackLog
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.record.changes import Journey
+from orion_recall.decisions.feedback import FeedbackLog, JudgedRecall
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Connection, Pool, open_pool
 from orion_recall.profile.reading import load_profile
@@ -52,7 +52,7 @@ async def _say(pool: Pool, *, tenant: str = "default", at: Any = NOON, **fields:
     await pool.execute(f"INSERT INTO recall_feedback ({', '.join(columns)}) VALUES ({places})", *columns.values())
 
 
-async def _read(pool: Pool, **wanted: Any) -> list[tuple[FedBack | None, int]]:
+async def _read(pool: Pool, **wanted: Any) -> list[tuple[JudgedRecall | None, int]]:
     return [one async for one in FeedbackLog(pool).read(**wanted)]
 
 
@@ -64,14 +64,14 @@ async def test_feedback_comes_with_its_decision_in_the_order_of_questions(pool: 
     later = await _decide(pool, created_at=(NOON + timedelta(hours=1)).isoformat(), corr_id="c-later")
     first = await _decide(pool, corr_id="c-first", scope="user", user_id="ana", intent="repairs")
     await Record(pool).store([compose(MemoryV1(id=name, text=f"about {name}"), "default") for name in ("m1", "m2")])
-    await Journey(pool).delete("default", ["m2"])
+    await MemoryChanges(pool).delete("default", ["m2"])
     await _say(pool, corr_id="c-later", used=["m2"])
     await _say(pool, decision_id=first.upper(), used=["m1"])
     await _say(pool, decision_id=first, corr_id="c-later", wrong=["m1"], note="told twice")
     (one, messages), (other, _) = await _read(pool)
     assert one is not None and other is not None
     assert (one.decision_id, messages, other.decision_id) == (first, 2, later)
-    assert [(said.used, said.wrong) for said in one.said] == [(("m1",), ()), ((), ("m1",))]
+    assert [(said.used, said.wrong) for said in one.feedback] == [(("m1",), ()), ((), ("m1",))]
     assert (one.asked_at, one.query, one.scope, one.user_id) == (NOON, "what do we remember?", "user", "ana")
     assert (one.session_id, one.intent, one.correlation_id) == ("s-1", "repairs", "c-first")
     assert (one.shown, one.live) == (("m1", "m2"), frozenset(("m1",)))

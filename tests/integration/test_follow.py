@@ -10,12 +10,13 @@ import pytest
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.evaluation.fill import changes, fill
-from orion_recall.evaluation.run_stores import private_settings, whole
-from orion_recall.memory.intake.compose import compose
+from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 
 TENANT = "passages"
@@ -37,7 +38,7 @@ async def opened() -> AsyncGenerator[Opened]:
     memories = [compose(MemoryV1(id=title, title=title, text=text), TENANT) for title, text in PASSAGES.items()]
     with tempfile.TemporaryDirectory(prefix="orion-follow-", dir="/tmp") as folder:
         async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            await fill(whole(stores), changes(memories))
+            await fill(index_and_graph(stores), changes(memories))
             yield stores
 
 
@@ -48,8 +49,8 @@ def profile(**ranking: float) -> Profile:
 
 async def ask(opened: Opened, used: Profile, text: str = QUESTION) -> Recalled:
     recalled = await recall(RecallQueryV1(fragment=text), used, opened.sources, tenant=TENANT, timeout_s=60)
-    assert recalled.found is not None
-    seen = recalled.found.keys | {candidate.key for candidate in recalled.found.pool}
+    assert recalled.result is not None
+    seen = recalled.result.keys | {candidate.key for candidate in recalled.result.pool}
     # What was followed to is counted like all else: handed over, or dropped for a reason.
     assert len(recalled.selection.items) + sum(recalled.selection.dropped.values()) == len(seen)
     return recalled
@@ -87,7 +88,7 @@ async def test_the_path_of_a_possessive_chain_comes_back_as_evidence(opened: Ope
     told = [
         compose(MemoryV1(id=name, text=text, speaker=speaker), "family") for name, (speaker, text) in FAMILY.items()
     ]
-    await fill(whole(opened), changes(told))
+    await fill(index_and_graph(opened), changes(told))
     asked = RecallQueryV1(fragment="What is Ana's sister's employer?")
     found = await recall(asked, profile(), opened.sources, tenant="family", timeout_s=60)
     assert "m2" in [item.memory.id for item in found.ranked[:3]]

@@ -15,7 +15,7 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory, Statement
 
 STEPS, AT_ONCE = 1200, 8

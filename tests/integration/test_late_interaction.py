@@ -14,16 +14,17 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import open_pool
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
@@ -64,7 +65,7 @@ async def project(record: Record, opened: Opened) -> None:
     """All that the record holds, as the copy of it."""
     index = opened.index
     assert isinstance(index, EdgeIndex | QdrantIndex)
-    index.expect(await record.mark())
+    index.expect(await record.database_identity())
     if isinstance(index, QdrantIndex):
         await index.open()
     await index.adopt(None)

@@ -8,11 +8,12 @@ import pytest
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.evaluation.fill import changes, fill
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.models.embedder import OnnxEmbedder
-from orion_recall.recall.pipeline import Sources, recall
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Sources
 from orion_recall.serving.backends import open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from tests.bench.corpus import corpus, questions
 from tests.stand_ins.oxigraph import oxigraph

@@ -16,9 +16,9 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import BackupError, RecordError
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record import tables
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
@@ -40,11 +40,11 @@ async def pool(database: str) -> AsyncGenerator[Pool]:
 @pytest.fixture
 async def record(pool: Pool) -> Record:
     """Memories that were changed, replaced and deleted, with accesses, feedback and an answered request."""
-    record, journey = Record(pool), Journey(pool)
+    record, memory_changes = Record(pool), MemoryChanges(pool)
     await record.store([memory(f"m{number}", f"Ana oiled crane {number}.") for number in range(6)])
     await record.store([memory("hostile", HOSTILE, title=HOSTILE[:40], metadata={"deep": [1, {"x": HOSTILE}]})])
-    await journey.update(TENANT, [Patch(id="m1", changes={"text": "Bo painted the boat."})], actor="bo")
-    await journey.delete(TENANT, ["m2"], why="asked")
+    await memory_changes.update(TENANT, [Patch(id="m1", changes={"text": "Bo painted the boat."})], actor="bo")
+    await memory_changes.delete(TENANT, ["m2"], why="asked")
     await record.store([memory("m9", "Ana oiled all cranes.", supersedes=["m3"])])
     await record.touch(TENANT, ["m0", "m0", "m1"])
     async with borrow(pool) as connection:
@@ -81,7 +81,7 @@ async def test_no_table_is_forgotten(pool: Pool) -> None:
             "WHERE table_schema = current_schema() AND column_default LIKE 'nextval(%'"
         )
     kept = {table.name for table in (*tables.KEPT, *tables.DECISIONS)}
-    assert {row["tablename"] for row in rows} == kept | set(tables.LEFT_OUT), "say in memory/tables.py what it is"
+    assert {row["tablename"] for row in rows} == kept | set(tables.LEFT_OUT), "list it in memory/record/tables.py"
     numbered = {(row["table_name"], row["column_name"]) for row in serial if row["table_name"] in kept}
     assert numbered == {(table.name, table.serial) for table in tables.KEPT if table.serial}
 
@@ -92,24 +92,26 @@ async def test_what_was_backed_up_comes_back_as_it_was(
 ) -> None:
     target, told = tmp_path / name, list[tuple[int, int]]()
     before = await contents(pool, (*tables.KEPT, *tables.DECISIONS))
-    made = await back_up(database, target, with_decisions=True, told=lambda done, total: told.append((done, total)))
+    made = await back_up(
+        database, target, with_decisions=True, progress=lambda done, total: told.append((done, total))
+    )
     assert target.exists()
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert {table.name: table.rows for table in made.tables} == {key: len(rows) for key, rows in before.items()}
     assert told[-1][0] == told[-1][1] == sum(map(len, before.values()))
-    assert (made.position, made.record) == (await record.head(), await record.mark())
+    assert (made.position, made.record) == (await record.head(), await record.database_identity())
 
     assert await restore(empty_database, target) == made
     other = await open_pool(empty_database, name="restored", max_size=2)
     try:
         assert await contents(other, (*tables.KEPT, *tables.DECISIONS)) == before
         restored = Record(other)
-        assert await restored.mark() != await record.mark(), "it is a record of its own"
+        assert await restored.database_identity() != await record.database_identity(), "it is a record of its own"
         head = await restored.head()
         stored = await restored.store([memory("after", "Bo came back.")])
         assert (stored.position or 0) > head, "numbers go on where they were"
         assert (await restored.store([memory("m2", "Ana oiled crane 2.")])).verdicts[0].status == "conflict"
-        assert [step.op for step in await Journey(other).history(TENANT, "m1")] == ["add", "update"]
+        assert [step.op for step in await MemoryChanges(other).history(TENANT, "m1")] == ["add", "update"]
     finally:
         await other.close()
     with pytest.raises(BackupError, match=r"not empty \(memories has rows\)"):
@@ -124,7 +126,7 @@ async def test_a_backup_is_of_one_moment(record: Record, pool: Pool, database: s
         if not storing:
             storing.append(asyncio.ensure_future(record.store([memory("late", "Too late.")])))
 
-    made = await back_up(database, tmp_path / "b", told=meddle)
+    made = await back_up(database, tmp_path / "b", progress=meddle)
     await asyncio.gather(*storing)
     assert {table.name: table.rows for table in made.tables} == {name: len(rows) for name, rows in before.items()}
     assert len((await contents(pool))["memories"]) == len(before["memories"]) + 1
@@ -203,7 +205,7 @@ async def test_nothing_is_written_over_and_nothing_left_behind(
 
     for name in ("failed", "failed.zip"):
         with pytest.raises(Stop):
-            await back_up(database, tmp_path / name, told=fail)
+            await back_up(database, tmp_path / name, progress=fail)
     (tmp_path / "no").write_text("a file")
     with pytest.raises(BackupError, match="cannot be written"):
         await back_up(database, tmp_path / "no" / "backup")

@@ -17,8 +17,8 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
@@ -71,13 +71,13 @@ def part_of(opened: Opened, kind: str) -> Projection:
     return part
 
 
-async def break_it(record: Record, journey: Journey, projector: Projector) -> None:
+async def break_it(record: Record, memory_changes: MemoryChanges, projector: Projector) -> None:
     """Takes m1 away, gives m2 an old version, and puts in m3, which is deleted, and one that nobody knows."""
     await projector.catch_up()
     part = projector.projection
     before = {change.memory.id: change for change in await record.changes(0, 100)}
-    await journey.update(TENANT, [Patch(id="m2", changes={"text": "Bo painted the boat."})])
-    await journey.delete(TENANT, ["m3"])
+    await memory_changes.update(TENANT, [Patch(id="m2", changes={"text": "Bo painted the boat."})])
+    await memory_changes.delete(TENANT, ["m3"])
     await projector.catch_up()
     position = part.position
     await part.remove([memory_key(TENANT, "m1")])
@@ -88,16 +88,16 @@ async def break_it(record: Record, journey: Journey, projector: Projector) -> No
 
 @pytest.mark.parametrize("kind", ["index", "graph"])
 async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data_dir: Path, kind: str) -> None:
-    reader, journey = RecordReader(pool), Journey(pool)
+    reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         part = part_of(opened, kind)
         projector = Projector(record, part, copy="test")
         await projector.catch_up()
         assert (await find_drift(reader, part)).count == 0
-        await break_it(record, journey, projector)
+        await break_it(record, memory_changes, projector)
 
         drift = await find_drift(reader, part)
-        assert (drift.missing, drift.stale, drift.dead) == ((name("m1"),), (name("m2"),), (name("m3"),))
+        assert (drift.missing, drift.stale, drift.deleted) == ((name("m1"),), (name("m2"),), (name("m3"),))
         assert drift.unknown == (memory_key(TENANT, "ghost"),)
         assert (drift.held, drift.in_flight, drift.count) == (12, 0, 4)
 
@@ -120,14 +120,14 @@ async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data
 
 
 async def test_what_is_on_its_way_is_no_drift(record: Record, pool: Pool, data_dir: Path) -> None:
-    reader, journey = RecordReader(pool), Journey(pool)
+    reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         projector = Projector(record, part_of(opened, "index"), copy="test")
         assert (await find_drift(reader, projector.projection)).in_flight == 12
         await projector.catch_up()
         await record.store([memory("new", "The dentist bought the boat.")])
-        await journey.update(TENANT, [Patch(id="m5", changes={"text": "Ana sold crane 5."})])
-        await journey.delete(TENANT, ["m7"])
+        await memory_changes.update(TENANT, [Patch(id="m5", changes={"text": "Ana sold crane 5."})])
+        await memory_changes.delete(TENANT, ["m7"])
         drift = await find_drift(reader, projector.projection)
         assert drift.count == 0
         assert drift.in_flight >= 3
@@ -141,9 +141,9 @@ async def test_what_was_stored_since_the_check_is_not_taken_for_unknown(
     class Meddling(RecordReader):
         """Stores the unknown memory between the comparison and the mending."""
 
-        async def told_since(self, position: int) -> frozenset[MemoryName]:
+        async def queued_after(self, position: int) -> frozenset[MemoryName]:
             await record.store([memory("ghost", "Now it was said.")])
-            return await super().told_since(position)
+            return await super().queued_after(position)
 
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         part = part_of(opened, "index")
@@ -162,7 +162,7 @@ async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerat
         keepers = [CopyKeeper(CopyRequests(pool), RecordReader(pool), one) for one in projectors]
         tasks = [asyncio.create_task(part.run()) for part in (*projectors, *keepers)]
         try:
-            while any(one.behind != 0 for one in projectors):
+            while any(one.lag != 0 for one in projectors):
                 await asyncio.sleep(0.02)
             yield opened, projectors[0]
         finally:
@@ -228,8 +228,8 @@ async def test_without_a_worker_the_command_opens_the_copies_itself(
     assert gone["copy"] == "elsewhere"
     assert await asyncio.to_thread(run, ["memory", "check", "--repair", "--data", str(data_dir)]) in (0, 1)
     said = capsys.readouterr().out
-    assert "1 missing (missing default/m4); mended" in said
-    assert "index of elsewhere: not looked at, no sign of it for" in said
+    assert "1 missing (missing default/m4); repaired" in said
+    assert "index of elsewhere: not checked, no heartbeat for" in said
 
 
 async def test_a_whole_worker_answers(service: Service) -> None:

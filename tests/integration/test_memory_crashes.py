@@ -16,7 +16,7 @@ from executor import Executor, pending, until
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import Settings
@@ -37,7 +37,7 @@ class Scene:
     def __init__(self, settings: Settings, executor: Executor, client: RecallClient, pool: Pool) -> None:
         self.settings, self.executor, self.client, self.pool = settings, executor, client, pool
         self.armed = settings.data_dir / "armed"
-        self.record, self.journey = Record(pool), Journey(pool)
+        self.record, self.memory_changes = Record(pool), MemoryChanges(pool)
 
     async def stored(self, name: str) -> int:
         """A memory that index and graph hold."""
@@ -171,7 +171,7 @@ async def _is_whole(scene: Scene, what: str, name: str, entry_id: str) -> None:
     if what != "store":
         assert receipt["pending"] is False
     await scene.caught_up(receipt["position"])
-    steps = [(one.version, one.op) for one in await scene.journey.history("default", name)]
+    steps = [(one.version, one.op) for one in await scene.memory_changes.history("default", name)]
     assert (
         steps
         == {"store": [(1, "add")], "update": [(1, "add"), (2, "update")], "delete": [(1, "add"), (2, "delete")]}[

@@ -18,7 +18,7 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.copies import copy_number, kept_positions
+from orion_recall.memory.replicas.copies import copy_number, registered_positions
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -163,8 +163,10 @@ async def test_a_copy_that_gives_signs_of_life_counts_and_one_that_is_gone_does_
             "VALUES ('behind', 'index', $1, now() - '3 min'::interval)",
             head - 1,
         )
-        assert await kept_positions(pool) == {}, "nobody keeps it"
+        assert await registered_positions(pool) == {}, "nobody keeps it"
         await connection.execute("UPDATE projections SET updated_at = now()")
-        assert await kept_positions(pool) == {copy_number("index", "behind"): head - 1}, "it is slow, and lives"
+        assert await registered_positions(pool) == {copy_number("index", "behind"): head - 1}, (
+            "it is slow, and lives"
+        )
         await connection.execute("UPDATE projections SET position = $1", head)
-        assert await kept_positions(pool) == {copy_number("index", "behind"): head}
+        assert await registered_positions(pool) == {copy_number("index", "behind"): head}

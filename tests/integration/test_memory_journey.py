@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.intake.compose import as_message, compose, content_hash
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, borrow, open_pool
@@ -23,7 +23,7 @@ TENANT = "acme"
 
 @pytest.fixture
 async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="journey", max_size=4)
+    opened = await open_pool(database, name="memory_changes", max_size=4)
     yield opened
     await opened.close()
 
@@ -34,8 +34,8 @@ def record(pool: Pool) -> Record:
 
 
 @pytest.fixture
-def journey(pool: Pool) -> Journey:
-    return Journey(pool)
+def memory_changes(pool: Pool) -> MemoryChanges:
+    return MemoryChanges(pool)
 
 
 def memory(name: str, text: str = "", **fields: Any) -> Memory:
@@ -50,13 +50,15 @@ async def latest(record: Record, after: int = 0) -> dict[str, Change]:
     return {change.memory.id: change for change in await record.changes(after, 1000)}
 
 
-async def steps(journey: Journey, name: str) -> list[tuple[int, str]]:
-    return [(step.version, step.op) for step in await journey.history(TENANT, name)]
+async def steps(memory_changes: MemoryChanges, name: str) -> list[tuple[int, str]]:
+    return [(step.version, step.op) for step in await memory_changes.history(TENANT, name)]
 
 
-async def test_a_changed_memory_has_all_that_follows_from_its_text_anew(record: Record, journey: Journey) -> None:
+async def test_a_changed_memory_has_all_that_follows_from_its_text_anew(
+    record: Record, memory_changes: MemoryChanges
+) -> None:
     await record.store([memory("a", "Ana works at Fjord Labs.", title="Work", tags=["job"], entities=["Oslo"])])
-    (verdict,) = await journey.update(
+    (verdict,) = await memory_changes.update(
         TENANT, [Patch(id="a", changes={"text": "Ana works at Harbour Ltd.", "title": None})], actor="bo"
     )
     assert (verdict.status, verdict.position) == ("updated", await record.head())
@@ -65,7 +67,7 @@ async def test_a_changed_memory_has_all_that_follows_from_its_text_anew(record: 
     assert now.entities == ("Ana", "Harbour Ltd", "Oslo")
     assert now.text_hash == memory("x", "Ana works at Harbour Ltd.").text_hash
     assert now.content_hash == content_hash(as_message(now))
-    first, second = await journey.history(TENANT, "a")
+    first, second = await memory_changes.history(TENANT, "a")
     assert (first.op, first.before, first.version) == ("add", None, 1)
     assert (second.op, second.actor, second.version) == ("update", "bo", 2)
     assert first.after == second.before
@@ -77,23 +79,23 @@ async def test_a_changed_memory_has_all_that_follows_from_its_text_anew(record: 
     assert "search" not in second.before
 
 
-async def test_what_is_asked_again_is_no_second_step(record: Record, journey: Journey) -> None:
+async def test_what_is_asked_again_is_no_second_step(record: Record, memory_changes: MemoryChanges) -> None:
     await record.store([memory("a")])
     patch = Patch(id="a", changes={"text": "other"})
-    (once,) = await journey.update(TENANT, [patch])
-    (again,) = await journey.update(TENANT, [patch])
+    (once,) = await memory_changes.update(TENANT, [patch])
+    (again,) = await memory_changes.update(TENANT, [patch])
     assert (once.status, again.status) == ("updated", "unchanged")
     assert once.position == again.position == await record.head()
-    (gone,) = await journey.delete(TENANT, ["a"])
-    (still,) = await journey.delete(TENANT, ["a"])
+    (gone,) = await memory_changes.delete(TENANT, ["a"])
+    (still,) = await memory_changes.delete(TENANT, ["a"])
     assert gone == still
-    assert await steps(journey, "a") == [(1, "add"), (2, "update"), (3, "delete")]
+    assert await steps(memory_changes, "a") == [(1, "add"), (2, "update"), (3, "delete")]
 
 
-async def test_every_patch_is_judged_alone(record: Record, journey: Journey) -> None:
+async def test_every_patch_is_judged_alone(record: Record, memory_changes: MemoryChanges) -> None:
     await record.store([memory(name) for name in "abcde"])
-    await journey.delete(TENANT, ["b"])
-    verdicts = await journey.update(
+    await memory_changes.delete(TENANT, ["b"])
+    verdicts = await memory_changes.update(
         TENANT,
         [
             Patch(id="a", changes={"text": "new"}),
@@ -114,12 +116,12 @@ async def test_every_patch_is_judged_alone(record: Record, journey: Journey) -> 
 
 
 async def test_a_deleted_memory_goes_out_of_the_projections_and_never_comes_back(
-    record: Record, journey: Journey
+    record: Record, memory_changes: MemoryChanges
 ) -> None:
     turns = [memory(name, session_id="s", occurred_at=NOON + place) for place, name in enumerate("abc")]
     await record.store(turns)
     before = await record.head()
-    found, missing = await journey.delete(TENANT, ["b", "nobody"], actor="bo", why="wrong")
+    found, missing = await memory_changes.delete(TENANT, ["b", "nobody"], actor="bo", why="wrong")
     assert (found.status, missing.status) == ("deleted", "missing")
     told = await latest(record, before)
     assert not told["b"].memory.is_live
@@ -131,26 +133,26 @@ async def test_a_deleted_memory_goes_out_of_the_projections_and_never_comes_back
         "conflict",
         True,
     )
-    assert (await journey.history(TENANT, "b"))[-1].lineage == {"reason": "wrong"}
+    assert (await memory_changes.history(TENANT, "b"))[-1].lineage == {"reason": "wrong"}
 
 
 async def test_an_erased_memory_leaves_no_word_in_record_and_history(
-    record: Record, journey: Journey, pool: Pool
+    record: Record, memory_changes: MemoryChanges, pool: Pool
 ) -> None:
     await record.store([memory("a", "A zeppelin.", title="Zeppelin", speaker="Zeppelin", tags=["zeppelin"])])
-    await journey.update(TENANT, [Patch(id="a", changes={"text": "The zeppelin again."})])
+    await memory_changes.update(TENANT, [Patch(id="a", changes={"text": "The zeppelin again."})])
     for _ in range(2):
-        await journey.delete(TENANT, ["a"], erase=True)
+        await memory_changes.delete(TENANT, ["a"], erase=True)
     async with borrow(pool) as connection:
         for table in ("memories", "memory_history", "memory_requests", "outbox"):
             found = await connection.fetchval(
                 f"SELECT count(*) FROM {table} t WHERE lower(t::text) LIKE '%zeppelin%'"
             )
             assert found == 0, table
-    assert await steps(journey, "a") == [(1, "add"), (2, "update"), (3, "delete"), (4, "erase")]
+    assert await steps(memory_changes, "a") == [(1, "add"), (2, "update"), (3, "delete"), (4, "erase")]
 
 
-async def test_a_memory_takes_the_place_of_others(record: Record, journey: Journey) -> None:
+async def test_a_memory_takes_the_place_of_others(record: Record, memory_changes: MemoryChanges) -> None:
     await record.store([memory("old", session_id="s"), memory("older")])
     before = await record.head()
     (verdict,) = (await record.store([memory("new", supersedes=["old", "older", "nobody"])])).verdicts
@@ -159,16 +161,16 @@ async def test_a_memory_takes_the_place_of_others(record: Record, journey: Journ
     assert (await held(record, "old")).superseded_by == "new"
     told = await latest(record, before)
     assert [name for name, change in told.items() if not change.memory.is_live] == ["old", "older"]
-    assert await steps(journey, "old") == [(1, "add"), (2, "supersede")]
-    (verdict,) = await journey.update(TENANT, [Patch(id="old", changes={"text": "x"})])
+    assert await steps(memory_changes, "old") == [(1, "add"), (2, "supersede")]
+    (verdict,) = await memory_changes.update(TENANT, [Patch(id="old", changes={"text": "x"})])
     assert verdict.status == "conflict" and "'new'" in (verdict.reason or "")
 
 
 async def test_what_was_superseded_is_told_with_its_position_also_when_the_batch_comes_again(
-    record: Record, journey: Journey
+    record: Record, memory_changes: MemoryChanges
 ) -> None:
     await record.store([memory("old"), memory("older"), memory("gone")])
-    await journey.delete(TENANT, ["gone"])
+    await memory_changes.delete(TENANT, ["gone"])
     batch = [memory("new", supersedes=["old", "older", "gone"]), memory("plain")]
     first = await record.store(batch)
     assert first.superseded == {(TENANT, "old"), (TENANT, "older")}
@@ -178,7 +180,7 @@ async def test_what_was_superseded_is_told_with_its_position_also_when_the_batch
     assert [one.status for one in again.verdicts] == ["unchanged", "unchanged"]
     assert (again.superseded, again.position) == (first.superseded, first.position)
     late = await record.store([memory("late", supersedes=["old"])])
-    assert "'new' has taken the place of 'old' before" in str(late.verdicts[0].reason)
+    assert "'new' supersedes 'old' already" in str(late.verdicts[0].reason)
     assert (late.superseded, (await record.store([memory("plain")])).superseded) == (frozenset(), frozenset())
 
 
@@ -186,16 +188,18 @@ async def test_of_a_circle_the_last_one_stays(record: Record) -> None:
     circle = [memory("a", supersedes=["c"]), memory("b", supersedes=["a"]), memory("c", supersedes=["b"])]
     told = await record.store(circle)
     assert [one.reason for one in told.verdicts] == [
-        None, None, "supersedes: 'b' has taken this one's own place",
+        None, None, "supersedes: 'b' supersedes this one itself",
     ]  # fmt: skip
     assert [(await held(record, name)).superseded_by for name in "abc"] == ["b", None, "a"]
 
 
-async def test_what_postgres_refuses_of_a_batch_is_refused_alone(record: Record, journey: Journey) -> None:
+async def test_what_postgres_refuses_of_a_batch_is_refused_alone(
+    record: Record, memory_changes: MemoryChanges
+) -> None:
     # Tenant and session together are too long for a row of an index; random, so that they do not compress.
     tenant, session = ("".join(chr(0x20000 + n * 7919 % 40_000) for n in range(length)) for length in (300, 512))
     await record.store([replace(memory(name), tenant=tenant) for name in "abc"])
-    verdicts = await journey.update(
+    verdicts = await memory_changes.update(
         tenant,
         [
             Patch(id="a", changes={"text": "new"}),
@@ -207,14 +211,16 @@ async def test_what_postgres_refuses_of_a_batch_is_refused_alone(record: Record,
     assert "Postgres" in (verdicts[1].reason or "")
     kept = await record.get(tenant, list("abc"))
     assert [(kept[name].version, kept[name].session_id) for name in "abc"] == [(2, None), (1, None), (2, None)]
-    assert [(step.version, step.op) for step in await journey.history(tenant, "b")] == [(1, "add")]
+    assert [(step.version, step.op) for step in await memory_changes.history(tenant, "b")] == [(1, "add")]
 
 
-async def test_changes_and_stores_side_by_side_keep_the_outbox_in_order(record: Record, journey: Journey) -> None:
+async def test_changes_and_stores_side_by_side_keep_the_outbox_in_order(
+    record: Record, memory_changes: MemoryChanges
+) -> None:
     await record.store([memory(f"m{number}") for number in range(20)])
 
     async def change(number: int) -> None:
-        await journey.update(TENANT, [Patch(id=f"m{number}", changes={"text": f"changed {number}"})])
+        await memory_changes.update(TENANT, [Patch(id=f"m{number}", changes={"text": f"changed {number}"})])
 
     async def store(number: int) -> None:
         await record.store([memory(f"n{number}")])

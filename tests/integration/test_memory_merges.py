@@ -18,19 +18,19 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded import shard as edge_shard
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.names.merges import Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import propose
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Change, Memory
 
@@ -100,7 +100,7 @@ async def catch_up(record: Record, index: EdgeIndex) -> None:
 
 def held(index: EdgeIndex) -> Held:
     """Every point by key: payload and vectors; dense ones rounded, for they are normalised whenever written."""
-    shard = index._open_shard()  # pyright: ignore[reportPrivateUsage]
+    shard = index._live.checked()  # pyright: ignore[reportPrivateUsage]
     records, rest = shard.scroll(qe.ScrollRequest(limit=1000, with_payload=True, with_vector=True))
     assert rest is None
     found: Held = {}
@@ -193,18 +193,20 @@ async def test_whoever_says_only_the_other_name_is_told_of_too(
 async def test_a_memory_that_is_changed_or_deleted_after_a_merge_leaves_nothing_behind(
     record: Record, merges: Merges, pool: Pool, embedder: OnnxEmbedder, folder: Path
 ) -> None:
-    journey = Journey(pool)
+    memory_changes = MemoryChanges(pool)
     async with opened(folder, embedder) as index:
         await catch_up(record, index)
         done = await into(merges, "Robert Miles", "Bob")
         await catch_up(record, index)
-        await journey.update(TENANT, [Patch(id="ana", changes={"text": "Ana met Bob.", "entities": ["Bob"]})])
-        await journey.delete(TENANT, ["crane", "both"])
+        await memory_changes.update(
+            TENANT, [Patch(id="ana", changes={"text": "Ana met Bob.", "entities": ["Bob"]})]
+        )
+        await memory_changes.delete(TENANT, ["crane", "both"])
         await catch_up(record, index)
         assert (await told(record))["ana"].memory.entities == ("Ana", "Robert Miles")
         assert held(index) == await anew(record, embedder)
         assert await found(index, "Bob") == ["Robert Miles"]
-        await journey.delete(TENANT, ["ana", "boat", "lab"])
+        await memory_changes.delete(TENANT, ["ana", "boat", "lab"])
         await catch_up(record, index)
         assert held(index) == {}
         undone = await merges.undo(TENANT, [done.verdicts[0].id or 0])
@@ -224,7 +226,7 @@ async def test_a_crash_anywhere_between_merge_and_copy_is_made_good(
 
         # After the points, before the position.
         with monkeypatch.context() as patched:
-            patched.setattr(edge_shard, "write_card", fail)
+            patched.setattr(edge_shard, "write_metadata", fail)
             await catch_up(record, index)
             await index.close()
     async with opened(folder, embedder) as index:
@@ -316,11 +318,11 @@ async def test_a_statement_whose_two_ends_become_one_says_nothing(record: Record
 async def test_the_history_tells_of_a_merge_and_of_its_undoing_without_a_new_version(
     record: Record, merges: Merges, pool: Pool
 ) -> None:
-    journey = Journey(pool)
+    memory_changes = MemoryChanges(pool)
     number = (await into(merges, "Robert Miles", "Bob", actor="mo")).verdicts[0].id
     await merges.undo(TENANT, [number or 0], actor="li")
-    await journey.update(TENANT, [Patch(id="boat", changes={"text": "Bob rows."})])
-    steps = await journey.history(TENANT, "boat")
+    await memory_changes.update(TENANT, [Patch(id="boat", changes={"text": "Bob rows."})])
+    steps = await memory_changes.history(TENANT, "boat")
     assert [(step.version, step.op, step.actor, step.lineage) for step in steps] == [
         (1, "add", None, {}),
         (1, "merge", "mo", {"merged": [number]}),
@@ -329,7 +331,7 @@ async def test_the_history_tells_of_a_merge_and_of_its_undoing_without_a_new_ver
     ]
     texts = [step.after["text"] for step in steps if step.after is not None]
     assert texts == [*["Bob sold the sailing boat."] * 3, "Bob rows."]
-    await journey.delete(TENANT, ["boat"], erase=True)
+    await memory_changes.delete(TENANT, ["boat"], erase=True)
     async with borrow(pool) as connection:
         left = await connection.fetchval(
             "SELECT count(*) FROM memory_history h WHERE memory_id = 'boat' AND h::text ILIKE '%bob%'"

@@ -10,8 +10,8 @@ from typing import Any
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.names.merges import Merges, WantedMerge
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import open_pool

@@ -15,8 +15,8 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import find_drift
@@ -27,9 +27,9 @@ from orion_recall.memory.replicas.requests import CopyRequests
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from tests.stand_ins.oxigraph import Oxigraph
@@ -91,7 +91,7 @@ async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerat
         keepers = [CopyKeeper(CopyRequests(pool), RecordReader(pool), one) for one in projectors]
         tasks = [asyncio.create_task(part.run()) for part in (*projectors, *keepers)]
         try:
-            while any(one.behind != 0 for one in projectors):
+            while any(one.lag != 0 for one in projectors):
                 await asyncio.sleep(0.02)
             yield opened, projectors
         finally:
@@ -158,11 +158,11 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
         assert built.state == "waiting"
         await record.store([memory("new", "Mira sold the old boat.")])
-        await Journey(pool).delete(TENANT, ["m7"])
+        await MemoryChanges(pool).delete(TENANT, ["m7"])
         await projector.catch_up()
         async with projector.writing:
-            assert await projector.take_beside()
-            assert not await projector.take_beside()
+            assert await projector.swap_in_rebuild()
+            assert not await projector.swap_in_rebuild()
         assert opened.index.position == await record.head()
         held = await opened.index.held()
         assert memory_key(TENANT, "new") in held
@@ -213,7 +213,7 @@ async def test_without_a_worker_both_are_swapped_at_once(
     async with open_sources(configured) as opened:
         assert "m7" in (await answer(opened))[0]
     assert await asyncio.to_thread(run, ["memory", "rebuild", "graph"]) == 0
-    assert "made anew up to position" in capsys.readouterr().out
+    assert "rebuilt up to position" in capsys.readouterr().out
     assert await asyncio.to_thread(run, ["memory", "rebuild", "timeline"]) == 2
 
 

@@ -13,10 +13,10 @@ from orion_recall.bus.envelope import decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1
 from orion_recall.memory.intake.acknowledge import Acknowledger
-from orion_recall.memory.intake.change import Updates
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.intake.change import UpdateHandler
 from orion_recall.memory.record import recompose
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
@@ -53,14 +53,14 @@ async def onlooker(database: str) -> AsyncGenerator[Pool]:
 
 
 @pytest.fixture
-def journey(pool: Pool) -> Journey:
-    return Journey(pool)
+def memory_changes(pool: Pool) -> MemoryChanges:
+    return MemoryChanges(pool)
 
 
 @pytest.fixture
-def updates(pool: Pool) -> Updates:
+def updates(pool: Pool) -> UpdateHandler:
     acknowledger = Acknowledger(pool, Silent(), lambda: None)  # pyright: ignore[reportArgumentType]
-    return Updates(pool, acknowledger, Settings())
+    return UpdateHandler(pool, acknowledger, Settings())
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def composing(monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile) -> list[str
     return composed
 
 
-async def told(updates: Updates, **payload: Any) -> MemoryReceiptV1:
+async def told(updates: UpdateHandler, **payload: Any) -> MemoryReceiptV1:
     fields = {b"envelope": json.dumps({"kind": updates.kind, "payload": payload}).encode()}
     entry = Entry(id="1000000-0", fields=fields)
     return await updates.receipt(decode(entry, kind=updates.kind, max_bytes=100_000), 60.0)
@@ -96,9 +96,14 @@ async def held(record: Record, name: str) -> Memory:
     return (await record.get(TENANT, [name]))[name]
 
 
-@pytest.mark.parametrize("how", ["by id", "by query", "journey"])
+@pytest.mark.parametrize("how", ["by id", "by query", "memory_changes"])
 async def test_while_memories_are_composed_no_transaction_is_open_and_no_lock_is_held(
-    how: str, record: Record, journey: Journey, updates: Updates, onlooker: Pool, monkeypatch: pytest.MonkeyPatch
+    how: str,
+    record: Record,
+    memory_changes: MemoryChanges,
+    updates: UpdateHandler,
+    onlooker: Pool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = list[tuple[int, int]]()
 
@@ -113,24 +118,24 @@ async def test_while_memories_are_composed_no_transaction_is_open_and_no_lock_is
         receipt = await told(updates, where={"tags": ["seed"]}, set={"title": "New"}, expected_count=3)
         assert receipt.updated == 3
     else:
-        await journey.update(TENANT, [Patch(id=name, changes={"title": "New"}) for name in "abc"])
+        await memory_changes.update(TENANT, [Patch(id=name, changes={"title": "New"}) for name in "abc"])
     assert sorted(composed) == ["a", "b", "c"], "each of them once"
     assert seen == [(0, 0)] * 3
     assert {(await held(record, name)).title for name in "abc"} == {"New"}
 
 
 async def test_what_another_changes_meanwhile_is_kept_and_only_that_memory_is_composed_again(
-    record: Record, journey: Journey, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    record: Record, memory_changes: MemoryChanges, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = asyncio.Event()
 
     async def another_changes_a() -> None:
         if not changed.is_set():
             changed.set()
-            await Journey(pool).update(TENANT, [Patch(id="a", changes={"text": "Ana works at Harbour Ltd."})])
+            await MemoryChanges(pool).update(TENANT, [Patch(id="a", changes={"text": "Ana works at Harbour Ltd."})])
 
     composed = composing(monkeypatch, another_changes_a)
-    verdicts = await journey.update(TENANT, [Patch(id=name, changes={"title": "New"}) for name in "abc"])
+    verdicts = await memory_changes.update(TENANT, [Patch(id=name, changes={"title": "New"}) for name in "abc"])
     assert [one.status for one in verdicts] == ["updated"] * 3
     assert sorted(composed) == ["a", "a", "a", "b", "c"], "by the other one, before it, and after it"
     both = await held(record, "a")
@@ -140,16 +145,16 @@ async def test_what_another_changes_meanwhile_is_kept_and_only_that_memory_is_co
 
 
 async def test_a_memory_that_is_changed_or_deleted_meanwhile_is_judged_as_it_is_then(
-    record: Record, journey: Journey, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    record: Record, memory_changes: MemoryChanges, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = asyncio.Event()
 
     async def another_is_quicker() -> None:
         if not changed.is_set():
             changed.set()
-            await Journey(pool).update(TENANT, [Patch(id="a", changes={"title": "Theirs"})])
-            await Journey(pool).delete(TENANT, ["b"])
-            await Journey(pool).update(TENANT, [Patch(id="c", changes={"title": "Same"})])
+            await MemoryChanges(pool).update(TENANT, [Patch(id="a", changes={"title": "Theirs"})])
+            await MemoryChanges(pool).delete(TENANT, ["b"])
+            await MemoryChanges(pool).update(TENANT, [Patch(id="c", changes={"title": "Same"})])
 
     composing(monkeypatch, another_is_quicker)
     wanted = [
@@ -157,6 +162,6 @@ async def test_a_memory_that_is_changed_or_deleted_meanwhile_is_judged_as_it_is_
         Patch(id="b", changes={"title": "Ours"}),
         Patch(id="c", changes={"title": "Same"}),
     ]
-    verdicts = await journey.update(TENANT, wanted)
+    verdicts = await memory_changes.update(TENANT, wanted)
     assert [one.status for one in verdicts] == ["conflict", "missing", "unchanged"]
     assert (await held(record, "a")).title == "Theirs"

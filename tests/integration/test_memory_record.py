@@ -8,8 +8,8 @@ import pytest
 
 from orion_recall.contracts import MemoryStoreV1, MemoryV1
 from orion_recall.errors import RecordError
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.intake.store import receive
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Connection, Pool, borrow, open_pool
 from orion_recall.settings import Settings
@@ -240,9 +240,9 @@ async def test_two_writers_of_one_id_store_it_once(record: Record) -> None:
 
 
 async def test_copies_report_their_positions(record: Record) -> None:
-    await record.report("two", "graph", 3)
-    await record.report("one", "index", 5)
-    await record.report("one", "index", 0)
+    await record.report_position("two", "graph", 3)
+    await record.report_position("one", "index", 5)
+    await record.report_position("one", "index", 0)
     copies = await record.copies()
     assert [(one.copy, one.kind, one.position) for one in copies] == [("one", "index", 0), ("two", "graph", 3)]
     assert all(one.updated_at > NOON - 10**9 for one in copies)

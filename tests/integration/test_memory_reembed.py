@@ -18,19 +18,19 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import EngineError, ModelError, RecordError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import Reembedded, reembed
-from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.postgres.pool import migrate, open_pool
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
@@ -168,7 +168,7 @@ async def test_the_command_says_what_became_of_it(
     assert await asyncio.to_thread(run, ["memory", "reembed", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "swapped"
     assert await asyncio.to_thread(run, ["memory", "reembed"]) == 0
-    assert "the index is that model's already" in capsys.readouterr().out
+    assert "the index is this model's already" in capsys.readouterr().out
     monkeypatch.setenv("ORION_EMBEDDER", "tei")
     monkeypatch.setenv("ORION_TEI_URL", "http://127.0.0.1:9")
     assert await asyncio.to_thread(run, ["memory", "reembed"]) == 1
@@ -222,11 +222,11 @@ async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
                 code, _, why = await command(embedder="tei", tei_url=tei.url)
                 assert code == 1
                 assert "give ORION_QDRANT_COLLECTION another name" in why
-                turn = Turn(database, kind="index", copy=f"{server.url}/second")
-                assert await turn.is_mine()
+                lock = WriterLock(database, kind="index", copy=f"{server.url}/second")
+                assert await lock.acquire()
                 code, _, why = await command(qdrant_collection="second")
                 assert (code, "fills " in why) == (2, True)
-                await turn.end()
+                await lock.release()
                 code, done, _ = await command()
                 assert (code, done["state"], done["model"], done["position"]) == (0, "built", "another/model", head)
                 assert await answer(working) == before

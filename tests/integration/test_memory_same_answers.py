@@ -24,16 +24,16 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.record.changes import Journey
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Scope
 
@@ -58,16 +58,16 @@ async def pool(database: str) -> AsyncGenerator[Pool]:
 
 async def filled(pool: Pool) -> list[str]:
     """Stores the sample, changes and deletes some of it; fifty questions about it."""
-    record, journey = Record(pool), Journey(pool)
+    record, memory_changes = Record(pool), MemoryChanges(pool)
     moment = datetime.fromtimestamp(NOW, UTC)
     given = [
         compose(MemoryV1.model_validate(one, strict=False), "default") for one in sample_memories(moment, moment)
     ]
     await record.store(given)
-    await journey.update(
+    await memory_changes.update(
         "default", [Patch(id=given[5].id, changes={"text": "Mira moved the red crane to Bergen."})]
     )
-    await journey.delete("default", [given[9].id])
+    await memory_changes.delete("default", [given[9].id])
     words = [one.text.split() for one in given]
     questions = [" ".join(text[start : start + 7]) for text in words for start in (0, 4)]
     return [f"What about {question}?" for question in questions[: 2 * 50 : 2]]
@@ -103,7 +103,7 @@ async def searched_exactly(opened: Opened) -> None:
     request = qe.QueryRequest(
         query=qe.Query.Nearest(vector, using="dense"), limit=100, params=qe.SearchParams(exact=True)
     )
-    shard = index._open_shard()  # pyright: ignore[reportPrivateUsage]
+    shard = index._live.checked()  # pyright: ignore[reportPrivateUsage]
     exact = [(point.id, point.score) for point in shard.query(request)]
     assert len(exact) > 60
     assert await index.search_dense(vector, Scope(tenant="default"), 100, -1.0) == exact

@@ -12,10 +12,10 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import RecordError, TransientSourceError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.postgres.pool import Connection, Pool, open_connection, open_pool
 from orion_recall.values import Change, Memory
 
@@ -83,8 +83,8 @@ def memories(*names: str) -> list[Memory]:
 
 @asynccontextmanager
 async def projecting(pool: Pool, database: str, worker: str, server: Server) -> AsyncGenerator[Projector]:
-    turn = Turn(database, kind="index", copy=COPY)
-    projector = Projector(Record(pool), SharedCopy(worker, server), copy=COPY, turn=turn)
+    lock = WriterLock(database, kind="index", copy=COPY)
+    projector = Projector(Record(pool), SharedCopy(worker, server), copy=COPY, lock=lock)
     task = asyncio.create_task(projector.run())
     try:
         yield projector
@@ -103,10 +103,10 @@ async def holders(connection: Connection) -> int:
 async def test_one_has_the_turn_until_it_ends_or_its_connection_is_gone(
     database: str, connection: Connection
 ) -> None:
-    first, second, other = (Turn(database, kind="index", copy=name) for name in ("a", "a", "b"))
-    assert [await turn.is_mine() for turn in (first, second, other, first)] == [True, False, True, True]
-    await first.end()
-    assert [await turn.is_mine() for turn in (second, first)] == [True, False]
+    first, second, other = (WriterLock(database, kind="index", copy=name) for name in ("a", "a", "b"))
+    assert [await lock.acquire() for lock in (first, second, other, first)] == [True, False, True, True]
+    await first.release()
+    assert [await lock.acquire() for lock in (second, first)] == [True, False]
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
         "AND application_name = 'orion-recall:turn'"
@@ -114,13 +114,13 @@ async def test_one_has_the_turn_until_it_ends_or_its_connection_is_gone(
 
     async def taken_over() -> bool:
         try:
-            return await first.is_mine()
+            return await first.acquire()
         except RecordError:  # its own connection was ended too
             return False
 
     await until(taken_over, "the first takes over")
-    for turn in (first, second, other):
-        await turn.end()
+    for lock in (first, second, other):
+        await lock.release()
 
     async def none_left() -> bool:
         return await holders(connection) == 0
@@ -129,46 +129,46 @@ async def test_one_has_the_turn_until_it_ends_or_its_connection_is_gone(
 
 
 async def test_whoever_has_lost_its_turn_finds_out(database: str, connection: Connection) -> None:
-    turn, other = Turn(database, kind="graph", copy="a"), Turn(database, kind="graph", copy="a")
-    assert await turn.is_mine()
+    lock, other = WriterLock(database, kind="graph", copy="a"), WriterLock(database, kind="graph", copy="a")
+    assert await lock.acquire()
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
         "AND application_name = 'orion-recall:turn'"
     )
 
     async def taken() -> bool:
-        return await other.is_mine()
+        return await other.acquire()
 
     await until(taken, "the other takes the turn")
-    assert await said_no(turn)
-    for one in (turn, other):
-        await one.end()
+    assert await said_no(lock)
+    for one in (lock, other):
+        await one.release()
 
 
-async def said_no(turn: Turn) -> bool:
+async def said_no(lock: WriterLock) -> bool:
     try:
-        return not await turn.is_mine()
+        return not await lock.acquire()
     except RecordError:
-        return not await turn.is_mine()
+        return not await lock.acquire()
 
 
 async def test_a_turn_is_not_ended_for_being_idle(database: str, connection: Connection) -> None:
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f'ALTER DATABASE "{name}" SET idle_in_transaction_session_timeout = 100')
-    turn, other = Turn(database, kind="index", copy="a"), Turn(database, kind="index", copy="a")
-    assert await turn.is_mine()
+    lock, other = WriterLock(database, kind="index", copy="a"), WriterLock(database, kind="index", copy="a")
+    assert await lock.acquire()
     await asyncio.sleep(0.4)
-    assert not await other.is_mine()
-    assert await turn.is_mine()
-    for one in (turn, other):
-        await one.end()
+    assert not await other.acquire()
+    assert await lock.acquire()
+    for one in (lock, other):
+        await one.release()
 
 
 async def test_without_postgres_nobody_has_the_turn() -> None:
-    turn = Turn("postgresql://127.0.0.1:1/nowhere", kind="index", copy="a")
+    lock = WriterLock("postgresql://127.0.0.1:1/nowhere", kind="index", copy="a")
     with pytest.raises(RecordError, match="opening Postgres"):
-        await turn.is_mine()
-    await turn.end()
+        await lock.acquire()
+    await lock.release()
 
 
 async def test_one_of_several_writes_and_another_takes_over_where_it_was(pool: Pool, database: str) -> None:
@@ -230,14 +230,14 @@ async def test_a_server_that_has_lost_what_it_held_is_filled_again(pool: Pool, d
 
 async def test_a_shared_copy_is_never_written_without_turns(pool: Pool) -> None:
     copy: Any = SharedCopy("worker", Server())
-    with pytest.raises(AssertionError, match="written in turns"):
+    with pytest.raises(AssertionError, match="needs a writer lock"):
         Projector(Record(pool), copy, copy=COPY)
 
 
 async def test_a_copy_gives_signs_of_life_though_nothing_is_stored_or_its_server_is_away(
     pool: Pool, database: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.memory.replicas.projector._SIGN_EVERY_S", 0.0)
+    monkeypatch.setattr("orion_recall.memory.replicas.projector._HEARTBEAT_EVERY_S", 0.0)
     record, server = Record(pool), Server()
 
     async def lives() -> bool:

@@ -16,8 +16,8 @@ from redis.asyncio import Redis
 from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.intake.consumers import MemoryDesks
+from orion_recall.memory.intake.consumers import IntakeConsumers
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.pool import Pool, open_pool
@@ -70,7 +70,7 @@ async def desks(redis: Redis, pool: Pool, settings: Settings) -> AsyncGenerator[
     def intake(stream: str) -> GroupReader:
         return GroupReader(redis, redis, stream=stream, group=RECALL_GROUP, consumer="worker")
 
-    serving = MemoryDesks(
+    serving = IntakeConsumers(
         settings,
         pool,
         TombstoneStream(redis, redis, settings.tombstone_stream, Tombstones()),

@@ -19,7 +19,7 @@ from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, SourceError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
 from orion_recall.postgres.pool import Connection, borrow, migrate, open_pool, shipped_migrations

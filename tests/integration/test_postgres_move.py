@@ -15,8 +15,8 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.record import tables
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Connection, migrate, open_pool, shipped_migrations
 from orion_recall.settings import Settings

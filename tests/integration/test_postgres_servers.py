@@ -16,7 +16,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, SettingsError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import close_connection, close_pool, migrate, open_connection, open_pool
 from orion_recall.sources.timeline import TimelineSource

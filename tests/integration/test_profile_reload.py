@@ -1,4 +1,4 @@
-"""Profiles edited under a worker that is answering: what is in hand ends as it began, a bad edit costs nothing."""
+"""Profiles edited under a worker that answers: recalls in flight end as they began, a bad edit costs nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from executor import Executor, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus.heartbeat import read_cards
+from orion_recall.bus.heartbeat import read_heartbeats
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
@@ -78,7 +78,7 @@ async def test_edits_while_queries_run_are_taken_and_every_answer_is_of_one_vers
     assert len(used) > 2
 
 
-async def test_a_recall_in_hand_ends_under_the_version_it_began_with(
+async def test_a_recall_in_flight_ends_under_the_version_it_began_with(
     bus: Redis, settings: Any, tokens: TokenCounter, tmp_path: Path
 ) -> None:
     executor, source = Executor(bus, settings.prefix), OneMemory()
@@ -87,10 +87,10 @@ async def test_a_recall_in_hand_ends_under_the_version_it_began_with(
     async with serving(settings, opened_with(source, tokens)) as (service, _):
         entry_id = await executor.ask(QUESTION | {"profile": "other.v1"})
 
-        async def in_hand() -> bool:
+        async def in_flight() -> bool:
             return source.waiting == 1
 
-        await until(in_hand, "a query in hand")
+        await until(in_flight, "a query in flight")
         (tmp_path / "other.v1.yaml").unlink()
 
         async def gone() -> bool:
@@ -112,11 +112,11 @@ async def test_the_worker_says_on_the_bus_which_profiles_it_uses_and_what_it_ref
     key = settings.worker_key(settings.instance)
     async with serving(settings, opened_with(OneMemory(), tokens)) as (service, _):
 
-        async def card() -> dict[str, str]:
-            (found,) = await read_cards(bus, [key])
+        async def heartbeat() -> dict[str, str]:
+            (found,) = await read_heartbeats(bus, [key])
             return found or {}
 
-        first = await card()  # there as soon as anybody is told that the worker is
+        first = await heartbeat()  # there as soon as anybody is told that the worker is
         assert first["profiles"] == "edited.v1"
         assert "profiles_error" not in first
         assert 0 < await bus.ttl(key) <= 10
@@ -125,10 +125,10 @@ async def test_the_worker_says_on_the_bus_which_profiles_it_uses_and_what_it_ref
 
         async def refused() -> bool:
             # Whoever writes a file empties it first, and that may be seen, too.
-            return "rdf_top_k" in (await card()).get("profiles_error", "")
+            return "rdf_top_k" in (await heartbeat()).get("profiles_error", "")
 
-        await until(refused, "a refusal on the card")
-        told = await card()
+        await until(refused, "a refusal on the heartbeat")
+        told = await heartbeat()
         line = file.read_text("utf-8").splitlines().index("rdf_top_k: many") + 1
         assert f"{file}:{line}:1: `rdf_top_k`" in told["profiles_error"]
         assert told["profiles_version"] == first["profiles_version"] == service.profiles_in_use.state.version
@@ -136,11 +136,11 @@ async def test_the_worker_says_on_the_bus_which_profiles_it_uses_and_what_it_ref
         write(tmp_path, description="mended")
 
         async def mended() -> bool:
-            now = await card()
+            now = await heartbeat()
             return "profiles_error" not in now and now.get("profiles_version") != first["profiles_version"]
 
-        await until(mended, "a card without a refusal")
-    assert await read_cards(bus, [key]) == [None], "the card goes with its worker"
+        await until(mended, "a heartbeat without a refusal")
+    assert await read_heartbeats(bus, [key]) == [None], "the heartbeat goes with its worker"
 
 
 async def test_a_key_that_holds_something_else_is_no_card_and_stops_no_worker(
@@ -149,7 +149,7 @@ async def test_a_key_that_holds_something_else_is_no_card_and_stops_no_worker(
     executor = Executor(bus, settings.prefix)
     key = settings.worker_key(settings.instance)
     await bus.set(f"{key}-2", "something else", ex=60)
-    assert await read_cards(bus, [f"{key}-2", f"{key}-3"]) == [None, None]
+    assert await read_heartbeats(bus, [f"{key}-2", f"{key}-3"]) == [None, None]
     async with serving(settings, opened_with(OneMemory(), tokens)):
         assert (await executor.ended(await executor.ask(QUESTION))).decision["outcome"] == "ok"
     await executor.close()

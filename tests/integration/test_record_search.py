@@ -11,7 +11,7 @@ import pytest
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.interfaces import in_scope
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_connection, open_pool
 from orion_recall.sources.record_search import RecordSearch

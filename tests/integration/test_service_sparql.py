@@ -30,8 +30,8 @@ from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.interfaces import MemoryGraph
-from orion_recall.memory.intake.compose import compose
-from orion_recall.memory.record.record import Record, mark_at
+from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.record import Record, database_identity_at
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -254,7 +254,7 @@ async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
             return [item.id for item in reply.bundle.items] == ["m-work"]
 
         await until(refused, "the index has it, and the graph is refused")
-        found = await service.observer.readiness.look()
+        found = await service.observer.readiness.check()
         assert "belongs to another record" in (found.checks["rdf"] or "")
         assert set(await theirs.fetch([memory_key("default", "secret"), memory_key("default", "m-work")])) == {
             memory_key("default", "secret")
@@ -288,7 +288,7 @@ async def test_a_server_that_was_filled_before_there_were_marks_is_adopted(
         await recovered(client, 2)
         graph = service.opened.graph
         assert isinstance(graph, SparqlGraph)
-        assert graph.record == await mark_at(settings.dsn or "")
+        assert graph.database_identity == await database_identity_at(settings.dsn or "")
 
 
 async def _copies(settings: Settings) -> dict[str, int]:

@@ -206,7 +206,7 @@ async def test_an_import_says_which_copy_is_behind_and_passes_over_one_that_is_g
 async def test_a_broken_copy_of_a_worker_that_runs_is_not_taken_for_one_that_is_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.memory.replicas.projector._SIGN_EVERY_S", 0.05)
+    monkeypatch.setattr("orion_recall.memory.replicas.projector._HEARTBEAT_EVERY_S", 0.05)
     break_index(settings)
     copy = f"{settings.node}:{settings.data_dir.resolve()}"
     await execute(

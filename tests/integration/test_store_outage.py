@@ -56,10 +56,10 @@ async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
         )
         orphan = await executor.hand_to_a_dead_worker({"envelope": json.dumps(again)}, deliveries=4, stream=stream)
 
-        async def forgiven() -> bool:
+        async def counted_once() -> bool:
             return await pending(executor.redis, stream) == {stored: 1, orphan: 1}
 
-        await until(forgiven, "deliveries are forgiven")
+        await until(counted_once, "delivery counts are reset")
         await until(sink_waits, "the sink waits")
         before = await claims()
 
@@ -67,7 +67,7 @@ async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
             return await claims() >= before + 15
 
         await until(refreshed_for_a_while, "the store message has waited for several idle limits")
-        assert await forgiven()
+        assert await counted_once()
     finally:
         await service_engines.postgres.start()
 
@@ -100,7 +100,7 @@ async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_
         stream = settings.store_stream
         message = executor.message({"memories": [{"id": "m-1", "tenant": tenant, "text": "It rained."}]}, kind=KIND)
 
-        async def in_hand() -> bool:
+        async def in_flight() -> bool:
             return len(await pending(redis, stream)) == 1
 
         async with serving(settings.changed(instance="first"), opened_with(OneMemory(), tokens)) as (first, task):
@@ -108,10 +108,10 @@ async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_
             await service_engines.postgres.stop()
             try:
                 stored = await executor.add({"envelope": json.dumps(message)}, stream=stream)
-                await until(in_hand, "the store message is in hand")
+                await until(in_flight, "the store message is in flight")
                 first.stop()
                 await asyncio.wait_for(task, 30)
-                assert await in_hand()
+                assert await in_flight()
             finally:
                 await service_engines.postgres.start()
         async with serving(settings.changed(instance="second"), opened_with(OneMemory(), tokens)):

@@ -12,13 +12,14 @@ import pytest
 from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.evaluation.dataset import read_memories, read_queries
 from orion_recall.evaluation.fill import changes, fill
-from orion_recall.evaluation.run_stores import private_settings, whole
+from orion_recall.evaluation.run_stores import index_and_graph, private_settings
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.recall.when.overlap import overlap
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled
 from orion_recall.recall.when.times import times
+from orion_recall.scoring.time_overlap import overlap
 from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.serving.service import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Interval
 
@@ -32,7 +33,7 @@ AS_OF = "2026-11-22T12:00:00Z"
 async def opened() -> AsyncGenerator[Opened]:
     with tempfile.TemporaryDirectory(prefix="orion-times-", dir="/tmp") as folder:
         async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            await fill(whole(stores), changes(read_memories(DATA / "memories.jsonl")))
+            await fill(index_and_graph(stores), changes(read_memories(DATA / "memories.jsonl")))
             yield stores
 
 

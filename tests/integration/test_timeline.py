@@ -11,7 +11,7 @@ from timelines import NOW, ask, hits, ids, run, timeline
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.sources.timeline_sql import timeline_query

@@ -28,7 +28,7 @@ async def server_dsn(request: pytest.FixtureRequest) -> AsyncGenerator[str]:
 
 @pytest.fixture
 async def connection(server_dsn: str) -> AsyncGenerator[Connection]:
-    opened = await open_connection(server_dsn, name="test", statement_timeout_ms=30_000, for_tables_of_others=True)
+    opened = await open_connection(server_dsn, name="test", statement_timeout_ms=30_000, for_external_tables=True)
     await opened.execute("DROP TABLE IF EXISTS log")
     yield opened
     await opened.close()

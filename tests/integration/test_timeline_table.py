@@ -74,7 +74,7 @@ def written(number: int) -> str | None:
 
 async def mirrored(dsn: str, rows: int = 1000) -> None:
     """Their table with its rows, of which one in twenty has no time that can be read."""
-    connection = await open_connection(dsn, name="test", statement_timeout_ms=30_000, for_tables_of_others=True)
+    connection = await open_connection(dsn, name="test", statement_timeout_ms=30_000, for_external_tables=True)
     try:
         await connection.execute(MIRROR)
         await connection.executemany(
@@ -93,7 +93,7 @@ async def mirrored(dsn: str, rows: int = 1000) -> None:
 
 
 async def one(dsn: str, sql: str) -> Any:
-    connection = await open_connection(dsn, name="test", statement_timeout_ms=5000, for_tables_of_others=True)
+    connection = await open_connection(dsn, name="test", statement_timeout_ms=5000, for_external_tables=True)
     try:
         return await connection.fetchval(sql)
     finally:

@@ -17,7 +17,7 @@ from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres.pool import Connection, Record
+from orion_recall.postgres.pool import Connection, Row
 from orion_recall.serving.service import Service
 
 QUESTION = {"fragment": "Where does Ana work?"}
@@ -39,7 +39,7 @@ async def settled(executor: Executor, database: Connection, entry_id: str) -> En
     return ended
 
 
-def same(row: Record, decision: Mapping[str, Any]) -> bool:
+def same(row: Row, decision: Mapping[str, Any]) -> bool:
     columns = (
         "outcome",
         "corr_id",

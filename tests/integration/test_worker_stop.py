@@ -32,13 +32,13 @@ class Scene:
         """A worker over the gated source, as a context."""
         return serving(self.settings.changed(**changes), opened_with(self.source, self.tokens))
 
-    async def in_hand(self, count: int) -> None:
+    async def in_flight(self, count: int) -> None:
         """Returns when the source is searching that many times."""
 
         async def reached() -> bool:
             return self.source.waiting == count
 
-        await until(reached, f"{count} queries in hand")
+        await until(reached, f"{count} queries in flight")
 
     async def consumers(self, stream: str | None = None) -> set[str]:
         found = await self.executor.redis.xinfo_consumers(stream or self.executor.queries, RECALL_GROUP)
@@ -72,9 +72,9 @@ async def test_a_stopped_worker_answers_what_it_holds_and_leaves_the_group(
     scene.source.gate.clear()
     async with scene.worker() as (service, serving_task):
         entry_ids = [await scene.executor.ask(QUESTION) for _ in range(3)]
-        await scene.in_hand(3)
+        await scene.in_flight(3)
         service.stop()
-        # The memories' side has nothing in hand and ends first; that does not cut the queries short.
+        # The memories' side has nothing in flight and ends first; that does not cut the queries short.
         stores = scene.settings.store_stream
 
         async def stores_left() -> bool:
@@ -113,7 +113,7 @@ async def test_a_cancelled_worker_leaves_what_it_holds_to_another(
     entry_id = await scene.executor.ask(QUESTION)
     with pytest.raises(asyncio.CancelledError):
         async with scene.worker(instance="killed") as (_, task):
-            await scene.in_hand(1)
+            await scene.in_flight(1)
             task.cancel()
     assert await scene.pending() == 1
     assert await scene.consumers() == {"killed"}, "it still holds an entry"
@@ -129,7 +129,7 @@ async def test_a_worker_that_works_long_is_not_taken_for_dead(scene: Scene) -> N
     patient = {"claim_idle_ms": 1500}  # a machine that stands still for a moment is no dead worker
     async with scene.worker(instance="busy", **patient), scene.worker(instance="idle", **patient):
         entry_id = await scene.executor.ask(QUESTION)
-        await scene.in_hand(1)
+        await scene.in_flight(1)
         redis, stream = scene.executor.redis, scene.executor.queries
 
         async def refreshed_past_the_limit() -> bool:
@@ -148,9 +148,9 @@ async def test_two_workers_that_hold_one_entry_answer_it_once(scene: Scene) -> N
     never = {"refresh_ms": 60_000, "claim_idle_ms": 60_000}
     async with scene.worker(instance="paused", **never) as (first, _):
         entry_id = await scene.executor.ask(QUESTION)
-        await scene.in_hand(1)
+        await scene.in_flight(1)
         async with scene.worker(instance="heir") as (second, _):
-            await scene.in_hand(2)
+            await scene.in_flight(2)
             scene.source.gate.set()
             await scene.executor.ended(entry_id)
 
@@ -166,7 +166,7 @@ async def test_a_worker_takes_no_more_than_it_has_slots_for(scene: Scene) -> Non
     scene.source.gate.clear()
     async with scene.worker(concurrency=2):
         sent = [await scene.executor.ask(QUESTION) for _ in range(5)]
-        await scene.in_hand(2)
+        await scene.in_flight(2)
         assert await scene.pending() == 2
         scene.source.gate.set()
         for entry_id in sent:
@@ -177,11 +177,11 @@ async def test_a_busy_worker_still_takes_over_from_a_dead_one(scene: Scene) -> N
     scene.source.gate.clear()
     async with scene.worker(concurrency=1):
         mine = await scene.executor.ask(QUESTION)
-        await scene.in_hand(1)
+        await scene.in_flight(1)
         orphan = await scene.executor.hand_to_a_dead_worker(
             {"envelope": b'{"payload": {"fragment": "Who feeds the gulls?"}}'}
         )
-        await scene.in_hand(2)
+        await scene.in_flight(2)
         scene.source.gate.set()
         assert (await scene.executor.ended(mine)).decision["deliveries"] == 1
         assert (await scene.executor.ended(orphan)).decision["deliveries"] == 2

@@ -46,7 +46,7 @@ async def hits(dsn: str, request: SearchRequest, table: TimelineTable = OWN) -> 
 
 
 async def run(dsn: str, *statements: str) -> None:
-    connection = await open_connection(dsn, name="test", statement_timeout_ms=5000, for_tables_of_others=True)
+    connection = await open_connection(dsn, name="test", statement_timeout_ms=5000, for_external_tables=True)
     try:
         for statement in statements:
             await connection.execute(statement)

@@ -12,7 +12,7 @@ from orion_recall.graph.projection.facts import run_plan
 from orion_recall.graph.projection.lookups import Node
 from orion_recall.graph.projection.memories import plan_changes, plan_removal
 from orion_recall.graph.projection.updates import METADATA_QUERY, updates
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory
 
 Rows = list[dict[str, str]]

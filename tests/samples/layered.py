@@ -9,8 +9,9 @@ from typing import Any
 from orion_recall.interfaces import in_scope
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.cascade.descent import Descent, Step
-from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.cascade.run import CascadeRun, Step
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 from tests.samples.recall_fakes import NOW, profile, query, sources, view
@@ -73,9 +74,9 @@ def ids(recalled: Recalled) -> list[str]:
     return [item.scored.memory.id for item in recalled.selection.items]
 
 
-def descent_of(recalled: Recalled) -> Descent:
-    assert recalled.descent is not None
-    return recalled.descent
+def descent_of(recalled: Recalled) -> CascadeRun:
+    assert recalled.cascade is not None
+    return recalled.cascade
 
 
 def path(recalled: Recalled) -> list[tuple[str, int]]:

@@ -10,10 +10,11 @@ from typing import Any
 from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Sources
+from orion_recall.recall.types import Sources
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.simhash import simhash
-from orion_recall.values import Candidate, Hit, MemoryView, ScoredCandidate, SearchRequest, SourceName, SourceReport
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName, SourceReport
 
 NOW = 1_772_400_000.0
 TENANT = "default"
@@ -128,5 +129,5 @@ class Speakers:
 
 def sources(tokens: TokenCounter, arms: Iterable[FakeSource], *memories: MemoryView, **changes: Any) -> Sources:
     """Arms over one shelf of memories."""
-    made = Sources(arms={arm.name: arm for arm in arms}, tokens=tokens, readers=(Shelf(*memories),))
+    made = Sources(by_name={arm.name: arm for arm in arms}, tokens=tokens, readers=(Shelf(*memories),))
     return replace(made, **changes)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.interfaces import VectorIndex
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import content_words, memory_key, text_hash, words

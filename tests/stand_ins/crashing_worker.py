@@ -38,7 +38,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "tombstone": (TombstoneStream, "publish"),
     "index": (EdgeIndex, "apply"),
     "graph": (RdfGraph, "apply"),
-    "report": (Record, "report"),
+    "report": (Record, "report_position"),
     "reply": (Committer, "commit"),
 }
 _server = multiprocessing.get_context("forkserver")  # a process has one: what it loads is in `forked`

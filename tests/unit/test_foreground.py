@@ -4,28 +4,28 @@ import asyncio
 import threading
 import time
 
-from orion_recall.foreground import RightOfWay
+from orion_recall.foreground import Foreground
 
 LONG_S = 60.0
 
 
-def test_nothing_waits_where_nobody_is_waited_for():
-    road = RightOfWay()
+def test_nothing_waits_where_no_foreground_work_is_active():
+    foreground = Foreground()
     began = time.perf_counter()
-    road.give_way(LONG_S)
-    assert list(road.between([1, 2, 3], 1)) == [1, 2, 3]
+    foreground.yield_to_foreground(LONG_S)
+    assert list(foreground.throttled([1, 2, 3], 1)) == [1, 2, 3]
     assert time.perf_counter() - began < LONG_S / 2
 
 
 def test_what_can_wait_waits_until_the_last_has_passed():
-    road, passed = RightOfWay(), threading.Event()
+    foreground, passed = Foreground(), threading.Event()
 
     def later() -> None:
-        road.give_way(LONG_S)
+        foreground.yield_to_foreground(LONG_S)
         passed.set()
 
-    with road.taken():
-        with road.taken():
+    with foreground.active():
+        with foreground.active():
             waiting = threading.Thread(target=later)
             waiting.start()
         assert not passed.wait(0.05), "one is still under way"
@@ -34,13 +34,13 @@ def test_what_can_wait_waits_until_the_last_has_passed():
 
 
 def test_the_priority_may_end_before_its_block_and_then_ends_once():
-    road, passed = RightOfWay(), threading.Event()
+    foreground, passed = Foreground(), threading.Event()
 
     def later() -> None:
-        road.give_way(LONG_S)
+        foreground.yield_to_foreground(LONG_S)
         passed.set()
 
-    with road.taken() as release:
+    with foreground.active() as release:
         waiting = threading.Thread(target=later)
         waiting.start()
         assert not passed.wait(0.05), "it is under way"
@@ -48,24 +48,24 @@ def test_the_priority_may_end_before_its_block_and_then_ends_once():
         release()
         assert passed.wait(LONG_S / 2)
     waiting.join()
-    with road.taken():
+    with foreground.active():
         began = time.perf_counter()
-        road.give_way(0.05)
+        foreground.yield_to_foreground(0.05)
         assert time.perf_counter() - began >= 0.05, "a release too many would let this pass"
 
 
 def test_it_is_not_kept_waiting_for_ever():
-    road = RightOfWay()
-    with road.taken():
+    foreground = Foreground()
+    with foreground.active():
         began = time.perf_counter()
-        assert list(road.between(range(5), 2)) == [0, 1, 2, 3, 4]
+        assert list(foreground.throttled(range(5), 2)) == [0, 1, 2, 3, 4]
         assert time.perf_counter() - began >= 0.3, "three times the longest wait: after none, two and four pieces"
 
 
 async def test_an_event_loop_goes_on_meanwhile():
-    road, turns = RightOfWay(), 0
-    with road.taken():
-        pausing = asyncio.create_task(road.pause(LONG_S))
+    foreground, turns = Foreground(), 0
+    with foreground.active():
+        pausing = asyncio.create_task(foreground.pause(LONG_S))
         for _ in range(5):
             await asyncio.sleep(0)
             turns += 1
@@ -76,12 +76,12 @@ async def test_an_event_loop_goes_on_meanwhile():
 
 
 def test_what_fails_lets_the_others_go_on():
-    road = RightOfWay()
+    foreground = Foreground()
     try:
-        with road.taken():
+        with foreground.active():
             raise ValueError
     except ValueError:
         pass
     began = time.perf_counter()
-    road.give_way(LONG_S)
+    foreground.yield_to_foreground(LONG_S)
     assert time.perf_counter() - began < LONG_S / 2

@@ -14,8 +14,8 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors foreground tasks values telemetry text atomic_file",
-        "contracts profile settings shipped postgres",
+        "errors foreground tasks backoff values telemetry text atomic_file",
+        "contracts profile scoring settings setting_values shipped postgres",
         "bus models engines interfaces",
         "client sync_client index graph",
         "sources memory decisions",
@@ -24,6 +24,11 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
         "cli __main__",
     )
 )
+# Inside a package that has an order of its own: a module may import from its own part and from those before it.
+PARTS: dict[str, tuple[str, ...]] = {
+    "memory": ("extraction", "record", "names", "replicas", "background", "transfer", "intake"),
+    "index": ("", "embedded", "qdrant"),
+}
 # The package itself: its public names, each loaded when it is asked for. And former addresses of what README named.
 FRONT_DOORS = frozenset(("__init__", "bus.client", "service", "stores"))
 
@@ -58,13 +63,18 @@ def room(module: str) -> int:
     return places[0]
 
 
+def part_of(module: str) -> str:
+    """The sub-package of a module: `record` of `memory.record.sql`, "" of `index.points`."""
+    return ".".join(module.split(".")[1:-1])
+
+
 TREES = {name: tree for name, tree in modules().items() if name not in FRONT_DOORS}
 IMPORTS = {name: own_imports(tree, set(TREES)) for name, tree in TREES.items()}
 
 
 def test_the_walk_finds_the_package():
     assert {"errors", "recall", "recall.pipeline", "index.embedded.index", "client"} <= set(TREES)
-    assert IMPORTS["recall.pipeline"] >= {"recall.fuse", "interfaces", "values", "contracts"}
+    assert IMPORTS["recall.pipeline"] >= {"recall.search_pass", "profile", "values", "contracts"}
 
 
 def test_imports_go_one_way_through_the_rooms():
@@ -93,6 +103,21 @@ def test_no_package_imports_another_in_a_circle():
         TopologicalSorter(between).prepare()
     except CycleError as error:
         raise AssertionError(f"a circle of packages: {' -> '.join(error.args[1])}") from error
+
+
+def test_the_parts_of_a_package_import_in_their_order():
+    backwards: list[str] = []
+    for package, order in PARTS.items():
+        for name, others in IMPORTS.items():
+            if name.partition(".")[0] != package:
+                continue
+            inside = [other for other in others if other.partition(".")[0] == package]
+            backwards += [
+                f"{name} imports {other}"
+                for other in inside
+                if order.index(part_of(other)) > order.index(part_of(name))
+            ]
+    assert backwards == []
 
 
 def test_no_function_imports_a_module_of_our_own():

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.tasks import cancel, errors_logged, outcomes
+from orion_recall.tasks import cancel, errors_logged, outcomes, sleep
 
 SECRET = "what the doctor said"
 
@@ -95,3 +95,11 @@ def test_an_error_of_what_follows_is_logged_and_ends_there(caplog: pytest.LogCap
     (record,) = caplog.records
     assert record.getMessage().startswith("entry 5-0 is answered; what follows failed: ZeroDivisionError")
     assert SECRET not in record.getMessage()
+
+
+async def test_a_sleep_says_whether_the_event_was_set_before_it_was_over() -> None:
+    event = asyncio.Event()
+    assert not await sleep(0.001)
+    assert not await sleep(0.001, event)
+    event.set()
+    assert await sleep(60, event)

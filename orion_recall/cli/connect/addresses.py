@@ -14,7 +14,8 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.bus.connect import connect
+from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.output import notes
 from orion_recall.decisions.log import ANALYST_ROLE
 from orion_recall.engines.addresses import read_addresses

@@ -15,11 +15,11 @@ from orion_recall.engines.lock import held_by
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import Told
+from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.keeper import do
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.requests import CopyRequests, Task
-from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool
@@ -65,22 +65,22 @@ class OwnCopies:
         async with contextlib.AsyncExitStack() as stack:
             return CopyName(copy=(await self._part(kind, stack)).copy or "", kind=kind)
 
-    async def ask(self, kind: str, task: Task, told: Told) -> Mapping[str, JsonValue]:
+    async def ask(self, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
         """What came of it, done here or by the worker that holds the copy.
 
         SourceError, EngineError, ModelError, RecordError when it cannot be done.
         """
         if not self.is_server(kind) and held_by(self.folder(kind)) is not None:
-            return await self._requests.answered((await self.name(kind)).copy, kind, task, told=told)
+            return await self._requests.answered((await self.name(kind)).copy, kind, task, progress=told)
         async with contextlib.AsyncExitStack() as stack:
             part = await self._part(kind, stack)
             copy = part.copy or own_copy(self._settings)
-            turn = Turn(dsn_of(self._settings), kind=kind, copy=copy) if part.shared else None
-            if turn is not None:
-                stack.push_async_callback(turn.end)
-                if not await turn.is_mine():
-                    return await self._requests.answered(copy, kind, task, told=told)
-            projector = Projector(self._record, part, copy=copy, turn=turn)
+            lock = WriterLock(dsn_of(self._settings), kind=kind, copy=copy) if part.shared else None
+            if lock is not None:
+                stack.push_async_callback(lock.release)
+                if not await lock.acquire():
+                    return await self._requests.answered(copy, kind, task, progress=told)
+            projector = Projector(self._record, part, copy=copy, lock=lock)
             async with projector.writing:
                 await projector.ready()
             return await do(task, self._reader, projector, told)

@@ -33,7 +33,7 @@ from orion_recall.cli.evaluate.output import (
 )
 from orion_recall.cli.evaluate.tune import tune_weights
 from orion_recall.cli.evaluate.variants import ablate_parts, sweep_keys, worst_queries
-from orion_recall.cli.output import JsonFlag, print_json
+from orion_recall.cli.output import JsonFlag, counted, print_json
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import Baseline, BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
@@ -58,10 +58,10 @@ app = typer.Typer(
 )
 
 AllCategories = Annotated[
-    bool, typer.Option("--all-categories", help="Count queries that are marked as not scored, too.")
+    bool, typer.Option("--all-categories", help="Also count queries that are marked as not scored.")
 ]
-Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Resamples of an interval.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the resampling: the same seed, the same intervals.")]
+Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples for an interval.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the resampling; the same seed gives the same intervals.")]
 
 app.command("feedback")(judged_by_feedback)
 app.command("tune")(tune_weights)
@@ -74,24 +74,24 @@ app.command("worst")(worst_queries)
 def run_queries(
     memories: MemoriesFile,
     queries: QueriesFile,
-    out: Annotated[Path, typer.Option(metavar="RUN.jsonl", help="Where the run goes; replaced when it is done.")],
+    out: Annotated[
+        Path, typer.Option(metavar="RUN.jsonl", help="The run to write; an existing file is replaced at the end.")
+    ],
     profile: ProfileName = None,
-    baseline: Annotated[
-        BaselineName | None, typer.Option(help="Instead of a profile: what recall must be better than.")
-    ] = None,
+    baseline: Annotated[BaselineName | None, typer.Option(help="A baseline instead of a profile.")] = None,
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
     plot: PlotFile = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Ask every query through the recall itself, each conversation on its own, and write what came.
+    """Run every query through the recall, each conversation on its own, and write the results.
 
-    Index and graph are built for the run from the memories, and nothing else is written to: no bus, no Postgres.
-    Each query is asked at its own query_date, else at the time of its conversation's last memory. The timeline arm
-    is off, unless ORION_POSTGRES_DSN is set: then its table is searched as it is. A line of the run has `ranked`,
-    the ids in order before caps and budget, and `selected`, those that the bundle kept. Exit code 1 when a source
-    failed: the figures would be of something else.
+    Index and graph are built for the run from the memories; bus and Postgres are not used. Each query is run as of
+    its own query_date, else as of its conversation's last memory. The timeline source is off, unless
+    ORION_POSTGRES_DSN is set: then its table is searched as it is. A line of the run has `ranked`, the ids in order
+    before caps and budget, and `selected`, those that the bundle kept. Exit code 1 when a source failed, since the
+    figures would not be those of the profile.
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out RUN.jsonl`
     """
@@ -111,7 +111,9 @@ def run_queries(
     with progress_bars() as bars:
         summary = asyncio.run(run_plan(plan, out, settings, RunBars(bars)))
     if plot is not None:
-        plot_latency(plot, summary.stage_ms, f"{summary.profile}: {summary.queries} queries, time by stage")
+        plot_latency(
+            plot, summary.stage_ms, f"{summary.profile}: {counted(summary.queries, 'query')}, time by stage"
+        )
     if as_json:
         print_json({"run": out, "cache": plan.cache.folder if plan.cache else None, **run_as_json(summary)})
     else:
@@ -125,13 +127,13 @@ def score_run(
     queries: QueriesFile,
     depths: Depths = "5,10,20",
     memories: Annotated[
-        Path | None, typer.Option(metavar="M.jsonl", help="The memories: --budgets needs their lengths.")
+        Path | None, typer.Option(metavar="M.jsonl", help="The memories; --budgets needs their lengths.")
     ] = None,
     budgets: Annotated[
-        str, typer.Option(help="Token budgets, 256,512: recall in the beginning of the order that fits.")
+        str, typer.Option(help="Token budgets, such as 256,512: recall among the first that fit.")
     ] = "",
     only_answered: Annotated[
-        bool, typer.Option("--only-answered", help="Leave out queries that the run has no line for.")
+        bool, typer.Option("--only-answered", help="Leave out queries without a line in the run.")
     ] = False,
     all_categories: AllCategories = False,
     resamples: Resamples = 2000,
@@ -139,11 +141,11 @@ def score_run(
     plot: PlotFile = None,
     beside: Annotated[
         list[Path] | None,
-        typer.Option(metavar="OTHER.jsonl", help="A run to draw beside it in --plot; again for more."),
+        typer.Option(metavar="OTHER.jsonl", help="Another run to draw in --plot; again for more."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Recall, precision, hit, nDCG, MRR and recall in the bundle, over all queries and by category.
+    """Score a run: recall, precision, hit, nDCG, MRR and recall in the bundle, over all queries and by category.
 
     Means over queries, with 95 percent bootstrap intervals. A judged query without a line in the run counts as 0.
 
@@ -167,7 +169,7 @@ def score_run(
             check_known(file, other, queries, given)
             theirs = score(measure(other, counting, wanted, source=queries), resamples=resamples, seed=seed)
             drawn.append(Scored(name=file.stem, overall=theirs[0], by_category=theirs[1]))
-        plot_scores(plot, drawn, f"{run.stem}, {overall.queries} judged queries")
+        plot_scores(plot, drawn, f"{run.stem}, {counted(overall.queries, 'judged query')}")
     if as_json:
         print_json(
             {
@@ -184,18 +186,18 @@ def score_run(
 @app.command("compare")
 def compare_runs(
     a: Annotated[Path, typer.Argument(metavar="A.jsonl", help="A run.")],
-    b: Annotated[Path, typer.Argument(metavar="B.jsonl", help="Another one over the same queries.")],
+    b: Annotated[Path, typer.Argument(metavar="B.jsonl", help="Another run over the same queries.")],
     queries: QueriesFile,
     depths: Depths = "5,10,20",
-    by: Annotated[str | None, typer.Option(help="Measure by which changed queries are listed.")] = None,
-    show: Annotated[int, typer.Option(min=0, help="How many changed queries.")] = 10,
+    by: Annotated[str | None, typer.Option(help="The measure by which the changed queries are listed.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="Changed queries at most.")] = 10,
     all_categories: AllCategories = False,
     resamples: Resamples = 2000,
-    permutations: Annotated[int, typer.Option(min=100, max=1_000_000, help="Of the test.")] = 10_000,
+    permutations: Annotated[int, typer.Option(min=100, max=1_000_000, help="Permutations of the test.")] = 10_000,
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """What B does better or worse than A, query by query, and whether that may be chance.
+    """Compare two runs query by query: what B does better or worse than A, and whether that may be chance.
 
     The difference is B - A with its 95 percent bootstrap interval; p is of a two-sided paired randomisation test,
     each measure tested alone. B wins where its value is higher.
@@ -228,7 +230,7 @@ def compare_runs(
         measures = {name: asdict(one) for name, one in between.items()}
         print_json({"a": a, "b": b, "queries": len(counting), "measures": measures, "by": by, "changed": listed})
         return
-    show_comparison(between, changed, f"{len(counting)} queries. A: {a}, B: {b}", by)
+    show_comparison(between, changed, f"{counted(len(counting), 'query')}. A: {a}, B: {b}", by)
 
 
 def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:

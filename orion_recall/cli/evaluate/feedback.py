@@ -1,4 +1,4 @@
-"""`orion-recall eval feedback`: what callers said of recalls, as judged queries."""
+"""`orion-recall eval feedback`: the feedback of callers as judged queries."""
 
 from __future__ import annotations
 
@@ -16,43 +16,42 @@ import typer
 from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.moments import moment
-from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json
-from orion_recall.decisions.fed_back import FeedbackLog
+from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json
+from orion_recall.decisions.feedback import FeedbackLog
 from orion_recall.evaluation.tuning.feedback import Converted, LeftOut
 from orion_recall.settings import Settings
 
 _WHY: dict[LeftOut, str] = {
-    "no_decision": "messages are about a decision that is not in the log, or of another tenant",
-    "text_not_kept": "recalls have a text that was not kept whole (ORION_QUERY_TEXT, or beyond 4,000 characters)",
-    "nothing_used": "recalls showed nothing that was of use: what else would have been is not known",
-    "used_is_gone": "recalls showed of use only what is no memory (any more), or one of a mapped store",
+    "no_decision": "the decision is not in the log, or is another tenant's",
+    "text_not_kept": "the query's text was not kept whole (ORION_QUERY_TEXT, or more than 4,000 characters)",
+    "nothing_used": "nothing that was returned was used, so what should have been returned is unknown",
+    "used_is_gone": "what was used is no memory of the record (any more)",
 }
 
 
 class _Nothing(Exception):
-    """There is no query to write: the file stays as it was."""
+    """There is no query to write, and an existing file stays as it was."""
 
 
 def judged_by_feedback(
     out: Annotated[
-        Path, typer.Option(metavar="QUERIES.jsonl", help="Where the queries go; replaced when all are there.")
+        Path,
+        typer.Option(metavar="QUERIES.jsonl", help="The file to write; an existing one is replaced at the end."),
     ],
-    since: Annotated[
-        str | None, typer.Option(help="Only feedback that came later: a time with zone, or how long ago.")
-    ] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only feedback that came later: {MOMENT_HELP}")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Make judged queries of the decision log and of what callers said of recalls (recall.feedback.v1).
+    """Make judged queries of the decision log and of the feedback of callers (recall.feedback.v1).
 
-    A line is one recall: what was used is its evidence, beside what was `wrong` and all that was `shown`. It is
-    asked again at the time of its decision, in its own scope; other options, such as as_of, kinds and tags, are not
-    in the log. What was not shown is not judged. A recall of which nothing was
-    used is left out, so is one whose text was not kept; how many, and why, is told. With the memories of `memory
-    export` these are files for `eval run`, `tune` and the others. Reads only, by a login that may read feedback,
-    decisions and memories: a worker's. Exit code 1 when there is no query.
+    A line is one recall: the memories used are its evidence; those `wrong` and those `shown` are listed as well. It
+    is run as of the time of its decision, in its own scope; other options, such as as_of, kinds and tags, are not
+    in the log. Memories that were not returned are not judged. Recalls of which nothing was used, or whose text was
+    not kept, are left out and counted by reason. Together with the memories of `memory export` this is input for
+    `eval run`, `tune` and the others. It only reads, with a login that may read feedback, decisions and memories,
+    such as a worker's. Exit code 1 when there is no query.
 
     Example: `orion-recall memory export M.jsonl`, `orion-recall eval feedback --out Q.jsonl --since 30d`, then
     `orion-recall eval tune --memories M.jsonl --queries Q.jsonl --out mine.v1.yaml`
@@ -67,8 +66,8 @@ def judged_by_feedback(
         print_json({"file": out, **asdict(converted)})
         return 0
     console().print(
-        f"{out}: {converted.queries} queries of {converted.messages} messages; {converted.used} memories used, "
-        f"{converted.wrong} wrong, {converted.passed_over} passed over",
+        f"{out}: {counted(converted.queries, 'query')} of {counted(converted.messages, 'message')}; "
+        f"{counted(converted.used, 'memory')} used, {converted.wrong} wrong, {converted.passed_over} passed over",
         markup=False,
         soft_wrap=True,
     )
@@ -96,11 +95,11 @@ async def _convert(
 
 
 def _remarks(converted: Converted) -> list[str]:
-    remarks = [f"{count} {_WHY[why]}" for why, count in converted.left_out.items()]
+    remarks = [f"{count} left out: {_WHY[why]}" for why, count in converted.left_out.items()]
     if converted.not_shown:
-        remarks.append(f"{converted.not_shown} ids were judged that had not been shown: not looked at")
+        remarks.append(f"{counted(converted.not_shown, 'judged id')} ignored: not returned by that recall")
     if converted.gone:
-        remarks.append(f"{converted.gone} memories that were shown are gone, or of a mapped store: not looked at")
+        remarks.append(f"{counted(converted.gone, 'memory')} ignored: deleted, or of an external store")
     return remarks
 
 

@@ -1,18 +1,16 @@
-"""Figures of several ways to recall as one table."""
+"""Recall and MRR of several profiles or baselines as one table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
-
-from orion_recall.cli.output import table
+from orion_recall.cli.output import Table, counted, table
 from orion_recall.evaluation.figures import Figures
 from orion_recall.evaluation.score import Difference
 
 
 def figures_table(figures: Sequence[Figures], against: str, *, title: str, further: Sequence[str] = ()) -> Table:
-    """A row for each way: recall and MRR with intervals, and what recall gains over `against`.
+    """A row each: recall and MRR above their 95 percent intervals, and what recall gains over `against`.
 
     `further` are measures that are shown as well.
     """
@@ -26,15 +24,15 @@ def figures_table(figures: Sequence[Figures], against: str, *, title: str, furth
         )
         for one in figures
     ]
-    columns = (f"{figures[0].scores.queries} queries", *measures, *(f"{name} - {against}" for name in recalls))
+    columns = (counted(figures[0].scores.queries, "query"), *measures, *(f"{name} - {against}" for name in recalls))
     return table(columns, rows, title=title)
 
 
 def _mean(one: Figures, name: str) -> str:
     mean = one.scores.means[name]
-    return f"{mean.mean:.4f} ({mean.low:.3f} to {mean.high:.3f})"
+    return f"{mean.mean:.4f}\n{mean.low:.3f}..{mean.high:.3f}"
 
 
 def _difference(against: Mapping[str, Difference], name: str) -> str:
     found = against[name].difference
-    return f"{found.mean:+.4f} ({found.low:+.3f} to {found.high:+.3f})"
+    return f"{found.mean:+.4f}\n{found.low:+.3f}..{found.high:+.3f}"

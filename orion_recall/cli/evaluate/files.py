@@ -1,4 +1,4 @@
-"""The options that `eval`'s commands share, and the plan that they lead to."""
+"""Options that the commands of `eval` share, and the plan made of them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ ProfileName = Annotated[
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")]
 CacheFolder = Annotated[
     Path | None,
-    typer.Option("--cache", metavar="DIR", help="Where stores and vectors are kept (default: the user's cache)."),
+    typer.Option(
+        "--cache", metavar="DIR", help="Where index, graph and vectors are kept (default: the user's cache)."
+    ),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep nothing for the next run.")]
 _DEEPEST = 10_000
-Depths = Annotated[str, typer.Option("--k", help="Depths to measure at.")]
+Depths = Annotated[str, typer.Option("--k", help="Depths to measure at, such as 5,10.")]
 PlotFile = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE.png", help="A picture of it, by the extra `plot`.")
+    Path | None, typer.Option("--plot", metavar="FILE.png", help="A plot to write; needs the extra `plot`.")
 ]
 
 

@@ -1,4 +1,4 @@
-"""What `orion-recall eval` shows: progress, runs, scores, comparisons."""
+"""Output of `orion-recall eval`: progress, runs, scores, comparisons."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
-from orion_recall.cli.output import console, notes, table, visible
+from orion_recall.cli.output import console, counted, notes, prose, table, visible
 from orion_recall.evaluation.measures import Measured
 from orion_recall.evaluation.plan import Plan, RunSummary
 from orion_recall.evaluation.score import Changed, Difference, Mean, Scores
@@ -77,11 +76,11 @@ def run_as_json(summary: RunSummary) -> dict[str, Any]:
 
 
 def show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
-    """A run for people: what it was, where the time went, and what failed."""
+    """Prints a run: its size, where the time went, and what failed."""
     seconds = ", ".join(f"{what} {took:.1f} s" for what, took in summary.seconds.items())
     told = [
-        f"{out}: {summary.queries} queries under {summary.profile}, {summary.memories} memories in "
-        f"{summary.conversations} conversations",
+        f"{out}: {counted(summary.queries, 'query')} under {summary.profile}, "
+        f"{counted(summary.memories, 'memory')} in {counted(summary.conversations, 'conversation')}",
         f"{seconds}; a query took {summary.query_ms['p50']:.1f} ms (p95 {summary.query_ms['p95']:.1f})",
     ]
     if summary.from_cache and plan.cache is not None:
@@ -92,15 +91,15 @@ def show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
             f"embedded, {summary.vectors_from_cache} kept from before"
         )
     if plan.profile.enable_sql_timeline and not summary.timeline:
-        told.append("the timeline arm was off (no ORION_POSTGRES_DSN)")
+        told.append("the timeline source was off (no ORION_POSTGRES_DSN)")
     for line in told:
-        console().print(Text(visible(line)), soft_wrap=True)
+        prose(visible(line))
     if summary.evidence_unknown:
-        notes().print(f"{summary.evidence_unknown} pieces of evidence are no memories: they cannot be found")
+        notes().print(f"{counted(summary.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
     if summary.late_off is not None:
-        notes().print(Text(visible(f"no late interaction: {summary.late_off}")), soft_wrap=True)
+        prose(visible(f"no late interaction: {summary.late_off}"), to=notes())
     for source, (times, error) in summary.silent.items():
-        notes().print(Text(visible(f"{source} did not answer {times} times: {error}")), soft_wrap=True)
+        prose(visible(f"{source} did not answer {counted(times, 'time')}: {error}"), to=notes())
 
 
 def show_scores(measured: Measured, overall: Scores, by_category: Mapping[str, Scores]) -> None:
@@ -118,7 +117,7 @@ def show_scores(measured: Measured, overall: Scores, by_category: Mapping[str, S
     console().print(table(columns, rows))
     if measured.missing:
         notes().print(
-            f"{measured.missing} of {overall.queries} queries have no line in the run and count as 0 "
+            f"{counted(measured.missing, 'query')} of {overall.queries} without a line in the run, counted as 0 "
             "(--only-answered leaves them out)"
         )
 

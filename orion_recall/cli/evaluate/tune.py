@@ -23,7 +23,7 @@ from orion_recall.cli.evaluate.files import (
     refuse_to_replace,
 )
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, table
 from orion_recall.cli.profiles import profile_file
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
@@ -40,17 +40,19 @@ def tune_weights(
     queries: QueriesFile,
     profile: ProfileName = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="PROFILE.yaml", help="Where the profile with these weights goes.")
+        Path | None, typer.Option(metavar="PROFILE.yaml", help="The profile to write with these weights.")
     ] = None,
-    parts: Annotated[str, typer.Option(help="Parts to learn, a,b,c; a part with a - before it is left out.")] = "",
+    parts: Annotated[str, typer.Option(help="Parts to learn: a,b,c; -a leaves a part out.")] = "",
     l2: Annotated[
-        float, typer.Option("--l2", min=1e-6, help="How strongly weights are held near 0, or near the profile's.")
+        float, typer.Option("--l2", min=1e-6, help="Strength of the pull to 0, or to the profile's weights.")
     ] = 1.0,
-    step: Annotated[float, typer.Option(min=0.001, max=0.5, help="Weights are rounded to multiples of it.")] = 0.05,
+    step: Annotated[
+        float, typer.Option(min=0.001, max=0.5, help="Weights are rounded to multiples of this.")
+    ] = 0.05,
     passed_over: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="Of fed-back queries: how much counts what was shown and neither used nor wrong."
+            min=0, max=1, help="For queries from feedback: weight of what was returned and neither used nor wrong."
         ),
     ] = 0.5,
     depths: Depths = "5,10",
@@ -59,14 +61,14 @@ def tune_weights(
     no_cache: NoCache = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Learn the weights of a profile's ranking from judged queries, and measure them where they were not learned.
+    """Learn the weights of a profile's ranking from judged queries, and measure them on queries held out.
 
     Every query is recalled once with every part of the score; then a linear scorer is learned (listwise softmax,
-    L2, no weight below 0) from numbers alone, never from text. Each conversation is left out in turn, so that
-    `learned, held out` is measured on what the weights have not seen; recency keeps its share. `--out` writes the
-    profile with its comments, the weights and the name of the file.
+    L2, no weight below 0) from numbers alone, never from text. Each conversation is held out in turn: `learned,
+    held out` is measured on queries that the weights were not learned from. Recency keeps its share. `--out` writes
+    the profile with its comments, the weights and the name of the file.
 
-    Of queries that `eval feedback` wrote only what was shown is judged; then weights are held near the profile's.
+    In queries of `eval feedback` only what was returned is judged; then weights are held near the profile's.
 
     Example: `orion-recall eval tune --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out mine.v1.yaml`
     """
@@ -110,7 +112,7 @@ def _parts(text: str) -> tuple[str, ...]:
     unknown = [name for name in named if name.removeprefix("-") not in PARTS or name.endswith(NOT_LEARNED)]
     if unknown:
         possible = ", ".join(name for name in PARTS if name != NOT_LEARNED)
-        raise SettingsError(f"--parts: {unknown[0]!r} is no part that is learned; there are {possible}")
+        raise SettingsError(f"--parts: {unknown[0]!r} is not a part that is learned; there are {possible}")
     left_out = {name[1:] for name in named if name.startswith("-")}
     wanted = [name for name in named if not name.startswith("-")] or [name for name in PARTS if name != NOT_LEARNED]
     return tuple(name for name in PARTS if name in wanted and name not in left_out)
@@ -139,6 +141,6 @@ def _show(tuned: Tuned, current: Profile) -> None:
     console().print(figures_table(tuned.figures, current.profile, title="Figures"))
     if tuned.fed_back:
         notes().print(
-            f"{tuned.fed_back} of {tuned.figures[0].scores.queries} queries are fed back: some profile has shown "
-            "their evidence, and the figures favour it. A gain is one; a loss may be none"
+            f"{tuned.fed_back} of {counted(tuned.figures[0].scores.queries, 'query')} are from feedback: a profile "
+            "returned their evidence, and the figures favour that profile. A gain is real; a loss may not be"
         )

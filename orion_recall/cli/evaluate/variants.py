@@ -1,4 +1,4 @@
-"""`orion-recall eval sweep`, `ablate` and `worst`: other values, what each step adds, and what goes wrong."""
+"""`orion-recall eval sweep`, `ablate` and `worst`: other values, what each part adds, the worst queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.evaluate.figures import figures_table
 from orion_recall.cli.evaluate.files import (
@@ -25,7 +24,7 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
 )
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, visible
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.plots import check_can_plot, plot_ablation
@@ -51,7 +50,7 @@ def sweep_keys(
     profile: ProfileName = None,
     by: By = "recall@5",
     depths: Depths = "5,10",
-    show: Annotated[int, typer.Option(min=1, help="How many of the best points.")] = 20,
+    show: Annotated[int, typer.Option(min=1, help="Points at most, the best first.")] = 20,
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
@@ -59,8 +58,8 @@ def sweep_keys(
 ) -> None:
     """Try every combination of values of a profile's keys, best first, each against the profile as it is.
 
-    What a search has found is kept for the next point, so that a point costs what happens after the search.
-    `bm25.k1` and `bm25.b` are keys as well: keywords are then searched in memory, since the index holds one pair.
+    Search results are kept for the next point, so a point costs only the ranking. `bm25.k1` and `bm25.b` are keys
+    as well: keywords are then searched in memory, since the index holds one pair.
 
     Example: `orion-recall eval sweep --memories M.jsonl --queries Q.jsonl --set fusion.k=10,60 --set
     ranking.speaker=0,1,2`
@@ -72,7 +71,7 @@ def sweep_keys(
         print_json({"profile": plan.profile.profile, "by": by, "points": [asdict(one) for one in found]})
         return
     further = () if by.startswith("recall@") else (by,)
-    title = f"The profile, and the best {min(show, len(found) - 1)} of {len(found) - 1} points by {by}"
+    title = f"The profile, and the best {min(show, len(found) - 1)} of {counted(len(found) - 1, 'point')} by {by}"
     console().print(figures_table(found[: show + 1], plan.profile.profile, title=title, further=further))
 
 
@@ -87,7 +86,7 @@ def ablate_parts(
     plot: PlotFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What every source and every part of the score adds: without it, with little else, and against baselines.
+    """Measure what every source and every part of the score adds: without it, with it alone, against baselines.
 
     A source is switched off, or all others are; a part of the score is left out, or is added to the fused score
     alone. The baselines are LIKE, BM25, dense search, and plain RRF of the last two. Differences are paired, query
@@ -100,12 +99,12 @@ def ablate_parts(
     plan = _plan(memories, queries, profile, limit, cache, no_cache)
     found = _tried(plan, lambda tried: ablate(tried, depths=ks))
     if plot is not None:
-        title = f"What {plan.profile.profile} is made of, {found[0].scores.queries} queries"
+        title = f"The parts of {plan.profile.profile}, {counted(found[0].scores.queries, 'query')}"
         plot_ablation(plot, found, f"recall@{ks[0]}", title)
     if as_json:
         print_json({"profile": plan.profile.profile, "ablations": [asdict(one) for one in found]})
         return
-    console().print(figures_table(found, plan.profile.profile, title=f"What {plan.profile.profile} is made of"))
+    console().print(figures_table(found, plan.profile.profile, title=f"The parts of {plan.profile.profile}"))
 
 
 def worst_queries(
@@ -113,16 +112,16 @@ def worst_queries(
     queries: QueriesFile,
     profile: ProfileName = None,
     by: By = "recall@5",
-    show: Annotated[int, typer.Option(min=1, help="How many queries.")] = 10,
+    show: Annotated[int, typer.Option(min=1, help="Queries at most.")] = 10,
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """The queries that a profile does worst on: where their evidence is, why it is no better, what came before it.
+    """Show a profile's worst queries: where their evidence was ranked, why not higher, and what came before it.
 
-    Of evidence that was ranked too low, the parts that cost it most against the last of the first five are told, by
-    what they cost of the score.
+    For evidence that was ranked too low, the parts that cost it most of its score, compared with the fifth memory,
+    are listed with that cost.
 
     Example: `orion-recall eval worst --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --show 20`
     """
@@ -193,7 +192,7 @@ def _show_query(one: WorstQuery, by: str) -> None:
         who = f"{found.speaker}: " if found.speaker else ""
         lines.append(f"  {found.rank}. {found.id} {found.score:.3f} {who}{_short(found.text)}")
     for line in [*lines, ""]:
-        console().print(Text(visible(line)), soft_wrap=True)
+        prose(visible(line))
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`orion-recall graph`: the graph that the memories make, asked, drawn, taken elsewhere. A subcommand a file."""
+"""`orion-recall graph`: query, draw and export the graph of the memories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="""Ask the graph that the memories make, draw it, and take it to other programs.
 
-    It is read beside a running worker, which does not notice, or from the server that ORION_SPARQL_URL names.
+    It is read from the data folder while a worker runs, or from the server that ORION_SPARQL_URL names.
 
     Example: `orion-recall graph path Ana Bergen`
     """,

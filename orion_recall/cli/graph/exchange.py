@@ -17,7 +17,7 @@ from rich.text import Text
 
 from orion_recall.atomic_file import whole_file, whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, table, visible
 from orion_recall.errors import SettingsError, SourceError
 from orion_recall.graph.exchange.export import Advanced, Format, look_up_values, tenant_of, write_csv, write_rdf
 from orion_recall.graph.exchange.import_file import memory_lines
@@ -45,7 +45,7 @@ class _Shape:
 
 
 def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag = False) -> None:
-    """How large the graph is: memories, entities, edges, what hangs together, and who has most edges.
+    """Show the size of the graph: memories, entities, edges, connected components, entities with most edges.
 
     Example: `orion-recall graph stats --tenant default`
     """
@@ -68,7 +68,7 @@ def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag
     for one in found:
         named = ", ".join(f"{label} ({edges})" for label, edges in one.hubs)
         if named:
-            console().print(Text(visible(f"most edges in {one.tenant}: {named}")), soft_wrap=True)
+            prose(visible(f"most edges in {one.tenant}: {named}"))
 
 
 def export_graph(
@@ -80,13 +80,13 @@ def export_graph(
 ) -> None:
     """Write the graph as Turtle, N-Quads or JSON-LD, or as nodes.csv and edges.csv.
 
-    Turtle holds one tenant, the others all of them. A running worker goes on meanwhile.
+    Turtle holds one tenant, the other formats all of them. A running worker is not disturbed.
 
     Example: `orion-recall graph export --format csv --out graph/`
     """
     settings = find(data)
     if out.exists() and not (form == "csv" and out.is_dir()):
-        raise SettingsError(f"{out} is there already: name a new {'folder' if form == 'csv' else 'file'}")
+        raise SettingsError(f"{out} already exists: name a new {'folder' if form == 'csv' else 'file'}")
 
     async def write(advanced: Advanced) -> list[URIRef]:
         async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
@@ -108,7 +108,9 @@ def export_graph(
             {"out": str(out), "format": form, "nodes": written, "tenants": [tenant_of(name) for name in names]}
         )
     else:
-        console().print(Text(visible(f"{out}: {written:,} nodes of {len(names)} tenants")), soft_wrap=True)
+        console().print(
+            Text(visible(f"{out}: {counted(written, 'node')} of {counted(len(names), 'tenant')}")), soft_wrap=True
+        )
 
 
 def import_graph(
@@ -116,15 +118,15 @@ def import_graph(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.jsonl", help="A new file for the memories.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Turn what was exported into memories for `orion-recall import`.
+    """Turn an exported graph into memories for `orion-recall import`.
 
-    The graph follows from the record, so that is where statements have to go: memories in the file become memories
-    again, and an edge without them becomes a memory that says it, with the file as its source.
+    The graph is built from the record, so statements have to go there: memories in the file become memories again,
+    and an edge without one becomes a memory that states it, with the file as its source.
 
     Example: `orion-recall graph import graph/edges.csv --out said.jsonl && orion-recall import said.jsonl`
     """
     if out.exists():
-        raise SettingsError(f"{out} is there already: name a new file")
+        raise SettingsError(f"{out} already exists: name a new file")
 
     async def write(advanced: Advanced) -> None:
         with whole_text(out) as lines:
@@ -136,8 +138,8 @@ def import_graph(
     if as_json:
         print_json({"out": str(out), "memories": written})
     else:
-        line = f"{out}: {written:,} memories; store them in another record with `orion-recall import {out}`"
-        console().print(Text(visible(line)), soft_wrap=True)
+        line = f"{out}: {counted(written, 'memory')}; store them in another record with `orion-recall import {out}`"
+        prose(visible(line))
 
 
 async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:
@@ -180,7 +182,7 @@ def _as_json(shape: _Shape) -> dict[str, Any]:
 
 
 async def _counted(what: str, work: Callable[[Advanced], Awaitable[T]]) -> tuple[int, T]:
-    """The work with a count of what is done on a terminal; that count in the end."""
+    """Runs the work with a counter on a terminal; the count and the result."""
     shown = notes()
     done = 0
     columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,}"))

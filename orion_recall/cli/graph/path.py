@@ -1,4 +1,4 @@
-"""`orion-recall graph path`: how one entity hangs together with another, with the memories that say so."""
+"""`orion-recall graph path`: how one entity is connected with another, and the memories that state it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
-from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json, visible
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.graph.tenant_graph import TenantGraph
-from orion_recall.graph.walks.path import Path as Way
-from orion_recall.graph.walks.path import PathBounds, Paths, find_path
+from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
 from orion_recall.settings import Settings
 
 _ENDED = {
-    "exhausted": "nothing leads there within {hops} hops",
-    "expansions": "nothing was found before {expansions} entities had been looked at",
-    "deadline": "nothing was found in time (--timeout)",
+    "exhausted": "there is no path of up to {hops} hops",
+    "expansions": "no path was found among the first {expansions} entities",
+    "deadline": "no path was found in time (--timeout)",
 }
 _WITH_VIA = 3
 
 
 def show_path(
-    source: Annotated[str, typer.Argument(metavar="A", help="Where it begins: an entity's name.")],
+    source: Annotated[str, typer.Argument(metavar="A", help="Name of the entity where it begins.")],
     target: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="Where it ends; open when --via is given.")
+        str | None, typer.Argument(metavar="[B]", help="Name of the entity where it ends; not needed with --via.")
     ] = None,
     via: Annotated[
-        str | None, typer.Option("--via", help="Relations to go along, in order: sister,employer.")
+        str | None, typer.Option("--via", help="Relations to follow, in order: sister,employer.")
     ] = None,
     max_hops: Annotated[int, typer.Option("--max-hops", min=1, max=8, help="Edges at most.")] = 4,
     tenant: TenantOption = None,
@@ -41,10 +40,10 @@ def show_path(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """The way from one entity to another, or along a chain of relations, with its evidence.
+    """Find the path from one entity to another, or along a chain of relations, with the memories that state it.
 
-    Ways of few hops are preferred, then those that many and recent memories tell of, and that do not lead through
-    what everything is linked to. With --via up to three ends are shown, the best first.
+    Paths of few hops come first, then those that many and recent memories state and that avoid entities with very
+    many edges. With --via up to three ends are shown, the best first.
 
     Example: `orion-recall graph path Ana --via sister,employer`
     """
@@ -59,12 +58,12 @@ def show_path(
         whose = tenant or settings.default_tenant
         seed = await entity_named(source, graph, whose)
         end = await entity_named(target, graph, whose) if target is not None else None
-        ways = await find_path(graph, whose, seed, end, via=words, now=time.time(), bounds=bounds)
-        if not ways.paths:
+        found = await find_path(graph, whose, seed, end, via=words, now=time.time(), bounds=bounds)
+        if not found.paths:
             ends = {seed: source} if end is None or target is None else {seed: source, end: target}
             edges = await TenantGraph(graph, whose).edges(list(ends), limit=1)
             alone.extend(name for iri, name in ends.items() if not edges[iri])
-        return ways
+        return found
 
     alone: list[str] = []
     found = with_graph(data, timeout + 1.0, search)
@@ -74,20 +73,22 @@ def show_path(
     if not found.paths:
         told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
         if alone:
-            told += f": no statement joins {' or '.join(alone)} to anything"
+            told += f": no statement connects {' or '.join(alone)} with anything"
         print_error("NotFound", visible(told), as_json=False)
         return 1
-    for way in found.paths:
-        _show(way)
+    for path in found.paths:
+        _show(path)
     if found.cut:
-        notes().print(f"of {found.cut} entities with very many edges only {bounds.edges} were looked at")
+        notes().print(
+            f"{counted(found.cut, 'entity')} had more than {bounds.edges} edges: only so many were followed"
+        )
     return 0
 
 
-def _show(way: Way) -> None:
+def _show(path: Path) -> None:
     out = console()
-    out.print(Text(visible(" → ".join(way.entities)), style="bold"), Text(f"  cost {way.cost:.2f}", style="dim"))
-    for step in way.steps:
+    out.print(Text(visible(" → ".join(path.entities)), style="bold"), Text(f"  cost {path.cost:.2f}", style="dim"))
+    for step in path.steps:
         parts = ", ".join(f"{name} {part:.2f}" for name, part in step.cost.items() if part)
         seen = f", last {_day(step.seen)}" if step.seen is not None else ""
         out.print(

@@ -1,4 +1,4 @@
-"""`orion-recall graph query`: questions in a small part of Cypher."""
+"""`orion-recall graph query`: queries in a small part of Cypher."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run_query(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What a question in Cypher gives: MATCH, WHERE, RETURN, ORDER BY, SKIP, LIMIT (100 unless you say so).
+    """Run a Cypher query over the graph: MATCH, WHERE, RETURN, ORDER BY, SKIP, LIMIT (default: 100).
 
     Nodes are entities (Person, Place, Organisation, Speaker as far as their relations tell, or Entity) and memories
     (Memory: id, kind, text, speaker, ts and more). Relations are the graph's own, such as WORKS_AT, and those of
@@ -54,11 +54,11 @@ def run_query(
     elif answer.rows:
         console().print(table(answer.columns, [[_shown(cell) for cell in row] for row in answer.rows]))
     else:
-        notes().print("there is none")
+        notes().print("nothing matches")
 
 
 def _shown(cell: Cell) -> Any:
-    """A whole thing in one line."""
+    """A node or an edge as one line."""
     if not isinstance(cell, Mapping):
         return cell
     if cell["is"] == "memory":

@@ -1,4 +1,4 @@
-"""What the commands that read the graph share: whose graph, how long, and how an entity is found by its name."""
+"""Options of the commands that read the graph, the graph opened for reading, entities by name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.settings import Settings
 
 T = TypeVar("T")
-TenantOption = Annotated[str | None, typer.Option("--tenant", help="Whose graph (default: ORION_DEFAULT_TENANT).")]
-TimeOut = Annotated[float, typer.Option("--timeout", min=0.1, max=600, help="Seconds after which it is given up.")]
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", help="The tenant whose graph it is (default: ORION_DEFAULT_TENANT).")
+]
+TimeOut = Annotated[float, typer.Option("--timeout", min=0.1, max=600, help="Seconds to wait at most.")]
 
 
 def with_graph(data: Path | None, timeout_s: float, work: Callable[[GraphReader, Settings], Awaitable[T]]) -> T:
@@ -37,11 +39,11 @@ async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        raise GraphQueryError("a name holds half a character") from error
+        raise GraphQueryError(f"{name!r} is no name: it holds half of a surrogate pair") from error
     found = (await TenantGraph(graph, tenant).named([name]))[name]
     if found:
         return found[0]
     near = await GraphEntities(graph).similar_entities(name, tenant, 5)
     labels = await TenantGraph(graph, tenant).labels(near)
-    hint = f"; near it are: {', '.join(labels[iri] for iri in near)}" if near else ""
-    raise OrionError(f"the graph of {tenant!r} knows nobody and nothing named {name!r}{hint}")
+    hint = f"; similar names: {', '.join(labels[iri] for iri in near)}" if near else ""
+    raise OrionError(f"the graph of {tenant!r} has no entity named {name!r}{hint}")

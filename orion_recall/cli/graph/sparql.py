@@ -1,4 +1,4 @@
-"""`orion-recall graph sparql`: somebody's own SPARQL over one tenant's graph, reading only."""
+"""`orion-recall graph sparql`: a read-only SPARQL query over one tenant's graph."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, table, visible
 from orion_recall.graph.cypher.sparql_guard import reading_form
 from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer
 from orion_recall.graph.vocabulary import tenant_graph
@@ -30,7 +29,7 @@ def run_sparql(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What a query of yours gives, over one tenant's graph; nothing is written, and no other server is asked.
+    """Run a read-only SPARQL query over one tenant's graph; SERVICE and updates are refused.
 
     The tenant's graph is the default graph, and the only named one. CONSTRUCT and DESCRIBE give N-Triples.
 
@@ -58,8 +57,8 @@ def run_sparql(
         writer.writerows(found.rows)
     elif form in ("CONSTRUCT", "DESCRIBE"):
         for row in found.rows:
-            console().print(Text(visible(" ".join(part or "" for part in row) + " .")), soft_wrap=True)
+            prose(visible(" ".join(part or "" for part in row) + " ."))
     else:
         console().print(table(found.columns, found.rows))
     if found.truncated:
-        notes().print(f"only the first {limit} rows are shown (--limit)")
+        notes().print(f"limited to {counted(limit, 'row')}: --limit shows more")

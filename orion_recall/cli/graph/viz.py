@@ -1,4 +1,4 @@
-"""`orion-recall graph viz`: a part of the graph as a page to look at."""
+"""`orion-recall graph viz`: a part of the graph as an HTML page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
-from orion_recall.cli.output import JsonFlag, notes, print_json
+from orion_recall.cli.output import JsonFlag, counted, notes, print_json
 from orion_recall.errors import TransientSourceError
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader
@@ -19,9 +19,10 @@ from orion_recall.settings import Settings
 
 
 def write_picture(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where it is written.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The file to write.")],
     entities: Annotated[
-        list[str] | None, typer.Argument(metavar="[ENTITY]…", help="Around these; else the strongest edges.")
+        list[str] | None,
+        typer.Argument(metavar="[ENTITY]…", help="Entities to start from; without any: the strongest edges."),
     ] = None,
     max_nodes: Annotated[int, typer.Option("--max-nodes", min=1, max=1000, help="Entities at most.")] = 200,
     hops: Annotated[int, typer.Option("--hops", min=1, max=4, help="Edges away from the entities at most.")] = 2,
@@ -30,9 +31,10 @@ def write_picture(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw entities and their relations into one page, which needs nothing else and loads nothing.
+    """Draw entities and their relations as one HTML page, which loads nothing else.
 
-    Colours are kinds of entities, widths how many memories say so; a click shows these memories.
+    The colour of a node is its kind; the width of an edge is the number of memories that state it; a click shows
+    them.
 
     Example: `orion-recall graph viz Ana Bergen --out graph.html`
     """
@@ -58,4 +60,7 @@ def write_picture(
         print_json(told)
     else:
         more = " (there are more: --max-nodes, --hops)" if part.cut else ""
-        notes().print(f"{len(part.nodes)} entities and {len(part.edges)} edges in {out}{more}", markup=False)
+        notes().print(
+            f"{out}: {counted(len(part.nodes), 'entity')} and {counted(len(part.edges), 'edge')}{more}",
+            markup=False,
+        )

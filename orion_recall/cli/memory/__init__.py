@@ -1,1 +1,1 @@
-"""`orion-recall memory`: what is remembered, and its copies. A command a file."""
+"""`orion-recall memory`: the memories in the record, and their copies in index and graph. One file a command."""

@@ -1,16 +1,17 @@
-"""`orion-recall memory`: what is remembered, and its copies. Each command has a file of its own."""
+"""`orion-recall memory`: its commands, each in a module of its own."""
 
 from __future__ import annotations
 
 import typer
 
 from orion_recall.cli.memory.backup import back_up_record
+from orion_recall.cli.memory.browse import list_memories, search_memories, show_memory
 from orion_recall.cli.memory.check import check_copies
 from orion_recall.cli.memory.delete import delete_memories
-from orion_recall.cli.memory.deleteq import delete_matching
 from orion_recall.cli.memory.export import export_memories
 from orion_recall.cli.memory.extract import extract_memories, show_extracted
 from orion_recall.cli.memory.history import show_history
+from orion_recall.cli.memory.matching import delete_matching, update_matching
 from orion_recall.cli.memory.merge import merge_names
 from orion_recall.cli.memory.rebuild import rebuild_copies
 from orion_recall.cli.memory.reembed import reembed_memories
@@ -18,17 +19,19 @@ from orion_recall.cli.memory.remember import remember
 from orion_recall.cli.memory.restore import restore_record
 from orion_recall.cli.memory.store import store_memory
 from orion_recall.cli.memory.update import update_memory
-from orion_recall.cli.memory.updateq import update_matching
 
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
-    help="""Store, change and delete memories, keep their copies true, back the record up.
+    help="""Store, list, change and delete memories, check their copies, back the record up.
 
     Example: `orion-recall memory remember "The crane is repaired." --speaker Ana`
     """,
 )
 
+app.command("list")(list_memories)
+app.command("show")(show_memory)
+app.command("search")(search_memories)
 app.command("remember")(remember)
 app.command("store")(store_memory)
 app.command("update")(update_memory)

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, console, print_json, visible
+from orion_recall.cli.output import JsonFlag, print_json, prose, visible
 from orion_recall.memory.transfer.backup import back_up
 from orion_recall.memory.transfer.backup_files import Manifest
 from orion_recall.settings import Settings
@@ -20,15 +19,15 @@ from orion_recall.settings import Settings
 
 def back_up_record(
     target: Annotated[Path, typer.Argument(metavar="DIR|FILE.zip", help="A new folder, or a new file.")],
-    with_decisions: Annotated[bool, typer.Option("--with-decisions", help="With the decision log.")] = False,
+    with_decisions: Annotated[bool, typer.Option("--with-decisions", help="Include the decision log.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Back up the whole record: memories with versions and history, and what belongs to them.
 
-    It is of one moment; workers go on meanwhile. Index and graph are not in it: they are made from the record. The
-    manifest has the schema, the rows of every table and their SHA-256. Memories are in it in the clear: mind where
-    it lies. `memory restore` brings it back.
+    The backup is one snapshot; workers are not stopped. Index and graph are not in it: they are built from the
+    record. The manifest has the schema, the number of rows of every table and their SHA-256. Memories are not
+    encrypted in it: keep it in a safe place. `memory restore` reads it.
 
     Example: `orion-recall memory backup /backups/orion-$(date +%F).zip`
     """
@@ -37,7 +36,7 @@ def back_up_record(
     if as_json:
         print_json(summary(manifest) | {"target": str(target)})
         return
-    console().print(Text(visible(f"{target}: {rows(manifest)}")), soft_wrap=True)
+    prose(visible(f"{target}: {rows(manifest)}"))
 
 
 def summary(manifest: Manifest) -> dict[str, object]:
@@ -59,4 +58,4 @@ async def _back_up(settings: Settings, target: Path, *, with_decisions: bool) ->
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         told = stack.enter_context(progress("backing up"))
-        return await back_up(dsn_of(settings), target, with_decisions=with_decisions, told=told)
+        return await back_up(dsn_of(settings), target, with_decisions=with_decisions, progress=told)

@@ -1,4 +1,4 @@
-"""`orion-recall memory check`: whether every copy of index and graph holds what the record does."""
+"""`orion-recall memory check`: every copy of index and graph compared with the record, and repaired."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any, cast
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.own_copies import KINDS, CopyName, OwnCopies
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, counted, duration, notes, print_json, prose, visible
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import Told, counts
+from orion_recall.memory.replicas.drift import Progress, counts
 from orion_recall.memory.replicas.requests import CopyRequests, Task
 from orion_recall.settings import Settings
 
-Found = dict[str, Any]
+CopyReport = dict[str, Any]
 
 
 def check_copies(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what differs, from the record.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Write what differs again, from the record.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Find out whether every copy of index and graph holds what the record does.
+    """Compare every copy of index and graph with the record.
 
-    Memories that a copy lacks, holds in another version, or should not hold are counted, up to the copy's own place
-    in the outbox: what is on its way is no drift. Running workers are asked, and go on answering meanwhile; a copy
-    without a worker is opened here. Exit code 1 when a copy differs and was not mended, or a live one could not be
-    looked at; copies of workers that are gone are named and not waited for.
+    Counted are memories that a copy lacks, has in another version, or should not have, up to the copy's own
+    position in the outbox: what it has not read yet is lag, not drift. Running workers check their copies
+    themselves and go on answering; a copy without a worker is opened here. Exit code 1 when a copy differs and was
+    not repaired, or could not be checked; copies of workers that are gone are named and not waited for.
 
     Example: `orion-recall memory check --repair`
     """
@@ -44,19 +43,19 @@ def check_copies(
         print_json({"ok": ok, "copies": found})
     else:
         for one in found:
-            console().print(Text(visible(_line(one))), soft_wrap=True)
+            prose(visible(_line(one)))
         if not found:
             notes().print("there is no copy of index or graph yet: a worker makes them")
     return 0 if ok else 1
 
 
-async def _check(settings: Settings, task: Task) -> list[Found]:
+async def _check(settings: Settings, task: Task) -> list[CopyReport]:
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
-        told = stack.enter_context(progress("mending" if task == "repair" else "looking"))
+        told = stack.enter_context(progress("repairing" if task == "repair" else "checking"))
         own, requests = OwnCopies(settings, pool), CopyRequests(pool)
-        found: list[Found] = []
+        found: list[CopyReport] = []
         seen: set[CopyName] = set()
         for kind in KINDS:
             if own.is_there(kind):
@@ -74,19 +73,19 @@ async def _check(settings: Settings, task: Task) -> list[Found]:
 
 
 async def _others(record: Record, seen: set[CopyName]) -> AsyncGenerator[tuple[CopyName, float | None]]:
-    """The other registered copies, and since when those that are gone have been silent."""
+    """The other registered copies, and for how many seconds those that are gone have been silent."""
     for copy in await record.copies():
         name = CopyName(copy=copy.copy, kind=copy.kind)
         if name not in seen:
             yield name, round(copy.silent_s, 1) if copy.is_gone else None
 
 
-async def _asked(requests: CopyRequests, name: CopyName, task: Task, told: Told) -> Mapping[str, Any]:
-    return await requests.answered(name.copy, name.kind, task, told=told)
+async def _asked(requests: CopyRequests, name: CopyName, task: Task, told: Progress) -> Mapping[str, Any]:
+    return await requests.answered(name.copy, name.kind, task, progress=told)
 
 
-async def _told(name: CopyName, answer: Any) -> Found:
-    one: Found = {"copy": name.copy, "kind": name.kind}
+async def _told(name: CopyName, answer: Any) -> CopyReport:
+    one: CopyReport = {"copy": name.copy, "kind": name.kind}
     try:
         result = cast("Mapping[str, Any]", await answer)
     except (SourceError, EngineError, ModelError) as error:
@@ -95,16 +94,16 @@ async def _told(name: CopyName, answer: Any) -> Found:
     return one | {"ok": left == 0} | dict(result)
 
 
-def _line(one: Found) -> str:
+def _line(one: CopyReport) -> str:
     what = f"{one['kind']} of {one['copy']}:"
     if one.get("gone"):
-        return f"{what} not looked at, no sign of it for {duration(one['silent_s'])}"
+        return f"{what} not checked, no heartbeat for {duration(one['silent_s'])}"
     if "error" in one:
-        return f"{what} could not be looked at: {one['error']}"
+        return f"{what} could not be checked: {one['error']}"
     differing = ", ".join(f"{one[sort]} {sort}" for sort in ("missing", "stale", "extra") if one[sort])
     if not differing:
-        return f"{what} in order, {one['held']} memories at position {one['position']}"
+        return f"{what} in order, {counted(one['held'], 'memory')} at position {one['position']}"
     shown = "; ".join(f"{sort} {', '.join(ids)}" for sort, ids in one["examples"].items())
     if "left" not in one:
-        return f"{what} {differing} ({shown}); --repair mends it"
-    return f"{what} {differing} ({shown}); " + (f"{one['left']} are left" if one["left"] else "mended")
+        return f"{what} {differing} ({shown}); give --repair to write them again"
+    return f"{what} {differing} ({shown}); " + (f"{one['left']} still wrong" if one["left"] else "repaired")

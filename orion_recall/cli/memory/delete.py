@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, find
+from orion_recall.cli.connect.ids import PREFIX_HELP
+from orion_recall.cli.memory.ids import full_live_ids
 from orion_recall.cli.memory.options import Actor, Tenant, Timeout, given, say, send
 from orion_recall.cli.output import JsonFlag
 
@@ -15,7 +17,7 @@ Erase = Annotated[bool, typer.Option("--erase", help="Record and history keep no
 
 
 def delete_memories(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Which memories.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help=f"Ids of memories; each whole, {PREFIX_HELP}.")],
     reason: Reason = None,
     erase: Erase = False,
     tenant: Tenant = None,
@@ -26,10 +28,13 @@ def delete_memories(
 ) -> int:
     """Delete memories. A deleted memory never comes back: its id stays taken.
 
-    What they were stays in their history, unless `--erase` is given. Exit code 1 when one of them is not there.
+    What they were stays in their history, unless `--erase` is given. An id that is given by its first characters is
+    printed in full; with --json ids must be whole. Exit code 1 when there is no memory of one of the ids.
 
     Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`
     """
     fields: dict[str, Any] = given(tenant=tenant, actor=actor, reason=reason) | {"erase": erase}
-    receipt = send(find(data), lambda client: client.delete(ids, timeout_s=timeout, **fields))
+    settings = find(data)
+    full = full_live_ids(settings, tenant, ids, as_json=as_json)
+    receipt = send(settings, lambda client: client.delete(full, timeout_s=timeout, **fields))
     return say(receipt, as_json=as_json)

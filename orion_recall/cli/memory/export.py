@@ -1,4 +1,4 @@
-"""`orion-recall memory export`: memories as lines that `import` takes."""
+"""`orion-recall memory export`: memories as JSON lines, which `import` reads."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ import typer
 from orion_recall.atomic_file import whole_file
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.moments import moment
-from orion_recall.cli.output import JsonFlag, notes, print_json
+from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.output import JsonFlag, counted, notes, print_json
 from orion_recall.memory.record.reader import ExportFilters, RecordReader
 from orion_recall.memory.transfer.export import exported_lines
 from orion_recall.settings import Settings
 
 
 def export_memories(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="Where to; - is standard output.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The file to write; - is standard output.")],
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="Only of this kind; may be repeated.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only dated from then on: 30d, 2026-03-01T00:00:00Z.")] = None,
-    with_history: Annotated[bool, typer.Option("--with-history", help="With every step of each.")] = False,
+    since: Annotated[str | None, typer.Option(help=f"Only dated from then on: {MOMENT_HELP}")] = None,
+    with_history: Annotated[bool, typer.Option("--with-history", help="Add the history of each memory.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write memories as JSON lines, as `import` takes them.
+    """Write memories as JSON lines, which `import` reads.
 
-    Deleted and replaced memories are left out. The file is there when it is complete. With --with-history every
-    line has its steps in `history`; an import puts them into the metadata, like every field it does not know.
+    Deleted and superseded memories are left out. The file appears when it is complete. With --with-history a line
+    has its steps in `history`; an import puts them into the metadata, like every field that it does not know.
 
     Example: `orion-recall memory export - --tenant acme --kind procedure | wc -l`
     """
@@ -46,7 +46,7 @@ def export_memories(
     if as_json and file != "-":
         print_json({"file": file, "memories": count})
     else:
-        notes().print(f"{count} memories", markup=False)
+        notes().print(counted(count, "memory"), markup=False)
 
 
 async def _export(settings: Settings, file: str, filters: ExportFilters, *, with_history: bool) -> int:
@@ -65,7 +65,7 @@ async def _export(settings: Settings, file: str, filters: ExportFilters, *, with
 
 @contextlib.contextmanager
 def _output(file: str) -> Generator[Callable[[bytes], object]]:
-    """Standard output, or a file that takes its place when the block has ended well."""
+    """Writes to standard output, or to a file that appears when the block ends without an error."""
     if file == "-":
         sys.stdout.flush()
         yield sys.stdout.buffer.write

@@ -1,4 +1,4 @@
-"""`orion-recall memory extract` and `extracted`: what memories say, found again, and shown."""
+"""`orion-recall memory extract` and `extracted`: queue memories for extraction, show what was extracted."""
 
 from __future__ import annotations
 
@@ -10,48 +10,51 @@ from typing import Annotated, Literal
 import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
-from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table
+from orion_recall.cli.connect.ids import PREFIX_HELP
+from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
+from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json, table
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.queue import ExtractionQueue
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 
-Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories (default: the default tenant's).")]
+Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="The tenant (default: ORION_DEFAULT_TENANT).")]
 
 
 def extract_memories(
-    ids: Annotated[list[str] | None, typer.Option("--id", metavar="ID", help="This one; may be repeated.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help=f"This memory, {PREFIX_HELP}; may be repeated.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every memory of the tenant.")] = False,
     fallen_back: Annotated[
-        bool, typer.Option("--fallen-back", help="Those that light extraction had to do for another.")
+        bool, typer.Option("--fallen-back", help="Those that fell back to light extraction.")
     ] = False,
     extractor: Annotated[
-        Literal["light", "spacy", "llm"] | None, typer.Option("--with", help="By which (default: ORION_EXTRACTOR).")
+        Literal["light", "spacy", "llm"] | None,
+        typer.Option("--with", help="The extractor (default: ORION_EXTRACTOR)."),
     ] = None,
     tenant: Tenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Let names and statements be found again: a running worker takes the memories up, and they stay as they are
-    until it has.
+    """Queue memories for extraction: a running worker finds their names and statements again.
 
-    Which worker: one whose ORION_EXTRACTOR is that; light extraction is every worker's. Without --id, --all or
-    --fallen-back it says how many memories wait.
+    A worker with that ORION_EXTRACTOR does it; every worker does light extraction. Until then the memories stay as
+    they are. Without --id, --all or --fallen-back it only prints how many memories are queued.
 
     Example: `orion-recall memory extract --fallen-back --with llm`
     """
     if bool(ids) + every + fallen_back > 1:
-        raise SettingsError("--id, --all and --fallen-back: one of them")
+        raise SettingsError("give only one of --id, --all and --fallen-back")
     settings = find(data)
     chosen = extractor or settings.extractor
     whose = tenant or settings.default_tenant
-    queued, waiting = asyncio.run(
+    queued, missing, waiting = asyncio.run(
         _queue(settings, whose, ids, chosen, only_noted=fallen_back)
         if ids or every or fallen_back
-        else _look(settings)
+        else _waiting(settings)
     )
-    missing = [name for name in dict.fromkeys(ids or ()) if name not in queued]
     if as_json:
         print_json(
             {"tenant": whose, "extractor": chosen, "due": len(queued), "missing": missing, "waiting": waiting}
@@ -59,20 +62,20 @@ def extract_memories(
         return 1 if missing else 0
     console().print(table(("extractor", "memories that wait"), list(waiting.items())))
     if missing:
-        print_error("NotFound", f"no live memory of {whose!r} has the id {missing[0]!r}", as_json=False)
+        print_error("NotFound", f"no live memory: {no_such_memory(whose, missing[0])}", as_json=False)
         return 1
     if queued:
-        notes().print(f"{len(queued)} memories are due, by {chosen}", markup=False)
+        notes().print(f"{counted(len(queued), 'memory')} queued for {chosen}", markup=False)
     return 0
 
 
 def show_extracted(
-    memory_id: Annotated[str, typer.Argument(metavar="ID", help="A memory's id.")],
+    memory_id: MemoryId,
     tenant: Tenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """What was found in a memory: names, statements and times, by which extractor, and why by no other.
+    """Show what was extracted from a memory: names, statements and times, and by which extractor.
 
     Example: `orion-recall memory extracted m1`
     """
@@ -81,11 +84,12 @@ def show_extracted(
 
     async def get() -> Memory | None:
         async with open_postgres(settings) as pool:
-            return (await Record(pool).get(whose, [memory_id])).get(memory_id)
+            name = await full_memory_id(pool, whose, memory_id)
+            return (await Record(pool).get(whose, [name])).get(name)
 
     memory = asyncio.run(get())
     if memory is None:
-        print_error("NotFound", f"no memory of {whose!r} has the id {memory_id!r}", as_json=as_json)
+        print_error("NotFound", no_such_memory(whose, memory_id), as_json=as_json)
         return 1
     times = [{"text": one.text, "since": _iso(one.since), "until": _iso(one.until)} for one in memory.times]
     if as_json:
@@ -113,16 +117,20 @@ def show_extracted(
 
 async def _queue(
     settings: Settings, tenant: str, ids: list[str] | None, extractor: str, *, only_noted: bool
-) -> tuple[frozenset[str], dict[str, int]]:
+) -> tuple[list[str], list[str], dict[str, int]]:
+    """The ids that were queued, those that no live memory has, and how many memories wait for each extractor."""
     async with open_postgres(settings) as pool:
         queue = ExtractionQueue(pool)
-        queued = await queue.queue_again(tenant, ids or None, extractor=extractor, only_noted=only_noted)
-        return frozenset(queued), await queue.due()
+        named = {one: await full_memory_id(pool, tenant, one) for one in ids or ()}
+        queued = await queue.queue_again(
+            tenant, list(named.values()) or None, extractor=extractor, only_noted=only_noted
+        )
+        return queued, [one for one, name in named.items() if name not in queued], await queue.due()
 
 
-async def _look(settings: Settings) -> tuple[frozenset[str], dict[str, int]]:
+async def _waiting(settings: Settings) -> tuple[list[str], list[str], dict[str, int]]:
     async with open_postgres(settings) as pool:
-        return frozenset(), await ExtractionQueue(pool).due()
+        return [], [], await ExtractionQueue(pool).due()
 
 
 def _iso(seconds: float) -> str:

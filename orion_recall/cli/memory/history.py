@@ -1,4 +1,4 @@
-"""`orion-recall memory history`: every step of one memory, read from the record."""
+"""`orion-recall memory history`: every change of one memory, read from the record."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
-
-import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
 from orion_recall.cli.memory.options import Tenant
 from orion_recall.cli.output import JsonFlag, console, print_error, print_json, table, visible
-from orion_recall.memory.record.changes import HistoryStep, Journey
-from orion_recall.settings import Settings
+from orion_recall.memory.record.changes import HistoryStep, MemoryChanges
 from orion_recall.values import JsonValue
 
 # What follows from the rest, or says of every step that it is one.
@@ -24,29 +21,32 @@ _NOT_SHOWN = frozenset(
 
 
 def show_history(
-    memory_id: Annotated[str, typer.Argument(metavar="ID", help="Which memory.")],
+    memory_id: MemoryId,
     tenant: Tenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """What became of a memory: added, updated, merged, superseded, deleted, by whom and when.
+    """Show every change of a memory: added, updated, merged, superseded, deleted, by whom and when.
 
-    Each step is shown with what it changed; --json has the whole memory before and after it.
+    A row shows what changed; --json has the whole memory before and after each change.
 
     Example: `orion-recall memory history m-1`
     """
     settings = find(data)
 
-    async def read(settings: Settings) -> list[HistoryStep]:
-        async with open_postgres(settings) as pool:
-            return await Journey(pool).history(tenant or settings.default_tenant, memory_id)
+    whose = tenant or settings.default_tenant
 
-    steps = asyncio.run(read(settings))
+    async def read() -> tuple[str, list[HistoryStep]]:
+        async with open_postgres(settings) as pool:
+            name = await full_memory_id(pool, whose, memory_id)
+            return name, await MemoryChanges(pool).history(whose, name)
+
+    name, steps = asyncio.run(read())
     if not steps:
-        print_error("NotFound", f"no memory has the id {memory_id!r}", as_json=as_json)
+        print_error("NotFound", no_such_memory(whose, memory_id), as_json=as_json)
         return 1
     if as_json:
-        print_json({"id": memory_id, "steps": [asdict(step) | {"at": _moment(step)} for step in steps]})
+        print_json({"id": name, "steps": [asdict(step) | {"at": _moment(step)} for step in steps]})
         return 0
     rows = [(_moment(one), one.version, one.op, one.actor, _told(one)) for one in steps]
     console().print(table(("at (UTC)", "version", "step", "by", "what it changed"), rows))

@@ -19,11 +19,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
-from orion_recall.cli.output import JsonFlag, console, duration, notes, print_json, visible
+from orion_recall.cli.output import JsonFlag, counted, duration, notes, print_json, prose, visible
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
 from orion_recall.memory.transfer.import_file import ImportPosition, ImportSummary
+from orion_recall.memory.transfer.import_formats import ImportLines, Unit, import_lines
 from orion_recall.memory.transfer.import_mapping import ImportMapping, read_mapping
 from orion_recall.memory.transfer.import_progress import ImportProgress
 from orion_recall.memory.transfer.importer import Imported, Waited, import_file, wait_for_copies
@@ -46,7 +47,7 @@ class _Outcome:
 @app.command("import")
 def import_memories(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line; -: standard input, all of it.")
+        Path, typer.Argument(metavar="FILE", help="JSON lines, a JSON array or CSV; -: standard input, all of it.")
     ],
     timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
@@ -60,32 +61,39 @@ def import_memories(
 ) -> int:
     """Store the memories of a file, over the bus.
 
-    Each line is one memory: id and text, and whatever is known of kind, speaker, session_id, occurred_at, tags,
-    entities, title, uri, …; other fields go into metadata. A run that was stopped goes on where it was (from
-    standard input it begins anew); running it again changes nothing. Exit code 1 when a line was rejected or its
-    id holds other content; else 3 when all is stored and index or graph does not move, so that it cannot be found
-    there yet: nothing is lost, and nothing is to be imported again.
+    JSON lines (one object a line), a JSON array of objects, or CSV with a header line (commas, semicolons, tabs or
+    bars). Each object or row is one memory: id and text, and whatever is known of kind, speaker, session_id,
+    occurred_at, tags, entities, title, uri, …; other fields go into metadata. CSV and arrays may also have
+    memory_id or key for id; content, body or message for text; author for speaker; session or conversation_id for
+    session_id; user for user_id; date or timestamp for occurred_at; labels for tags. In a CSV cell, commas or
+    semicolons separate the values of a list.
 
-    Example: `orion-recall import chat.jsonl --map id=msg_id,text=body,speaker=author.name --timezone UTC`
+    A run that was stopped goes on where it was (with CSV, an array or standard input it begins anew); running it
+    again changes nothing. Exit code 1 when a line was rejected or its id holds other content; else 3 when all is
+    stored but the index or the graph makes no progress, so that it is not found there yet: nothing is lost, and
+    nothing needs to be imported again.
+
+    Example: `orion-recall import chat.csv --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """
     settings = find_started(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
-    with lines_of(file) as path:
-        # What came through a pipe is gone with it, and so is how far it was read.
-        state = _state_folder() if path is file else path.parent
-        progress = _progress(settings, path, mapping, state, restart=restart)
+    with tempfile.TemporaryDirectory(prefix="orion-import-") as folder, lines_of(file) as path:
+        lines = import_lines(path, mapping, Path(folder), called=_called(file))
+        # A copy is gone after the run, and so is how far it was read.
+        state = _state_folder() if lines.path is file else Path(folder)
+        progress = _progress(settings, lines.path, lines.mapping, state, restart=restart)
         try:
-            outcome = asyncio.run(_import(settings, path, mapping, progress, wait=wait, called=_called(file)))
+            outcome = asyncio.run(_import(settings, lines, progress, wait=wait, called=_called(file)))
         except KeyboardInterrupt:
-            if path is file:
+            if lines.path is file:
                 notes().print("what was acknowledged is stored: run it again, and it goes on from there")
             raise
     if as_json:
         print_json(_as_json(outcome))
     else:
-        _show(outcome)
+        _show(outcome, lines.unit)
     for remark in _on_copies(outcome):
-        notes().print(Text(visible(remark)), soft_wrap=True)
+        prose(visible(remark), to=notes())
     summary = outcome.imported.summary
     if summary.rejected or summary.conflict:
         return 1
@@ -130,18 +138,21 @@ def _state_folder() -> Path:
 
 
 async def _import(
-    settings: Settings, file: Path, mapping: ImportMapping, progress: ImportProgress, *, wait: bool, called: str
+    settings: Settings, lines: ImportLines, progress: ImportProgress, *, wait: bool, called: str
 ) -> _Outcome:
     with _bars() as bars:
-        reading = bars.add_task("storing", total=file.stat().st_size, completed=progress.position.offset)
+        reading = bars.add_task("storing", total=lines.path.stat().st_size, completed=progress.position.offset)
 
         def stored(end: ImportPosition, summary: ImportSummary) -> None:
-            bars.update(reading, completed=end.offset, description=f"storing ({summary.read:,} lines)")
+            bars.update(reading, completed=end.offset, description=f"storing ({counted(summary.read, lines.unit)})")
 
         async with RecallClient.connect(
             bus_of(settings), prefix=settings.prefix, service="orion-recall-import"
         ) as client:
-            imported = await import_file(client, file, mapping, progress=progress, advanced=stored, called=called)
+            imported = await import_file(
+                client, lines.path, lines.mapping, progress=progress, advanced=stored, called=called
+            )
+        imported.summary.add_unread(lines.problems)
         if not wait:
             return _Outcome(imported=imported, copies="not_waited_for")
         if imported.position is None:
@@ -187,7 +198,7 @@ def _as_json(outcome: _Outcome) -> dict[str, object]:
         "went_on_after_line": outcome.imported.began.line,
         "position": outcome.imported.position,
         "copies": outcome.copies,
-        "behind": [_as_found(copy, waited.position) for copy in waited.behind] if waited else [],
+        "behind": [_as_found(copy, waited.position) for copy in waited.lagging] if waited else [],
         "gone": [_as_found(copy, waited.position) for copy in waited.gone] if waited else [],
         "missing": list(waited.missing) if waited else [],
         "advice": list(_on_copies(outcome)),
@@ -208,7 +219,7 @@ def _on_copies(outcome: _Outcome) -> Iterator[str]:
     """What is to be said of copies that do not have it, and what to do."""
     if (waited := outcome.waited) is None:
         return
-    for copy in waited.behind:
+    for copy in waited.lagging:
         yield (
             f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and does not move: at "
             f"{copy.position} of {waited.position}"
@@ -228,10 +239,13 @@ def _on_copies(outcome: _Outcome) -> Iterator[str]:
         )
 
 
-def _show(outcome: _Outcome) -> None:
+def _show(outcome: _Outcome, unit: Unit) -> None:
     summary, began = outcome.imported.summary, outcome.imported.began
-    console().print(Text(visible(summary.describe())), soft_wrap=True)
-    remarks = [str(problem) for problem in summary.problems[:_SHOWN_PROBLEMS]]
+    prose(visible(summary.describe(unit)))
+    remarks = [
+        str(one) if unit == "line" else f"{one.file}, {unit} {one.line}: {one.reason}"
+        for one in summary.problems[:_SHOWN_PROBLEMS]
+    ]
     more = summary.rejected + summary.conflict - len(remarks)
     remarks += [f"… and {more} more (--json gives a hundred)"] if more > 0 else []
     if began.line:
@@ -239,4 +253,4 @@ def _show(outcome: _Outcome) -> None:
     if outcome.copies == "unknown":
         remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
     for remark in remarks:
-        notes().print(Text(visible(remark)), soft_wrap=True)
+        prose(visible(remark), to=notes())

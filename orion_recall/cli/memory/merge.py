@@ -1,4 +1,4 @@
-"""`orion-recall memory merge`: names that are most likely one, merged and taken apart again."""
+"""`orion-recall memory merge`: names that most likely mean the same, merged; merges undone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,23 @@ from datetime import UTC, datetime
 from typing import Annotated, cast
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
-from orion_recall.cli.output import JsonFlag, console, notes, print_error, print_json, table, visible
+from orion_recall.cli.output import (
+    JsonFlag,
+    console,
+    counted,
+    notes,
+    print_error,
+    print_json,
+    prose,
+    table,
+    visible,
+)
 from orion_recall.errors import SettingsError
-from orion_recall.memory.names.aliases import NameKind
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, Proposals, propose
+from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.opening import open_embedder
 from orion_recall.settings import Settings
 
@@ -33,8 +42,8 @@ _WHY_NOT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What was asked for, whichever way."""
+class _Request:
+    """The options that every way to merge shares."""
 
     tenant: str
     kinds: Sequence[NameKind]
@@ -48,24 +57,24 @@ def merge_names(
         list[str] | None, typer.Argument(metavar="[ID|NAME]...", help="Ids of proposals or merges, or names.")
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Merge what is proposed under these ids.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="With --apply: all that is proposed.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="With --apply: merge everything that is proposed.")] = False,
     into: Annotated[str | None, typer.Option(metavar="NAME", help="Merge these names into this one.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the merges of these ids.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Show the merges that there are.")] = False,
-    kind: Annotated[str | None, typer.Option(metavar="entity|relation", help="Names of what.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose memories.")] = None,
-    min_string: Annotated[float, typer.Option(min=0.0, max=1.0, help="How alike in spelling.")] = MIN_STRING,
-    min_cosine: Annotated[float, typer.Option(min=0.0, max=1.0, help="How alike in meaning.")] = MIN_COSINE,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Lines at most.")] = 50,
-    actor: Annotated[str | None, typer.Option(help="Who merges, for the history.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the merges.")] = False,
+    kind: Annotated[str | None, typer.Option(metavar="entity|relation", help="Only names of this kind.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant whose memories they are.")] = None,
+    min_string: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in spelling.")] = MIN_STRING,
+    min_cosine: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in meaning.")] = MIN_COSINE,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 50,
+    actor: Annotated[str | None, typer.Option(help="Name of who merges, for the history.")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Propose names that are most likely one; merge them, and undo that.
+    """Propose names that most likely mean the same, merge them, undo merges.
 
-    Without --apply, --into or --undo nothing is changed. Memories keep what they say: index and graph show them
-    under the name that was merged into, find them by both, and are told again when a merge is undone. With --apply
-    give the thresholds that the proposals were made with.
+    Without --apply, --into or --undo nothing is changed. A merge leaves the memories' texts as they are: index and
+    graph show them under the name that was merged into, and find them by both names, until it is undone. With
+    --apply give the thresholds that the proposals were made with.
 
     Example: `orion-recall memory merge --into "Robert Miles" "Bob" "Bob Miles"`
     """
@@ -73,7 +82,7 @@ def merge_names(
     _check(given, apply=apply, every=every, into=into, undo=undo, listed=listed, kind=kind)
     settings = find(data)
     kinds = _KINDS if kind is None else (cast("NameKind", kind),)
-    asked = _Asked(
+    request = _Request(
         tenant=tenant or settings.default_tenant,
         kinds=kinds,
         min_string=min_string,
@@ -81,14 +90,14 @@ def merge_names(
         actor=actor,
     )
     if listed:
-        _show_merges(asyncio.run(_merges(settings, asked)), limit, as_json=as_json)
+        _show_merges(asyncio.run(_merges(settings, request)), limit, as_json=as_json)
         return 0
     if undo:
-        return _show_merged(asyncio.run(_undo(settings, asked, _numbers(given))), as_json=as_json)
+        return _show_merged(asyncio.run(_undo(settings, request, _numbers(given))), as_json=as_json)
     if into is not None:
         wanted = [WantedMerge(kind=kinds[0], alias=name.strip(), into=into.strip()) for name in given]
-        return _show_merged(asyncio.run(_merge(settings, asked, wanted)), as_json=as_json)
-    found = asyncio.run(_propose(settings, asked))
+        return _show_merged(asyncio.run(_merge(settings, request, wanted)), as_json=as_json)
+    found = asyncio.run(_propose(settings, request))
     if not apply:
         _show_proposals(found, limit, as_json=as_json)
         return 0
@@ -98,7 +107,7 @@ def merge_names(
         print_error("NotFound", f"{unknown[0]!r} {why}", as_json=as_json)
         return 1
     chosen = [one for one in proposed.values() if every or one.id in given]
-    return _show_merged(asyncio.run(_merge(settings, asked, [_wanted(one) for one in chosen])), as_json=as_json)
+    return _show_merged(asyncio.run(_merge(settings, request, [_wanted(one) for one in chosen])), as_json=as_json)
 
 
 def _check(
@@ -131,36 +140,36 @@ def _wanted(one: Proposal) -> WantedMerge:
     )
 
 
-async def _propose(settings: Settings, asked: _Asked) -> list[Proposals]:
+async def _propose(settings: Settings, request: _Request) -> list[Proposals]:
     async with open_postgres(settings) as pool, open_embedder(settings) as embedder:
         merges = Merges(pool)
         return [
             await propose(
-                await merges.names(asked.tenant, kind),
+                await merges.names(request.tenant, kind),
                 embedder,
-                tenant=asked.tenant,
+                tenant=request.tenant,
                 kind=kind,
-                min_string=asked.min_string,
-                min_cosine=asked.min_cosine,
+                min_string=request.min_string,
+                min_cosine=request.min_cosine,
             )
-            for kind in asked.kinds
+            for kind in request.kinds
         ]
 
 
-async def _merge(settings: Settings, asked: _Asked, wanted: Sequence[WantedMerge]) -> Merged:
+async def _merge(settings: Settings, request: _Request, wanted: Sequence[WantedMerge]) -> Merged:
     async with open_postgres(settings) as pool:
-        return await Merges(pool).merge(asked.tenant, wanted, actor=asked.actor)
+        return await Merges(pool).merge(request.tenant, wanted, actor=request.actor)
 
 
-async def _undo(settings: Settings, asked: _Asked, ids: Sequence[int]) -> Merged:
+async def _undo(settings: Settings, request: _Request, ids: Sequence[int]) -> Merged:
     async with open_postgres(settings) as pool:
-        return await Merges(pool).undo(asked.tenant, ids, actor=asked.actor)
+        return await Merges(pool).undo(request.tenant, ids, actor=request.actor)
 
 
-async def _merges(settings: Settings, asked: _Asked) -> list[Merge]:
+async def _merges(settings: Settings, request: _Request) -> list[Merge]:
     async with open_postgres(settings) as pool:
-        found = await Merges(pool).of(asked.tenant, undone=True)
-    return [one for one in found if one.kind in asked.kinds][::-1]
+        found = await Merges(pool).of(request.tenant, undone=True)
+    return [one for one in found if one.kind in request.kinds][::-1]
 
 
 def _show_proposals(found: Sequence[Proposals], limit: int, *, as_json: bool) -> None:
@@ -189,9 +198,12 @@ def _show_proposals(found: Sequence[Proposals], limit: int, *, as_json: bool) ->
     ]
     if rows:
         console().print(table(columns, rows))
-    _note(f"{len(proposals)} proposed, {len(rows)} shown; nothing was changed (--apply ID..., or --apply --all)")
+    _note(
+        f"{counted(len(proposals), 'merge')} proposed, {len(rows)} shown; nothing was changed (--apply ID..., or "
+        "--apply --all)"
+    )
     for why, count in sorted(left_out.items()):
-        _note(f"{count} pairs that are spelt alike were left out: {_WHY_NOT[why]}")
+        _note(f"left out, though spelt alike: {counted(count, 'pair')} ({_WHY_NOT[why]})")
 
 
 def _show_merges(found: Sequence[Merge], limit: int, *, as_json: bool) -> None:
@@ -215,13 +227,14 @@ def _show_merged(merged: Merged, *, as_json: bool) -> int:
         console().print(table(("id", "", "name", "into", "why"), rows))
         if merged.position is not None:
             _note(
-                f"{merged.memories} memories give these names: index and graph follow (position {merged.position})"
+                f"{counted(merged.memories, 'memory')} with these names; index and graph follow (position "
+                f"{merged.position})"
             )
     return 1 if failed else 0
 
 
 def _note(line: str) -> None:
-    notes().print(Text(visible(line)), soft_wrap=True)
+    prose(visible(line), to=notes())
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -1,35 +1,34 @@
-"""What the commands on memories have in common: their options, how they ask, and what they say of a receipt."""
+"""Options of the commands on memories, the message that they send, and how its receipt is printed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import BaseModel
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import bus_of
 from orion_recall.cli.moments import moment
-from orion_recall.cli.output import console, notes, print_error, print_json, visible
+from orion_recall.cli.output import console, notes, print_error, print_json, prose, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, MemoryWhereV1
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
 R = TypeVar("R", bound=BaseModel)
-_SHOWN = 20
 
-Tenant = Annotated[str | None, typer.Option(help="Whose memories.")]
-Actor = Annotated[str | None, typer.Option(help="Who asks for it, for the history.")]
+Tenant = Annotated[str | None, typer.Option(help="The tenant (default: ORION_DEFAULT_TENANT).")]
+Actor = Annotated[str | None, typer.Option(help="Name of who does this, for the history.")]
 Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the receipt.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="A field and its value (JSON, or plain text); empty clears."),
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="A field and its value, plain text or JSON; nothing after = clears it."
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Where = Annotated[
@@ -47,7 +46,7 @@ _SAID_BY = {"id": "the ID itself", "tenant": "--tenant"}
 
 
 def send(settings: Settings, work: Callable[[RecallClient], Awaitable[R]]) -> R:
-    """What the worker answers to `work`'s one message."""
+    """Sends one message by `work`; what the worker answered."""
 
     async def run() -> R:
         url = bus_of(settings)
@@ -68,7 +67,7 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`--set` as fields of a memory; SettingsError for a field that there is not, or is said another way."""
+    """`--set` as fields of a memory; SettingsError for an unknown field, and for one that has its own option."""
     found: dict[str, Any] = {}
     for name, value in _pairs("--set", pairs):
         if name not in MemoryV1.model_fields:
@@ -82,7 +81,7 @@ def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
 
 
 def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`--where` as conditions; SettingsError for one that there is not."""
+    """`--where` as conditions; SettingsError for an unknown one."""
     found: dict[str, Any] = {}
     for name, value in _pairs("--where", pairs):
         if name not in MemoryWhereV1.model_fields:
@@ -90,7 +89,7 @@ def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
                 f"--where: there is no condition {name!r}; there are {', '.join(MemoryWhereV1.model_fields)}"
             )
         if name in _TIMES:
-            at = moment(f"--where {name}", value)
+            at = moment(f"--where {name}", value, end=name == "until")
             found[name] = at.isoformat() if at is not None else None
         else:
             found[name] = _listed(value) if name in _LISTS else value
@@ -99,27 +98,8 @@ def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def confirmed(receipt: MemoryReceiptV1, what: str, *, yes: bool, as_json: bool) -> bool:
-    """Whether what a dry run found is to be changed: asked for at a terminal, else said by `--yes`."""
-    count = receipt.matched or 0
-    for one in receipt.results[:_SHOWN]:
-        notes().print(Text(visible(one.id)), soft_wrap=True)
-    if count > _SHOWN:
-        notes().print(f"… {count} in all")
-    if yes or not count:
-        return bool(count)
-    if as_json:
-        raise SettingsError(f"{count} memories match: --json needs --yes to {what} them")
-    try:
-        return typer.confirm(f"{what} {count} memories?", err=True)
-    except typer.Abort:
-        if sys.stdin.isatty():
-            raise
-        raise SettingsError(f"nobody is there to ask: --yes would {what} {count} memories") from None
-
-
 def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
-    """Prints the receipt; the exit code: 1 when something that was asked for was not done."""
+    """Prints the receipt. The exit code is 1 where something was not done."""
     if as_json:
         print_json(receipt.model_dump(mode="json", exclude_unset=True))
     if receipt.error is not None:
@@ -129,33 +109,12 @@ def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
         counts = Counter(one.status for one in receipt.results)
         line = ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing to do"
         if receipt.pending:
-            line += "; index and graph have not heard of it everywhere, workers leave it out until they have"
+            line += "; some copies of index and graph do not have it yet, and workers leave it out until then"
         console().print(line)
         for one in receipt.results:
             if one.reason is not None:
-                notes().print(Text(visible(f"{one.id}: {one.status}: {one.reason}")), soft_wrap=True)
+                prose(visible(f"{one.id}: {one.status}: {one.reason}"), to=notes())
     return 1 if receipt.conflict or receipt.rejected or receipt.missing else 0
-
-
-def change_matching(
-    settings: Settings,
-    ask: Callable[[RecallClient, int | None], Awaitable[MemoryReceiptV1]],
-    *,
-    what: str,
-    done: str,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    """Looks, asks, and does: `ask` sends the message with the count that must still match, or None to look only."""
-    looked = send(settings, lambda client: ask(client, None))
-    if looked.error is not None:
-        return say(looked, as_json=as_json)
-    if not confirmed(looked, what, yes=yes, as_json=as_json):
-        if as_json:
-            print_json({"matched": 0})
-        notes().print(f"no memory was {done}")
-        return 1
-    return say(send(settings, lambda client: ask(client, looked.matched)), as_json=as_json)
 
 
 def _pairs(option: str, pairs: Sequence[str] | None) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`orion-recall memory rebuild`: index and graph made anew from the record."""
+"""`orion-recall memory rebuild`: index and graph built anew from the record."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.own_copies import KINDS, OwnCopies
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, console, print_json, visible
+from orion_recall.cli.output import JsonFlag, counted, print_json, prose, visible
 from orion_recall.errors import SourceError
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import Told
+from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -31,16 +30,16 @@ class _Kind(StrEnum):
 
 
 def rebuild_copies(
-    kind: Annotated[_Kind | None, typer.Argument(help="Only this one; both without it.")] = None,
+    kind: Annotated[_Kind | None, typer.Argument(help="Only this one (default: both).")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Make index and graph anew from the record, beside those that answer, and swap.
+    """Rebuild index and graph from the record, next to the ones in use, and swap them in.
 
     The copies are those of this data folder. A running worker goes on answering and takes the new ones over without
-    a restart. A run that was stopped goes on where it was. On a server (ORION_QDRANT_URL, ORION_SPARQL_URL) workers
-    know no second place: every memory is written anew where it is, and what does not belong there is taken out;
-    recalls go on meanwhile.
+    a restart. A run that was stopped goes on where it was. On a server (ORION_QDRANT_URL, ORION_SPARQL_URL) there
+    is no second place: every memory is written again in place, and what does not belong there is deleted; recalls
+    go on meanwhile.
 
     Example: `orion-recall memory rebuild index`
     """
@@ -50,7 +49,7 @@ def rebuild_copies(
         print_json(done)
     else:
         for one in done:
-            console().print(Text(visible(_line(one))), soft_wrap=True)
+            prose(visible(_line(one)))
     return 1 if any(one.get("left") for one in done) else 0
 
 
@@ -66,12 +65,12 @@ async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
                     result = await own.ask(kind, "rewrite", told)
                     done.append({"kind": kind, "state": "rewritten", **result})
                 else:
-                    done.append(await _beside(settings, own, record, kind, told))
+                    done.append(await _rebuilt(settings, own, record, kind, told))
         return done
 
 
-async def _beside(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Told) -> Done:
-    """Builds it beside, and has it taken: here, or by the worker that has the folder."""
+async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
+    """Builds a second copy and swaps it in: here, or by the worker that holds the folder."""
     if kind == "index":
         async with open_embedder(settings) as embedder:
             built = await reembed(record, own.folder(kind), embedder, SparseEncoder(), again=True, advanced=told)
@@ -93,14 +92,14 @@ async def _beside(settings: Settings, own: OwnCopies, record: Record, kind: str,
 def _line(one: Done) -> str:
     what = f"{one['kind']}: "
     if one["state"] == "rewritten":
-        left = f"; {one['left']} memories still differ: run it again" if one["left"] else ""
-        return f"{what}every memory was written anew in place, {one['held']} of them{left}"
-    made = f"{what}made anew up to position {one['position']}, "
+        left = f"; {counted(one['left'], 'memory')} still wrong: run it again" if one["left"] else ""
+        return f"{what}{counted(one['held'], 'memory')} written again in place{left}"
+    made = f"{what}rebuilt up to position {one['position']}, "
     return (
         made
         + {
-            "swapped": "and in its place for every worker that starts from now on",
-            "taken": "and in use by the running worker",
-            "waiting": f"and complete beside the old one: the worker takes it at its next start ({one.get('why')})",
+            "swapped": "swapped in for every worker that starts from now on",
+            "taken": "in use by the running worker",
+            "waiting": f"complete next to the old one: the worker takes it at its next start ({one.get('why')})",
         }[one["state"]]
     )

@@ -1,4 +1,4 @@
-"""`orion-recall memory remember`: a sentence, quickly."""
+"""`orion-recall memory remember`: one sentence, stored under an id made from it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from orion_recall.cli.output import JsonFlag, console, notes, print_json
 
 
 def remember(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is to be remembered.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence.")],
     speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
     session: Annotated[str | None, typer.Option(help="In which session.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")] = None,
     kind: Annotated[str | None, typer.Option(help="Its kind, such as world or plan.")] = None,
-    undated: Annotated[bool, typer.Option("--undated", help="It holds at any time, not from now on.")] = False,
+    undated: Annotated[bool, typer.Option("--undated", help="Store it without a date, not as said now.")] = False,
     tenant: Tenant = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Remember a sentence, and print the id that it is kept under.
+    """Remember a sentence, and print its id.
 
-    The id is made of what is given, without the time: the same sentence of the same speaker is remembered once.
+    The id is a hash of everything given but the time: the same sentence of the same speaker is stored once.
 
     Example: `orion-recall memory remember "The crane is repaired." --speaker Ana --session s-17 --tag harbour`
     """

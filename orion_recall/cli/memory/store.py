@@ -16,7 +16,7 @@ from orion_recall.memory.transfer.import_file import read_json
 
 def store_memory(
     memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Unique in its tenant.")] = None,
-    text: Annotated[str | None, typer.Option(help="What is remembered.")] = None,
+    text: Annotated[str | None, typer.Option(help="What the memory says.")] = None,
     sets: Sets = None,
     tenant: Tenant = None,
     timeout: Timeout = 60.0,
@@ -33,7 +33,7 @@ def store_memory(
     if memory_id is None:
         memory = _from_input()
     elif text is None:
-        raise SettingsError("--text: say what is to be remembered")
+        raise SettingsError("--text is missing: give what the memory says")
     else:
         memory = {"id": memory_id, "text": text}
     memory = memory | drop_none(fields_of(sets)) | given(tenant=tenant)

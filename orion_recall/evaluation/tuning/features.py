@@ -19,8 +19,8 @@ from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade
 from orion_recall.profile.model import Strategies
 from orion_recall.profile.sections import RankingWeights, Rerank
-from orion_recall.recall.rank import near_duplicates
-from orion_recall.values import ScoredCandidate
+from orion_recall.recall.ranking.near_duplicates import near_duplicates
+from orion_recall.scoring.candidates import ScoredCandidate
 
 Values = npt.NDArray[np.float64]
 
@@ -62,7 +62,7 @@ async def candidates_of(
 ) -> list[Candidates]:
     """The candidates of the judged queries, with every score part but those that are `off`."""
     return [
-        table_of(query, recalled.found.scored if recalled.found else (), profile.near_duplicate_similarity)
+        table_of(query, recalled.result.scored if recalled.result else (), profile.near_duplicate_similarity)
         async for query, recalled in trials.recalls(with_all_parts(profile, off=off), what=what)
         if query.evidence and query.scored
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, Literal
 
-from orion_recall.decisions.fed_back import FedBack
+from orion_recall.decisions.feedback import JudgedRecall
 
 LeftOut = Literal["no_decision", "text_not_kept", "nothing_used", "used_is_gone"]
 """Why feedback gives no query: its decision is not in the log, or of another tenant; the query's text was cut or
@@ -34,7 +34,7 @@ class Converted:
     gone: int = 0
     left_out: Counter[LeftOut] = field(default_factory=Counter[LeftOut])
 
-    def add(self, fed_back: FedBack | None, messages: int) -> dict[str, Any] | None:
+    def add(self, fed_back: JudgedRecall | None, messages: int) -> dict[str, Any] | None:
         """The query as a line of the file, counted; None when the feedback gives none."""
         self.messages += messages
         if fed_back is None:
@@ -57,16 +57,18 @@ class Converted:
         return _line(fed_back, shown, used, wrong)
 
 
-def _verdicts(fed_back: FedBack) -> dict[str, Literal["used", "wrong"]]:
+def _verdicts(fed_back: JudgedRecall) -> dict[str, Literal["used", "wrong"]]:
     """The last verdict on every id; an id that one message calls used and wrong is wrong."""
     verdicts: dict[str, Literal["used", "wrong"]] = {}
-    for said in fed_back.said:
+    for said in fed_back.feedback:
         verdicts |= dict.fromkeys(said.used, "used")
         verdicts |= dict.fromkeys(said.wrong, "wrong")
     return verdicts
 
 
-def _left_out(fed_back: FedBack, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]) -> LeftOut | None:
+def _left_out(
+    fed_back: JudgedRecall, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]
+) -> LeftOut | None:
     text = fed_back.query
     # A cut or hashed text would search for other words.
     if not text.strip() or _HASH.fullmatch(text) or len(text) < fed_back.query_chars:
@@ -76,7 +78,7 @@ def _left_out(fed_back: FedBack, verdicts: dict[str, Literal["used", "wrong"]], 
     return "used_is_gone" if any(verdicts.get(name) == "used" for name in fed_back.shown) else "nothing_used"
 
 
-def _line(fed_back: FedBack, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
+def _line(fed_back: JudgedRecall, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
     """A line for `read_queries`; correlation_id and profile are there to join it with the decision log."""
     line: dict[str, Any] = {
         "query_id": fed_back.decision_id,

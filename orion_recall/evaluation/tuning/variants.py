@@ -14,7 +14,7 @@ from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
 from orion_recall.profile import KeyPath, Profile, profile_fields
 from orion_recall.profile.cascade import LAYER_NAMES
-from orion_recall.profile.messages import nearest_path
+from orion_recall.profile.problems import nearest_path
 from orion_recall.profile.sections import RankingWeights
 from orion_recall.values import SOURCE_NAMES, SourceName
 

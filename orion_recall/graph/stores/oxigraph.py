@@ -12,7 +12,7 @@ import pyoxigraph
 
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.graph.projection.facts import OperationPlan, run_plan
 from orion_recall.graph.projection.memories import plan_changes, plan_removal
 from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
@@ -86,12 +86,12 @@ class RdfGraph:
                 self._lock.release()
                 self._lock = None
 
-    def beside(self) -> RdfGraph | None:
+    def staged_rebuild(self) -> RdfGraph | None:
         """The graph that stands complete beside this one, not opened."""
         place = free_place(self.folder, self.kind)
         return RdfGraph(place) if is_complete(place) else None
 
-    async def take(self, built: RdfGraph) -> None:
+    async def swap_in(self, built: RdfGraph) -> None:
         """The graph that was built beside takes this one's place; queries that run end with the old one."""
         self._open()
         threads, place, lock = self._threads, built.folder, built._lock
@@ -111,13 +111,13 @@ class RdfGraph:
         return self._position
 
     @property
-    def record(self) -> str | None:
+    def database_identity(self) -> str | None:
         """The database identity of the record that the graph was built from."""
         return self._record
 
-    def expect(self, record: str) -> None:
+    def expect(self, identity: str) -> None:
         """Set the database identity that the graph must have."""
-        self._expected = record
+        self._expected = identity
 
     async def adopt(self, newest: Memory | None) -> None:
         """Write the database identity into a graph that has none: a new one, or one older than identities."""
@@ -138,7 +138,7 @@ class RdfGraph:
         await self.check()
         for start in range(0, len(changes), _APPLY_BATCH):
             page = changes[start : start + _APPLY_BATCH]
-            await RECALLS.pause()
+            await FOREGROUND.pause()
             await self._threads.run(lambda page=page: self._write(plan_changes(page), page[-1].position))
 
     async def held(self) -> Mapping[int, int]:

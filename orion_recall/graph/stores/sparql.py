@@ -85,14 +85,14 @@ class SparqlGraph:
         return self._position
 
     @property
-    def record(self) -> str | None:
+    def database_identity(self) -> str | None:
         """The database identity of the record that the graph was built from, as last reported."""
         return self._record
 
-    def expect(self, record: str) -> None:
+    def expect(self, identity: str) -> None:
         """Set the database identity that the graph must have."""
-        if record != self._expected:
-            self._expected, self._uncertain = record, True
+        if identity != self._expected:
+            self._expected, self._uncertain = identity, True
 
     async def adopt(self, newest: Memory | None) -> None:
         """Write the identity into a graph older than identities; an empty one gets it with its first memories."""

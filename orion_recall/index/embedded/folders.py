@@ -1,12 +1,11 @@
-"""Where in its folder an embedded copy lives, and how one that was built beside it takes its place.
+"""Folders of an embedded copy: the live one, builds, and the swap of a complete build.
 
-    index/index.json, index/shard/          the index, as long as nothing else is said
-    index/builds/NAME/index.json, shard/    one being built beside it, or complete (then: `complete`)
+    index/index.json, index/shard/          the index, unless there is `current`
+    index/builds/NAME/index.json, shard/    a build, under way or complete (then: `complete`)
     index/current                           the NAME of the build that is the index now
 
 So it is with the graph, whose files are in `store`. The swap is the writing of `current`, one rename: before it the
-old copy is whole and live, after it the new one.
-Only who holds the folder's lock does it.
+old copy is complete and live, after it the new one. The process with the folder's lock does it.
 """
 
 from __future__ import annotations

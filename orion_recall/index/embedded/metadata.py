@@ -1,4 +1,4 @@
-"""What the embedded index says of itself: the model behind its vectors, and how far it has come in the outbox."""
+"""Metadata of the embedded index in its folder (`index.json`): read, written, compared with the embedder."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import asdict
 from pathlib import Path
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.index.metadata import FORMAT, IndexCard
+from orion_recall.index.metadata import FORMAT, IndexMetadata
 from orion_recall.models.embedder import Embedder
 
-CARD = "index.json"
+METADATA_FILE = "index.json"
 
 
-def card_if_known(embedder: Embedder) -> IndexCard | None:
-    """The card of a new index, or None while the embedder is a server that is away."""
+def metadata_if_known(embedder: Embedder) -> IndexMetadata | None:
+    """The metadata of a new index; None while the embedding server is away."""
     try:
-        return IndexCard.of(embedder)
+        return IndexMetadata.of(embedder)
     except ModelError:
         return None
 
 
-def misfit_of(folder: Path, card: IndexCard, mine: IndexCard) -> str | None:
-    """Why vectors of `mine` do not belong to the index of that card; None when they do."""
-    if (misfit := card.misfit(mine)) is None:
+def misfit_of(folder: Path, metadata: IndexMetadata, mine: IndexMetadata) -> str | None:
+    """Why vectors made as `mine` says do not fit the index of that metadata; None when they do."""
+    if (misfit := metadata.misfit(mine)) is None:
         return None
     return (
         f"the index in {folder} {misfit} delete the folder to rebuild it, or build a new index beside it with "
@@ -31,22 +31,22 @@ def misfit_of(folder: Path, card: IndexCard, mine: IndexCard) -> str | None:
     )
 
 
-def read_card(place: Path, folder: Path) -> IndexCard:
-    """The card of the index at that place; SourceError that says what to do about `folder` when it is no good."""
-    file = place / CARD
+def read_metadata(place: Path, folder: Path) -> IndexMetadata:
+    """The metadata in a folder; SourceError that says what to do about `folder` when it is unreadable."""
+    file = place / METADATA_FILE
     try:
-        card = IndexCard(**json.loads(file.read_text("utf-8")))
-        card = card.at(int(card.position))
+        metadata = IndexMetadata(**json.loads(file.read_text("utf-8")))
+        metadata = metadata.at(int(metadata.position))
     except (ValueError, TypeError, OSError) as error:
         raise SourceError(f"{file} cannot be read ({error}): delete {folder} and it will be rebuilt") from error
-    if card.format != FORMAT:
-        raise SourceError(f"the index in {folder} has format {card.format}: delete the folder to rebuild it")
-    return card
+    if metadata.format != FORMAT:
+        raise SourceError(f"the index in {folder} has format {metadata.format}: delete the folder to rebuild it")
+    return metadata
 
 
-def write_card(place: Path, card: IndexCard) -> None:
-    """The whole card or, after a crash, the one before."""
-    file = place / CARD
+def write_metadata(place: Path, metadata: IndexMetadata) -> None:
+    """Writes all of the metadata; after a crash the old one is whole."""
+    file = place / METADATA_FILE
     temporary = file.with_suffix(".new")
-    temporary.write_text(json.dumps(asdict(card)), "utf-8")
+    temporary.write_text(json.dumps(asdict(metadata)), "utf-8")
     temporary.replace(file)

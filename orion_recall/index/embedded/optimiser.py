@@ -1,4 +1,4 @@
-"""When the embedded index is optimised, and how the copy takes its place: it is read and written meanwhile."""
+"""Optimising the embedded index: when it is due, and the switch to the optimised copy during reads and writes."""
 
 from __future__ import annotations
 
@@ -12,44 +12,48 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.folders import free_place
 from orion_recall.index.embedded.optimised_copy import optimise_apart, read_through
-from orion_recall.index.embedded.shard import Before, KeptShard
+from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
 from orion_recall.index.engine_threads import EngineThreads, to_the_end
 
 log = logging.getLogger("orion_recall.sources")
 
-# Search is exact, and right, before it is optimised: only slower. Every time it costs a copy of the whole.
+# Until then search is exact, only slower. Optimising costs a copy of the whole index.
 _AFTER, _AFTER_SHARE = 5000, 0.5
 
 
 class EdgeOptimiser:
-    """Of one index: `leave` is called with the shard before, when another has taken its place."""
+    """Optimises one index; `retire` is called with the shard that the optimised copy replaced."""
 
     def __init__(
-        self, folder: Path, kept: KeptShard, writer: EngineThreads, leave: Callable[[Before], Awaitable[None]]
+        self,
+        folder: Path,
+        live: LiveShard,
+        writer: EngineThreads,
+        retire: Callable[[ReplacedShard], Awaitable[None]],
     ) -> None:
-        self._folder, self._kept, self._writer, self._leave = folder, kept, writer, leave
+        self._folder, self._live, self._writer, self._retire = folder, live, writer, retire
         self._written = 0
         self._running: asyncio.Task[None] | None = None
 
     def note(self, written: int) -> None:
-        """So many points were written or taken out; when they are enough, work begins."""
+        """Counts points written or deleted; starts optimising when they are enough."""
         self._written += written
-        if self._written >= _AFTER and self._written >= _AFTER_SHARE * self._kept.count:
+        if self._written >= _AFTER and self._written >= _AFTER_SHARE * self._live.count:
             self._begin()
 
-    def forget(self) -> None:
-        """All that was written is optimised, or about to be."""
+    def reset(self) -> None:
+        """All that was written is optimised, or is about to be."""
         self._written = 0
 
     async def end(self) -> None:
-        """What is under way is given up, and waited for."""
+        """Cancels what is under way, and waits for it."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
     def _begin(self) -> None:
         if self._running is None or self._running.done():
-            self.forget()  # what fails is tried again after as many
+            self.reset()  # a failure is tried again after as many
             self._running = asyncio.create_task(self._renew())
             self._running.add_done_callback(_log_failure)
 
@@ -57,24 +61,24 @@ class EdgeOptimiser:
         place = free_place(self._folder, "optimised")
         lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
         try:
-            copy = await to_the_end(self._writer.run(lambda: self._kept.copy_to(place)))
+            copy = await to_the_end(self._writer.run(lambda: self._live.copy_to(place)))
             await optimise_apart(copy)
             await asyncio.to_thread(read_through, copy)
         except BaseException:
-            await to_the_end(self._give_up(place, lock))
+            await to_the_end(self._discard(place, lock))
             raise
-        await to_the_end(self._go_over(place, lock))
+        await to_the_end(self._switch(place, lock))
 
-    async def _go_over(self, place: Path, lock: FolderLock) -> None:
+    async def _switch(self, place: Path, lock: FolderLock) -> None:
         try:
-            before = await self._writer.run(lambda: self._kept.go_over_to(place, lock))
+            replaced = await self._writer.run(lambda: self._live.switch_to_copy(place, lock))
         except SourceError:
-            await self._give_up(place, lock)
+            await self._discard(place, lock)
             raise
-        await self._leave(before)
+        await self._retire(replaced)
 
-    async def _give_up(self, place: Path, lock: FolderLock) -> None:
-        self._kept.give_up_copy()
+    async def _discard(self, place: Path, lock: FolderLock) -> None:
+        self._live.discard_copy()
         lock.release()
         # As large as the index: not on the loop.
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
@@ -82,4 +86,7 @@ class EdgeOptimiser:
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.warning("the index could not be optimised, and is searched as it is: %s", error)
+        log.warning(
+            "the index could not be optimised, and is searched as it is; it is tried again after more writes: %s",
+            error,
+        )

@@ -1,4 +1,4 @@
-"""Points and filters in the words of Qdrant Edge."""
+"""Points, filters and requests as Qdrant Edge takes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orion_recall.values import Scope
 
 
 def scope_filter(scope: Scope, *, titles: Sequence[str] = ()) -> qe.Filter:
-    """The scope, and one of the titles where some are given, as conditions that must all hold."""
+    """The scope, and one of the titles if any are given, as conditions that must all hold."""
     conditions: list[qe.ConditionType] = [_is("tenant", scope.tenant)]
     if titles:
         conditions.append(qe.FieldCondition("titles", match=qe.MatchAny(list(titles))))
@@ -31,7 +31,7 @@ def scope_filter(scope: Scope, *, titles: Sequence[str] = ()) -> qe.Filter:
 
 
 def token_vectors(width: int) -> qe.EdgeVectorParams:
-    """The vectors of a memory's tokens: compared by MaxSim, never searched among, so there is no graph of them."""
+    """Parameters of the token vectors: compared by MaxSim and never searched, so they have no graph."""
     return qe.EdgeVectorParams(
         size=width,
         distance=qe.Distance.Dot,
@@ -41,8 +41,50 @@ def token_vectors(width: int) -> qe.EdgeVectorParams:
     )
 
 
+def dense_request(vector: Sequence[float], scope: Scope, limit: int, min_score: float) -> qe.QueryRequest:
+    """Memories nearest by cosine."""
+    query = qe.Query.Nearest(list(vector), using="dense")
+    return qe.QueryRequest(query=query, limit=limit, filter=scope_filter(scope), score_threshold=min_score)
+
+
+def sparse_batch(terms: SparseTerms, scope: Scope, limit: int, using: Sequence[str]) -> qe.QueryBatchRequest:
+    """Memories by BM25, one request for each sparse vector of `using`."""
+    conditions, vector = scope_filter(scope), _sparse(terms)
+    return qe.QueryBatchRequest(
+        [
+            qe.QueryRequest(query=qe.Query.Nearest(vector, using=name), limit=limit, filter=conditions)
+            for name in using
+        ]
+    )
+
+
+def entity_request(terms: SparseTerms, tenant: str, limit: int) -> qe.QueryRequest:
+    """Entities whose names share words with the terms."""
+    return qe.QueryRequest(
+        query=qe.Query.Nearest(_sparse(terms), using="entity"),
+        limit=limit,
+        filter=scope_filter(Scope(tenant=tenant)),
+        with_payload=["label", "aliases"],
+    )
+
+
+def names_request(vector: Sequence[float], tenant: str, limit: int) -> qe.QueryRequest:
+    """Entities whose names are nearest by cosine."""
+    return qe.QueryRequest(
+        query=qe.Query.Nearest(list(vector), using="name"),
+        limit=limit,
+        filter=scope_filter(Scope(tenant=tenant)),
+        with_payload=["label"],
+    )
+
+
+def speakers_request(tenant: str) -> qe.FacetRequest:
+    """The speakers of a tenant's memories, at most 1000."""
+    return qe.FacetRequest("speaker", 1000, True, scope_filter(Scope(tenant=tenant)))
+
+
 def max_sim_request(tokens: Tokens, keys: Sequence[int]) -> qe.QueryRequest:
-    """Of each memory of the keys that has such vectors, the sum of the tokens' best dot products with its own."""
+    """MaxSim of memories by key: the sum of the tokens' best dot products with the memory's token vectors."""
     return qe.QueryRequest(
         query=qe.Query.Nearest(tokens.tolist(), using=TOKENS),
         limit=len(keys),
@@ -51,7 +93,7 @@ def max_sim_request(tokens: Tokens, keys: Sequence[int]) -> qe.QueryRequest:
 
 
 def titled_request(names: Sequence[str], scope: Scope, limit: int) -> qe.ScrollRequest:
-    """For memories of a title among the names, with their titles."""
+    """Memories with one of the names as a title, with their titles."""
     conditions = scope_filter(scope, titles=names)
     return qe.ScrollRequest(filter=conditions, limit=limit, with_payload=["titles"], with_vector=False)
 
@@ -61,7 +103,7 @@ def _is(key: str, value: str) -> qe.FieldCondition:
 
 
 def edge_point(one: IndexPoint) -> qe.Point:
-    """A point as Edge takes it."""
+    """The point for Edge."""
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
     for name, vector in one.unit_vectors.items():
         vectors[name] = list(vector)

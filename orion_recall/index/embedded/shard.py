@@ -1,6 +1,6 @@
-"""One shard of Qdrant Edge on disk, and what it says of itself: loaded or made, written, saved, copied, replaced.
+"""The live shard of Qdrant Edge with its metadata: loaded or created, written, saved, copied, replaced.
 
-Everything here blocks. Of what it holds only one thread at a time may write, and any may read.
+Every call blocks. One thread at a time may write; any thread may read.
 """
 
 from __future__ import annotations
@@ -15,179 +15,223 @@ import qdrant_edge as qe
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.folders import build_place, is_complete, live_place, swap, tidy
-from orion_recall.index.embedded.metadata import CARD, card_if_known, misfit_of, read_card, write_card
+from orion_recall.index.embedded.metadata import (
+    METADATA_FILE,
+    metadata_if_known,
+    misfit_of,
+    read_metadata,
+    write_metadata,
+)
 from orion_recall.index.embedded.optimised_copy import copy_shard
 from orion_recall.index.embedded.points import token_vectors
-from orion_recall.index.embedded.writes import Written, carry_out, write_again
+from orion_recall.index.embedded.writes import WriteLog, replay, write
 from orion_recall.index.engine_threads import translated
-from orion_recall.index.metadata import IndexCard
-from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS, IndexStep
+from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS
+from orion_recall.index.record_identity import refuse_another
+from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import TokenVectors
 
 log = logging.getLogger("orion_recall.sources")
 
-# The engine builds the graph of the dense vectors once any of a segment's vectors take this much: by its default of
-# 10 MB the tokens of 1,500 memories would start what pays from some 8,000 on.
+ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
+
+# The engine builds a vector graph once any vectors of a segment take this much. With its default of 10 MB the token
+# vectors of 1,500 memories would start it; it pays from about 8,000 memories on.
 _GRAPH_FROM_KB = 50_000
 _SHARD = "shard"
 
 
-class Before(NamedTuple):
-    """A shard whose place another has taken: to be closed, and its place to be let go."""
+class ReplacedShard(NamedTuple):
+    """A shard that another has replaced: close it, and release the lock of its folder."""
 
     shard: qe.EdgeShard
     lock: FolderLock | None
 
 
-class KeptShard:
-    """The shard that is live in a folder. `shard` and `card` are None until it is loaded or made.
+class LiveShard:
+    """The shard in use of a folder. `shard` and `metadata` are None until it is loaded or created.
 
-    A new one is made as soon as the embedder knows its model: a server may be away at first.
+    A new one is created as soon as the embedder knows its model: an embedding server may be away at first.
     """
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
         self.folder, self.place = folder, folder
         self.shard: qe.EdgeShard | None = None
-        self.card: IndexCard | None = None
+        self.metadata: IndexMetadata | None = None
         self.is_saved = True
         self._embedder = embedder
         self._is_the_embedders = False
+        self._is_loaded = False
+        self.expected_identity: str | None = None
         self._place_lock: FolderLock | None = None
-        # What was written since the copy was made that is being optimised; None when there is none.
-        self._since_copied: Written | None = None
+        # What was written since the copy that is being optimised; None while there is no such copy.
+        self._write_log: WriteLog | None = None
 
     @property
     def count(self) -> int:
         """Points in it: memories and entities."""
         return self._open()[0].info().points_count
 
+    @property
+    def database_identity(self) -> str | None:
+        """The identity of the database that the shard was filled from; None while it has none."""
+        return (self.metadata.record or None) if self.metadata is not None else None
+
+    def expect(self, identity: str) -> None:
+        """The identity of the database that it must be a copy of."""
+        self.expected_identity = identity
+
+    def check_identity(self) -> None:
+        """AnotherRecordsCopy when it was filled from another database."""
+        refuse_another(f"the index in {self.folder}", self.database_identity, self.expected_identity, advice=ADVICE)
+
+    def checked(self) -> qe.EdgeShard:
+        """The shard, of the expected database. SourceError when it is not open, AnotherRecordsCopy."""
+        self.check_identity()
+        if self.shard is not None:
+            return self.shard
+        if self._is_loaded:
+            raise SourceError(
+                f"the index in {self.folder} is empty, and its embedding model is not known yet: check the "
+                "embedding server, then try again"
+            )
+        raise SourceError(f"the index in {self.folder} is not open")
+
     def load(self) -> None:
-        """Load what is there, or make it; SourceError when it cannot be used. Hold the folder's lock."""
-        mine = card_if_known(self._embedder)
+        """Loads the shard, or creates it; SourceError when it cannot be used. Hold the folder's lock."""
+        mine = metadata_if_known(self._embedder)
         self._move_to(live_place(self.folder))
         tidy(self.folder, self.place)
-        if not (self.place / CARD).exists():
+        if not (self.place / METADATA_FILE).exists():
             if (self.place / _SHARD).exists():
                 raise SourceError(
                     f"{self.place / _SHARD} has no index.json beside it: delete the folder and it will be rebuilt"
                 )
             if mine is not None:
                 self._make(mine)
+            self._is_loaded = True
             return
-        card = read_card(self.place, self.folder)
-        if mine is not None and (misfit := misfit_of(self.folder, card, mine)) is not None:
-            card = self._swapped(mine, misfit)
+        metadata = read_metadata(self.place, self.folder)
+        if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
+            metadata = self._swapped(mine, misfit)
         self.shard = self._loaded()
-        self.card, self._is_the_embedders = card, mine is not None
+        self.metadata, self._is_the_embedders, self._is_loaded = metadata, mine is not None, True
 
-    def make(self, mine: IndexCard) -> None:
-        """A new shard, as the card says, where there is none yet."""
-        if self.card is None:
+    def make(self, mine: IndexMetadata) -> None:
+        """Creates the shard as the metadata says, unless there is one."""
+        if self.metadata is None:
             self._make(mine)
 
     def refuse_another_model(self) -> None:
-        """SourceError unless the vectors are the embedder's: it may have been away when this was loaded."""
-        if self._is_the_embedders or self.card is None:
+        """SourceError unless the vectors are the embedder's, which may have been away when this was loaded."""
+        if self._is_the_embedders or self.metadata is None:
             return
-        if (misfit := misfit_of(self.folder, self.card, IndexCard.of(self._embedder))) is not None:
+        if (misfit := misfit_of(self.folder, self.metadata, IndexMetadata.of(self._embedder))) is not None:
             raise SourceError(misfit)
         self._is_the_embedders = True
 
-    def mark(self, record: str) -> None:
-        """It is of that record from now on."""
-        assert self.card is not None  # a shard that is loaded has one
-        self.card, self.is_saved = replace(self.card, record=record), False
+    def set_identity(self, identity: str) -> None:
+        """From now on it is a copy of the database with that identity."""
+        assert self.metadata is not None  # a shard that is loaded has some
+        self.metadata, self.is_saved = replace(self.metadata, record=identity), False
 
-    def write(self, step: IndexStep, position: int) -> None:
-        """Does the step and moves the position; saved later."""
-        shard, card = self._open()
-        carry_out(shard, step, self._since_copied)
-        mine = card_if_known(self._embedder)
-        self.card = card.at(position) if mine is None else card.at(position).written_by(mine)
+    def write(self, batch: WriteBatch, position: int) -> None:
+        """Writes the batch and advances the position; saved later."""
+        shard, metadata = self._open()
+        write(shard, batch, self._write_log)
+        mine = metadata_if_known(self._embedder)
+        self.metadata = metadata.at(position) if mine is None else metadata.at(position).written_by(mine)
         self.is_saved = False
 
     def save(self) -> None:
-        """What was written is on disk, and then how far that is: a crash between the two writes it again."""
-        if self.is_saved or self.shard is None or self.card is None:
+        """Flushes the shard, then writes its position: after a crash in between the changes come again."""
+        if self.is_saved or self.shard is None or self.metadata is None:
             return
-        card = self.card
+        metadata = self.metadata
         self.shard.flush()
-        write_card(self.place, card)
+        write_metadata(self.place, metadata)
         self.is_saved = True
 
     def copy_to(self, place: Path) -> Path:
-        """A copy of the shard's files at that place; from now on what is written is kept for it."""
+        """Copies the shard's files to a folder; from now on writes are logged for that copy."""
         self.save()
         copy = copy_shard(self.place / _SHARD, place)
-        self._since_copied = Written()
+        self._write_log = WriteLog()
         return copy
 
-    def give_up_copy(self) -> None:
-        """Nothing is kept for the copy any more."""
-        self._since_copied = None
+    def discard_copy(self) -> None:
+        """Stops logging writes for the copy."""
+        self._write_log = None
 
-    def go_over_to(self, place: Path, lock: FolderLock) -> Before:
-        """The copy at that place is live from now on, with what was written since it was made."""
-        before, card = self._open()
+    def switch_to_copy(self, place: Path, lock: FolderLock) -> ReplacedShard:
+        """The copy in that folder is live from now on, with what was written since it was made."""
+        before, metadata = self._open()
         copy = qe.EdgeShard.load(str(place / _SHARD))
-        write_again(copy, self._since_copied or Written(), before)
+        replay(copy, self._write_log or WriteLog(), before)
         copy.flush()
-        write_card(place, card)
-        self._since_copied, self.is_saved = None, True
-        return self._taken_by(copy, card, place, lock)
+        write_metadata(place, metadata)
+        self._write_log, self.is_saved = None, True
+        return self._replaced_by(copy, metadata, place, lock)
 
-    def take(self, built: KeptShard, lock: FolderLock | None) -> Before:
-        """What another one holds is live here from now on; that one holds nothing any more."""
-        (shard, card), built.shard = built._open(), None
-        return self._taken_by(shard, card, built.place, lock)
+    def swap_in(self, built: LiveShard, lock: FolderLock | None) -> ReplacedShard:
+        """The shard of `built` is live here from now on; `built` is closed."""
+        (shard, metadata), built.shard, built._is_loaded = built._open(), None, False
+        return self._replaced_by(shard, metadata, built.place, lock)
 
     def close(self) -> None:
-        """Close the shard; what was not saved is lost."""
+        """Closes the shard; what was not saved is lost."""
         shard, self.shard = self.shard, None
         if shard is not None:
             shard.close()
 
     def release(self) -> None:
-        """Let the shard's place go."""
+        """Releases the lock of the shard's folder."""
+        self._is_loaded = False
+        self._release_place()
+
+    def _release_place(self) -> None:
         if self._place_lock is not None:
             self._place_lock.release()
             self._place_lock = None
 
-    def _open(self) -> tuple[qe.EdgeShard, IndexCard]:
-        if self.shard is None or self.card is None:
+    def _open(self) -> tuple[qe.EdgeShard, IndexMetadata]:
+        if self.shard is None or self.metadata is None:
             raise SourceError(f"the index in {self.folder} is not open")
-        return self.shard, self.card
+        return self.shard, self.metadata
 
-    def _taken_by(self, shard: qe.EdgeShard, card: IndexCard, place: Path, lock: FolderLock | None) -> Before:
-        before = Before(self._open()[0], self._place_lock)
-        self.shard, self.card, self.place, self._place_lock = shard, card, place, lock
-        return before
+    def _replaced_by(
+        self, shard: qe.EdgeShard, metadata: IndexMetadata, place: Path, lock: FolderLock | None
+    ) -> ReplacedShard:
+        replaced = ReplacedShard(self._open()[0], self._place_lock)
+        self.shard, self.metadata, self.place, self._place_lock = shard, metadata, place, lock
+        return replaced
 
-    def _swapped(self, mine: IndexCard, misfit: str) -> IndexCard:
-        """The card of the build by the right model, which is the index now; SourceError when there is none."""
+    def _swapped(self, mine: IndexMetadata, misfit: str) -> IndexMetadata:
+        """Swaps in the build by the right model, and gives its metadata; SourceError when there is none."""
         place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
         if not is_complete(place):
             raise SourceError(misfit)
         before = self.place
         self._move_to(place)
-        card = read_card(self.place, self.folder)
-        if misfit_of(self.folder, card, mine) is not None:
+        metadata = read_metadata(self.place, self.folder)
+        if misfit_of(self.folder, metadata, mine) is not None:
             raise SourceError(misfit)
         swap(self.folder, place)
-        log.info("the index by %s has taken the place of the one in %s", card.model, before)
-        return card
+        log.info("the index made with %s was swapped in for the one in %s", metadata.model, before)
+        return metadata
 
     def _move_to(self, place: Path) -> None:
-        """The index is there, and nobody else writes to it."""
-        self.release()
+        """The index is in that folder; takes its lock."""
+        self._release_place()
         if place != self.folder:
             self._place_lock = FolderLock.try_acquire(place)
             if self._place_lock is None:
                 raise SourceError(f"the index in {place} is being built by another process: wait until it is done")
         self.place = place
 
-    def _make(self, mine: IndexCard) -> None:
+    def _make(self, mine: IndexMetadata) -> None:
         size, cosine = mine.dimension, qe.Distance.Cosine
         vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
         sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
@@ -202,8 +246,8 @@ class KeptShard:
             shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
         shard.update(qe.UpdateOperation.create_field_index("ts", qe.PayloadSchemaType.Float))
         shard.flush()
-        write_card(self.place, mine)
-        self.shard, self.card, self._is_the_embedders = shard, mine, True
+        write_metadata(self.place, mine)
+        self.shard, self.metadata, self._is_the_embedders = shard, mine, True
 
     def _loaded(self) -> qe.EdgeShard:
         try:

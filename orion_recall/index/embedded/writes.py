@@ -1,4 +1,4 @@
-"""What is written to a shard of Qdrant Edge, and what has to be read for it. Everything here blocks."""
+"""Reads and writes of one shard of Qdrant Edge, for applying changes. Every call blocks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any, cast
 
 import qdrant_edge as qe
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.index.embedded.points import edge_point
-from orion_recall.index.points import HeldName, HeldPoint, IndexStep, Name, held_name, held_point
+from orion_recall.index.points import HeldName, HeldPoint, Name, held_name, held_point
+from orion_recall.index.write_batch import WriteBatch
 
-# The engine writes and reads vectors under Python's lock: small pages of them.
+# The engine holds Python's lock while it writes and reads vectors: small pages.
 _PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 25, 10
 
 
 def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
-    """What the shard holds of the memories, by key, vectors included."""
+    """What the shard holds of the memories, by key, with vectors."""
     records = shard.retrieve(list(keys), True, True)
     return {
         cast("int", record.id): held_point(
@@ -39,15 +40,15 @@ def read_names(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldName]:
 _MOST_KEPT = 5000
 
 
-class Written:
-    """What was written last under each key: the point itself of some thousands, then the keys alone."""
+class WriteLog:
+    """The latest write of each key since a copy was made: some thousands of points, beyond them keys alone."""
 
     def __init__(self) -> None:
         self._points: dict[int, qe.Point | None] = {}
         self._keys: set[int] = set()
 
     def note(self, key: int, point: qe.Point | None) -> None:
-        """This is under the key now; None: it was taken out."""
+        """The key holds this point now; None: it was deleted."""
         self._keys.discard(key)
         if point is None or key in self._points or len(self._points) < _MOST_KEPT:
             self._points[key] = point
@@ -55,7 +56,7 @@ class Written:
             self._keys.add(key)
 
     def pages(self, live: qe.EdgeShard) -> Iterator[tuple[list[qe.PointId], list[qe.Point]]]:
-        """What is to be taken out, and what put in, a page at a time: each is done under Python's lock."""
+        """Keys to delete and points to write, a page at a time: each page is written under Python's lock."""
         noted = [*self._points.items()]
         for start in range(0, len(noted), _PAGE_AGAIN):
             page = noted[start : start + _PAGE_AGAIN]
@@ -66,30 +67,27 @@ class Written:
             yield [], [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
 
 
-def carry_out(shard: qe.EdgeShard, step: IndexStep, written: Written | None = None) -> None:
-    """Does the step. Names first: until the memories are written, a second try finds what they gave.
-
-    `written` is told of each half of it once that is done.
-    """
-    about = [*step.gone, *(point.key for point in step.points)]
-    forgotten = [name.key for name in step.forgotten if not _is_given(shard, name, about)]
-    if gone := [*forgotten, *step.gone]:
+def write(shard: qe.EdgeShard, batch: WriteBatch, log: WriteLog | None = None) -> None:
+    """Writes the batch, and notes it in `log`. Entities first: a retry still finds which names were dropped."""
+    about = [*batch.gone, *(point.key for point in batch.points)]
+    forgotten = [name.key for name in batch.forgotten if not _is_in_use(shard, name, about)]
+    if gone := [*forgotten, *batch.gone]:
         shard.update(qe.UpdateOperation.delete_points([*gone]))
-        if written is not None:
+        if log is not None:
             for key in gone:
-                written.note(key, None)
-    for start in range(0, len(step.points), _PAGE_AGAIN):
-        RECALLS.give_way()
-        page = {one.key: edge_point(one) for one in step.points[start : start + _PAGE_AGAIN]}
+                log.note(key, None)
+    for start in range(0, len(batch.points), _PAGE_AGAIN):
+        FOREGROUND.yield_to_foreground()
+        page = {one.key: edge_point(one) for one in batch.points[start : start + _PAGE_AGAIN]}
         shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
-        if written is not None:
+        if log is not None:
             for key, point in page.items():
-                written.note(key, point)
+                log.note(key, point)
 
 
-def write_again(copy: qe.EdgeShard, written: Written, live: qe.EdgeShard) -> None:
-    """Makes a copy hold what was written to the live shard since it was made."""
-    for gone, points in written.pages(live):
+def replay(copy: qe.EdgeShard, log: WriteLog, live: qe.EdgeShard) -> None:
+    """Writes to a copy what was written to the live shard since the copy was made."""
+    for gone, points in log.pages(live):
         if gone:
             copy.update(qe.UpdateOperation.delete_points(gone))
         if points:
@@ -111,11 +109,11 @@ def read_versions(shard: qe.EdgeShard) -> dict[int, int]:
             return versions
 
 
-def _is_given(shard: qe.EdgeShard, name: Name, besides: Sequence[int]) -> bool:
-    """Whether a memory gives the name, other than those that are being written."""
+def _is_in_use(shard: qe.EdgeShard, name: Name, batch_keys: Sequence[int]) -> bool:
+    """Whether a memory outside the batch has the name."""
     conditions = [
         qe.FieldCondition("tenant", match=qe.MatchValue(name.tenant)),
         qe.FieldCondition("names", match=qe.MatchValue(name.folded)),
     ]
-    others = qe.Filter(must=[*conditions], must_not=[qe.HasIdCondition(set(besides))])
+    others = qe.Filter(must=[*conditions], must_not=[qe.HasIdCondition(set(batch_keys))])
     return shard.count(qe.CountRequest(exact=True, filter=others)) > 0

@@ -1,6 +1,6 @@
-"""The collection that an index has on a Qdrant server: made, checked, asked, written.
+"""The collection of an index on a Qdrant server: created, checked, queried, written.
 
-A point without a tenant, which no search can see, is its card: the embedding model that made it, the outbox
+A point without a tenant, which no search can see, is its metadata: the embedding model that made it, the outbox
 position it holds, and the record that it is of. A collection that is absent is made; one that was lost is made
 again, and its position is 0; one that is not ours is refused and left as it is.
 """
@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.index.metadata import FORMAT, IndexCard
+from orion_recall.index.metadata import FORMAT, IndexMetadata
 from orion_recall.index.points import (
     TOKENS,
     HeldName,
     HeldPoint,
     IndexPoint,
-    IndexStep,
     Name,
     held_name,
     held_point,
     memory_view,
 )
-from orion_recall.index.qdrant.points import QdrantWords
+from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
 from orion_recall.index.record_identity import refuse_another, refuse_without
+from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.text.normal import memory_key, number_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("orion_recall.sources")
 
-_CARD = number_of("card\x1f", "index")
+_METADATA_KEY = number_of("card\x1f", "index")
 # Far below a server's limit of 32 MiB a request, with memories as long as they may be.
 _AT_ONCE = 50
 _PAGE = 1000
@@ -51,40 +51,40 @@ _ADVICE = (
 
 
 class QdrantCollection:
-    """The collection of that name. Nothing is sent before `open`, or whatever opens it.
+    """One collection by its name. Nothing is sent before `open`.
 
-    `has_record`: there is a record, whose mark `expect` will tell; until then only an empty collection is read.
+    `has_record`: a record exists; until `expect` gives its identity only an empty collection is read.
     """
 
     def __init__(self, server: QdrantServer, name: str, embedder: Embedder, *, has_record: bool) -> None:
-        self.server, self.name, self.client, self.words = server, name, server.client, QdrantWords()
+        self.server, self.name, self.client, self.requests = server, name, server.client, QdrantRequests()
         # Empty until the collection has been seen: the server, or the one that embeds, may be away at the start.
-        self.card = IndexCard(format=FORMAT, model="", dimension=0, weights_sha256="", position=0)
+        self.metadata = IndexMetadata(format=FORMAT, model="", dimension=0, weights_sha256="", position=0)
         self._embedder, self._has_record = embedder, has_record
         self._expected: str | None = None
         self._opening = asyncio.Lock()
         self._is_open = False
 
     async def open(self) -> None:
-        """Make the collection, or check it and read its position: thoroughly at first, then by its card alone.
+        """Make the collection, or check it and read its position: fully at first, then by its metadata alone.
 
         TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
         """
         async with self._opening:
             try:
-                card = await self._seen_again() if self._is_open else None
-                if card is None:
-                    card = await self._made_or_checked()
+                metadata = await self._seen_again() if self._is_open else None
+                if metadata is None:
+                    metadata = await self._made_or_checked()
             except ModelError as error:
                 self._is_open = False
                 raise TransientSourceError(f"the index waits for the embedding model: {error}") from error
             except SourceError:
                 self._is_open = False
                 raise
-            self.card, self._is_open = card, True
+            self.metadata, self._is_open = metadata, True
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Closes the connections."""
         self._is_open = False
         await self.server.close()
 
@@ -93,35 +93,39 @@ class QdrantCollection:
         """The server's address and the collection's name."""
         return f"{self.server.address}/{self.name}"
 
-    def expect(self, record: str) -> None:
-        """The mark of the record that the collection must be of."""
-        if record != self._expected:
-            self._expected, self._is_open = record, False
+    def expect(self, identity: str) -> None:
+        """The identity of the database that the collection must be a copy of."""
+        if identity != self._expected:
+            self._expected, self._is_open = identity, False
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Mark a collection that was made before there were marks, or before this record's was known."""
+        """Gives a collection without a database identity the expected one, if it holds `newest`."""
         await self.opened()
-        if self._expected is None or self.card.record:
+        if self._expected is None or self.metadata.record:
             return
         if newest is not None:
             key = memory_key(newest.tenant, newest.id)
             found: list[qm.Record] = await self.ask(self.client.retrieve(self.name, [key], with_payload=True))
             held = {cast("int", one.id): memory_view(one.payload or {}) for one in found}
             refuse_without(self._what, newest, held, advice=_ADVICE)
-        await self.write_card(replace(self.card, record=self._expected))
+        await self.write_metadata(replace(self.metadata, record=self._expected))
 
     async def check(self) -> None:
-        """SourceError when it is another record's, or holds something and it is not known whose."""
+        """SourceError when it was filled from another database, or may have been."""
         await self.opened()
-        if not self._has_record or not (self.card.position or self.card.record):
+        if not self._has_record or not (self.metadata.position or self.metadata.record):
             return
-        if self._expected is None or not self.card.record:
+        if self._expected is None or not self.metadata.record:
             self._is_open = False
-            why = "this record's mark is not known yet" if self._expected is None else "it has no record's mark yet"
+            why = (
+                "this record's database identity is not known yet"
+                if self._expected is None
+                else "it has no database identity yet"
+            )
             raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
 
     async def ask(self, call: Any, timeout_s: float | None = None) -> Any:
-        """What the server answers; a collection that is gone is made again by the next call."""
+        """The server's answer; a collection that was lost is created again by the next call."""
         try:
             return await self.server.ask(call, timeout_s)
         except CollectionLost:
@@ -136,7 +140,7 @@ class QdrantCollection:
         while True:
             call = self.client.scroll(
                 self.name,
-                scroll_filter=self.words.memories,
+                scroll_filter=self.requests.memories,
                 limit=_PAGE,
                 offset=offset,
                 with_payload=["version"],
@@ -149,17 +153,17 @@ class QdrantCollection:
 
     async def held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
         """What the collection holds of the memories, vectors included."""
-        named = ["dense", TOKENS] if self.card.tokens else ["dense"]
+        named = ["dense", TOKENS] if self.metadata.tokens else ["dense"]
         held: dict[int, HeldPoint] = {}
         for start in range(0, len(keys), _AT_ONCE):
             wanted = list(keys[start : start + _AT_ONCE])
-            # Of most replicas: one that lags would tell of an earlier version.
+            # From a majority of replicas: one that lags would give an earlier version.
             call = self.client.retrieve(
                 self.name,
                 wanted,
                 with_payload=True,
                 with_vectors=named,
-                consistency=self.words.majority,
+                consistency=self.requests.majority,
             )
             for record in cast("list[qm.Record]", await self.ask(call)):
                 vectors = cast("Mapping[str, Any] | None", record.vector) or {}
@@ -178,40 +182,42 @@ class QdrantCollection:
                     names[cast("int", record.id)] = one
         return names
 
-    async def carry_out(self, step: IndexStep) -> None:
-        """Does the step. Names first: until the memories are written, a second try finds what they gave."""
-        about = [*step.gone, *(point.key for point in step.points)]
-        forgotten = [name.key for name in step.forgotten if not await self._is_given(name, about)]
-        gone = [*forgotten, *step.gone]
+    async def write(self, batch: WriteBatch) -> None:
+        """Writes the batch. Entities first: a retry still finds which names were dropped."""
+        about = [*batch.gone, *(point.key for point in batch.points)]
+        forgotten = [name.key for name in batch.forgotten if not await self._is_in_use(name, about)]
+        gone = [*forgotten, *batch.gone]
         if gone:
-            call = self.client.delete(self.name, self.words.only(gone), wait=True)
-            await self.ask(call, self.server.patience.write)
-        for start in range(0, len(step.points), _AT_ONCE):
-            await self._write(step.points[start : start + _AT_ONCE])
+            call = self.client.delete(self.name, self.requests.only(gone), wait=True)
+            await self.ask(call, self.server.timeouts.write)
+        for start in range(0, len(batch.points), _AT_ONCE):
+            await self._write(batch.points[start : start + _AT_ONCE])
 
-    async def read_card(self) -> IndexCard | None:
-        """The card; None when there is none. SourceError when it is another model's."""
-        # Of most replicas: one that lags would tell of an earlier position.
-        call = self.client.retrieve(self.name, [_CARD], with_payload=True, consistency=self.words.majority)
+    async def read_metadata(self) -> IndexMetadata | None:
+        """The metadata; None when there is none. SourceError when it is another model's."""
+        # From a majority of replicas: one that lags would give an earlier position.
+        call = self.client.retrieve(
+            self.name, [_METADATA_KEY], with_payload=True, consistency=self.requests.majority
+        )
         records: list[qm.Record] = await self.ask(call)
         if not records:
             return None
         try:
-            card = IndexCard(**(records[0].payload or {}))
-            card = card.at(int(card.position))
+            metadata = IndexMetadata(**(records[0].payload or {}))
+            metadata = metadata.at(int(metadata.position))
         except (TypeError, ValueError) as error:
-            raise self._not_ours("holds a card that cannot be read:") from error
-        if (misfit := card.misfit(IndexCard.of(self._embedder))) is not None:
+            raise self._not_ours("holds a metadata that cannot be read:") from error
+        if (misfit := metadata.misfit(IndexMetadata.of(self._embedder))) is not None:
             raise self._not_ours(misfit)
-        refuse_another(self._what, card.record or None, self._expected, advice=_ADVICE)
-        return card
+        refuse_another(self._what, metadata.record or None, self._expected, advice=_ADVICE)
+        return metadata
 
-    async def write_card(self, card: IndexCard) -> None:
-        await self._write([IndexPoint(_CARD, None, {}, asdict(card))])
-        self.card = card
+    async def write_metadata(self, metadata: IndexMetadata) -> None:
+        await self._write([IndexPoint(_METADATA_KEY, None, {}, asdict(metadata))])
+        self.metadata = metadata
 
-    def lost(self) -> None:
-        """Somebody else has made or written it: it is looked at again before it is used."""
+    def recheck(self) -> None:
+        """Checks it again before the next use: another process has created or written it."""
         self._is_open = False
 
     async def opened(self) -> None:
@@ -219,39 +225,39 @@ class QdrantCollection:
         if not self._is_open:
             await self.open()
 
-    async def _is_given(self, name: Name, besides: Sequence[int]) -> bool:
-        """Whether a memory gives the name, other than those that are being written."""
+    async def _is_in_use(self, name: Name, batch_keys: Sequence[int]) -> bool:
+        """Whether a memory outside the batch has the name."""
         call = self.client.count(
-            self.name, count_filter=self.words.giving(name.tenant, name.folded, besides), exact=True
+            self.name, count_filter=self.requests.giving(name.tenant, name.folded, batch_keys), exact=True
         )
         return cast("qm.CountResult", await self.ask(call)).count > 0
 
-    async def _seen_again(self) -> IndexCard | None:
+    async def _seen_again(self) -> IndexMetadata | None:
         try:
-            return await self.read_card()
+            return await self.read_metadata()
         except CollectionLost:
             return None
 
-    async def _made_or_checked(self) -> IndexCard:
+    async def _made_or_checked(self) -> IndexMetadata:
         ask, client, name = self.server.ask, self.client, self.name
         if not await ask(client.collection_exists(name)):
             await self._make()
         info = await ask(client.get_collection(name))
-        if (misfit := self.words.misfit(info, self._embedder.dimension)) is not None:
+        if (misfit := self.requests.misfit(info, self._embedder.dimension)) is not None:
             raise self._not_ours(f"{misfit}:")
-        card = await self.read_card()
-        if card is None and info.points_count:
+        metadata = await self.read_metadata()
+        if metadata is None and info.points_count:
             raise self._not_ours("holds points that orion-recall did not write:")
         # Before there is data: a server builds the index of a field as points come in.
-        for field, schema in self.words.payload_indexes().items():
+        for field, schema in self.requests.payload_indexes().items():
             if field not in info.payload_schema:
-                await ask(client.create_payload_index(name, field, field_schema=schema), self.server.patience.write)
-        if card is None:
-            mine = IndexCard.of(self._embedder)
-            tokens = mine.tokens if self.words.has_tokens(info) else ""
-            card = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
-            await self.write_card(card)
-        return card
+                await ask(client.create_payload_index(name, field, field_schema=schema), self.server.timeouts.write)
+        if metadata is None:
+            mine = IndexMetadata.of(self._embedder)
+            tokens = mine.tokens if self.requests.has_tokens(info) else ""
+            metadata = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
+            await self.write_metadata(metadata)
+        return metadata
 
     async def _make(self) -> None:
         log.info("making the collection %s", self.where)
@@ -260,10 +266,10 @@ class QdrantCollection:
             await self.server.ask(
                 self.client.create_collection(
                     self.name,
-                    vectors_config=self.words.vectors(self._embedder.dimension, width),
-                    sparse_vectors_config=self.words.sparse_vectors(),
+                    vectors_config=self.requests.vectors(self._embedder.dimension, width),
+                    sparse_vectors_config=self.requests.sparse_vectors(),
                 ),
-                self.server.patience.write,
+                self.server.timeouts.write,
             )
         except SourceError:
             # Another worker that starts now may have been quicker.
@@ -271,8 +277,8 @@ class QdrantCollection:
                 raise
 
     async def _write(self, points: Sequence[IndexPoint]) -> None:
-        call = self.client.upsert(self.name, self.words.points(points), wait=True)
-        await self.ask(call, self.server.patience.write)
+        call = self.client.upsert(self.name, self.requests.points(points), wait=True)
+        await self.ask(call, self.server.timeouts.write)
 
     @property
     def _what(self) -> str:

@@ -8,22 +8,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.index.metadata import IndexCard
-from orion_recall.index.points import (
-    IndexStep,
-    Name,
-    index_step,
-    keys_of,
-    memory_view,
-    name_keys_of,
-    names_of,
-    names_to_embed,
-    texts_to_embed,
-)
+from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.points import Name, memory_view, names_of
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.points import scored
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.index.vector_prefetch import VectorsAhead
+from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.write_batch import (
+    WriteBatch,
+    build_write_batch,
+    keys_of,
+    name_keys_of,
+    names_to_embed,
+    texts_to_embed,
+)
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
@@ -45,7 +43,7 @@ class _Speakers:
 class QdrantIndex:
     """One collection. Nothing is sent before `open` or the first search.
 
-    `has_record`: there is a record, whose mark `expect` will tell; until then only an empty collection is read.
+    `has_record`: a record exists; until `expect` gives its identity only an empty collection is read.
     """
 
     kind = "index"
@@ -62,19 +60,19 @@ class QdrantIndex:
     ) -> None:
         self.embedder, self.sparse = embedder, sparse
         self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
-        self._server, self._words = server, self._collection.words
-        self._ahead = VectorsAhead(embedder)
+        self._server, self._requests = server, self._collection.requests
+        self._prefetch = VectorPrefetch(embedder)
         self._speakers: dict[str, _Speakers] = {}
 
     async def open(self) -> None:
-        """Make the collection, or check it and read its position: thoroughly at first, then by its card alone.
+        """Make the collection, or check it and read its position: thoroughly at first, then by its metadata alone.
 
         TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
         """
         await self._collection.open()
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Closes the connections."""
         await self._collection.close()
 
     @property
@@ -85,30 +83,30 @@ class QdrantIndex:
     @property
     def position(self) -> int:
         """How far the collection had come in the outbox when it was last opened or written."""
-        return self._collection.card.position
+        return self._collection.metadata.position
 
     @property
-    def record(self) -> str | None:
-        """The mark of the record that the collection is of, as last seen."""
-        return self._collection.card.record or None
+    def database_identity(self) -> str | None:
+        """The identity of the database that the collection was filled from, as last read."""
+        return self._collection.metadata.record or None
 
-    def expect(self, record: str) -> None:
-        """The mark of the record that the collection must be of."""
-        self._collection.expect(record)
+    def expect(self, identity: str) -> None:
+        """The identity of the database that the collection must be a copy of."""
+        self._collection.expect(identity)
 
     async def adopt(self, newest: Memory | None) -> None:
-        """Mark a collection that was made before there were marks, or before this record's was known."""
+        """Gives a collection without a database identity the expected one, if it holds `newest`."""
         await self._collection.adopt(newest)
 
     async def check(self) -> None:
-        """SourceError when it is another record's, or holds something and it is not known whose."""
+        """SourceError when it was filled from another database, or may have been."""
         await self._collection.check()
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
         """Nearest by cosine, best first; scores below `min_score` are left out."""
-        (found,) = await self._query([self._words.dense_query(vector, scope, limit, min_score)])
+        (found,) = await self._query([self._requests.dense_query(vector, scope, limit, min_score)])
         return scored(found)
 
     async def search_sparse(
@@ -117,17 +115,17 @@ class QdrantIndex:
         """BM25 above zero, best first: a list for each of `using`, all of them in one request."""
         if not terms.indices:
             return [[] for _ in using]
-        requests = [self._words.sparse_query(terms, scope, limit, using=name) for name in using]
+        requests = [self._requests.sparse_query(terms, scope, limit, using=name) for name in using]
         return [scored(found, above=0.0) for found in await self._query(requests)]
 
     async def without_tokens(self) -> str | None:
         """Why `max_sim` cannot be asked; None when it can."""
         await self.check()
-        return self._collection.card.without_tokens(IndexCard.of(self.embedder))
+        return self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder))
 
     async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
         """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
-        request = self._words.max_sim_query(tokens, keys)
+        request = self._requests.max_sim_query(tokens, keys)
         (found,) = await self._server.ask_if_well(lambda: self._query([request]))
         return dict(scored(found))
 
@@ -136,7 +134,7 @@ class QdrantIndex:
         points = await self._entities(text, tenant, limit)
         return [(str((point.payload or {})["label"]), point.score) for point in points]
 
-    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         """The entities whose names share words with the text, best first: each with all its names."""
         return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
 
@@ -145,13 +143,13 @@ class QdrantIndex:
         if not terms.indices:
             return []
         scope, payload = Scope(tenant=tenant), ["label", "aliases"]
-        request = self._words.sparse_query(terms, scope, limit, using="entity", payload=payload)
+        request = self._requests.sparse_query(terms, scope, limit, using="entity", payload=payload)
         (found,) = await self._server.aside(lambda: self._query([request]))
         return found.points
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """The entities whose names are nearest to the vector: (label, cosine), best first."""
-        request = self._words.names_query(vector, tenant, limit)
+        request = self._requests.names_query(vector, tenant, limit)
         (found,) = await self._server.aside(lambda: self._query([request]))
         return [(str((point.payload or {})["label"]), point.score) for point in found.points]
 
@@ -189,19 +187,19 @@ class QdrantIndex:
         return names
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embed what is applied next. It is no write: what is embedded and then changes is embedded again."""
+        """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
         await self.check()
         held, names = (
             await self._collection.held_of(keys_of(changes)),
             await self._collection.names_of(name_keys_of(changes)),
         )
-        await self._ahead.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
-        await self._ahead.of_names(names_to_embed(changes, names))
+        await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
+        await self._prefetch.of_names(names_to_embed(changes, names))
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Put changes into the collection, in order, and move the position. Again is harmless.
+        """Applies outbox changes in order and advances the position. Idempotent.
 
-        Only one of those who share the collection may do this at a time: see `memory.turns`.
+        Only one of the workers that share the collection may do this at a time: see `memory.replicas.writer_lock`.
         """
         await self._apply(changes, keep_vectors=True)
 
@@ -213,22 +211,28 @@ class QdrantIndex:
         if not changes:
             return
         await self.check()
-        before = self._collection.card
+        before = self._collection.metadata
         held = await self._collection.held_of(keys_of(changes))
         names = await self._collection.names_of(name_keys_of(changes)) if keep_vectors else {}
         if not keep_vectors:
             held = {key: one._replace(dense=None) for key, one in held.items()}
         with_tokens = self._writes_tokens()
-        step = await index_step(changes, held, self._ahead, self.sparse, names=names, with_tokens=with_tokens)
-        await self._collection.carry_out(step)
-        # First the data, then the claim that it is there: a crash between the two writes it again.
-        if (now := await self._collection.read_card()) != before:
-            self._collection.lost()
+        step = await build_write_batch(
+            changes, held, self._prefetch, self.sparse, names=names, with_tokens=with_tokens
+        )
+        await self._collection.write(step)
+        # First the data, then the position: a crash between the two writes it again.
+        if (now := await self._collection.read_metadata()) != before:
+            self._collection.recheck()
             if now is not None and now.made == before.made and now.position > before.position:
-                # Another has written, and what is written here may be older: from here on all is applied again.
-                await self._collection.write_card(before)
-            raise TransientSourceError(f"the collection {self.copy} was made anew or written by another: once more")
-        await self._collection.write_card(before.at(changes[-1].position).written_by(IndexCard.of(self.embedder)))
+                # Another process has written, and this write may be older: all from here on is applied again.
+                await self._collection.write_metadata(before)
+            raise TransientSourceError(
+                f"the collection {self.copy} was created again or written by another process: it is tried again"
+            )
+        await self._collection.write_metadata(
+            before.at(changes[-1].position).written_by(IndexMetadata.of(self.embedder))
+        )
         for change in changes:
             known = self._speakers.get(change.memory.tenant)
             if change.memory.is_live and change.memory.speaker and known is not None:
@@ -243,12 +247,14 @@ class QdrantIndex:
         await self._collection.opened()
         held = await self._collection.held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
-        await self._collection.carry_out(IndexStep(points=[], gone=list(keys), forgotten=forgotten))
+        await self._collection.write(WriteBatch(points=[], gone=list(keys), forgotten=forgotten))
 
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens, as all that was written before."""
-        self._ahead.with_tokens = self._collection.card.without_tokens(IndexCard.of(self.embedder)) is None
-        return self._ahead.with_tokens
+        self._prefetch.with_tokens = (
+            self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder)) is None
+        )
+        return self._prefetch.with_tokens
 
     async def _query(self, requests: Sequence[qm.QueryRequest]) -> list[qm.QueryResponse]:
         one = self._collection
@@ -265,7 +271,7 @@ class QdrantIndex:
         await one.check()
         call = one.client.scroll(
             one.name,
-            scroll_filter=self._words.scope_filter(scope, titles=names),
+            scroll_filter=self._requests.scope_filter(scope, titles=names),
             limit=limit,
             with_payload=["titles"],
         )
@@ -279,7 +285,7 @@ class QdrantIndex:
             one.client.facet(
                 one.name,
                 "speaker",
-                facet_filter=self._words.scope_filter(Scope(tenant=tenant)),
+                facet_filter=self._requests.scope_filter(Scope(tenant=tenant)),
                 limit=1000,
                 exact=True,
             )

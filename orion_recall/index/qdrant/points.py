@@ -1,4 +1,4 @@
-"""Points, filters and the collection itself in the words of Qdrant's client."""
+"""Points, filters, requests and collection parameters as values of Qdrant's client."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from qdrant_client.http import models as qm
 
 
-class QdrantWords:
-    """What is said to a Qdrant server and what it answers, as values of the client's `models`."""
+class QdrantRequests:
+    """Builds values of the client's `models`, and reads its answers."""
 
     def __init__(self) -> None:
         # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
@@ -147,15 +147,15 @@ class QdrantWords:
 
     @property
     def memories(self) -> qm.Filter:
-        """The points that are memories: an entity has no version, and neither has the card."""
+        """The points that are memories: an entity has no version, and neither has the metadata point."""
         models = self._models
         return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key="version"))])
 
-    def giving(self, tenant: str, folded: str, besides: Sequence[int]) -> qm.Filter:
+    def giving(self, tenant: str, folded: str, batch_keys: Sequence[int]) -> qm.Filter:
         """Memories of a tenant that give a name, other than those of the keys."""
         return self._models.Filter(
             must=[self._is("tenant", tenant), self._is("names", folded)],
-            must_not=[self._models.HasIdCondition(has_id=list(besides))],
+            must_not=[self._models.HasIdCondition(has_id=list(batch_keys))],
         )
 
     def only(self, keys: Sequence[int]) -> qm.PointIdsList:

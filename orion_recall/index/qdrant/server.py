@@ -1,4 +1,4 @@
-"""Calls to a Qdrant server: bounded in time, and their failures told as what they cost."""
+"""Calls to a Qdrant server, with time-outs and translated errors."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger("orion_recall.sources")
 T = TypeVar("T")
 
 _CONNECTIONS = 32
-_LEFT_ALONE_S = 2.0
+_PAUSE_AFTER_FAILURE_S = 2.0
 _GIVEN_UP_S = 0.5
 _LONGEST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """How long the server may take, in seconds: for what a recall can do without, to read, and to write."""
 
     aside: float = 0.3
@@ -43,22 +43,22 @@ class CollectionLost(TransientSourceError):
 class QdrantServer:
     """One server or cluster by its client. `address` names it in errors."""
 
-    def __init__(self, client: AsyncQdrantClient, address: str, patience: Patience | None = None) -> None:
+    def __init__(self, client: AsyncQdrantClient, address: str, timeouts: Timeouts | None = None) -> None:
         # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
         from qdrant_client.common.client_exceptions import QdrantException
         from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
         self._unread, self._refused, self._busy = ResponseHandlingException, UnexpectedResponse, QdrantException
         self.client, self.address = client, address
-        self.patience = patience or Patience()
-        self._alone_until = 0.0
+        self.timeouts = timeouts or Timeouts()
+        self._retry_at = 0.0
 
     @classmethod
-    def at(cls, url: str, *, api_key: str | None = None, patience: Patience | None = None) -> QdrantServer:
+    def at(cls, url: str, *, api_key: str | None = None, timeouts: Timeouts | None = None) -> QdrantServer:
         """The server at an address (http or https; the port is 6333 unless the address has one). Sends nothing."""
         from qdrant_client import AsyncQdrantClient
 
-        patience = patience or Patience()
+        timeouts = timeouts or Timeouts()
         address = url.rstrip("/")
         if api_key is not None and address.startswith("http://") and not _is_loopback(address):
             log.warning(
@@ -68,25 +68,27 @@ class QdrantServer:
             url=address,
             # As a header of ours: the client warns of any key without TLS, loopback included.
             headers={"api-key": api_key} if api_key is not None else None,
-            timeout=int(patience.write) + 1,
+            timeout=int(timeouts.write) + 1,
             check_compatibility=False,  # it asks in a thread of its own, and warns by `warnings`
             # Its own default for this machine is a new connection for every call.
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
         )
-        return cls(client, address, patience)
+        return cls(client, address, timeouts)
 
     async def close(self) -> None:
-        """Let all connections go."""
+        """Closes all connections."""
         await self.client.close()
 
     async def aside(self, call: Callable[[], Awaitable[T]]) -> T:
         """As `ask_if_well`, for what a recall can do without: waited for only shortly."""
-        return await self.ask_if_well(call, self.patience.aside)
+        return await self.ask_if_well(call, self.timeouts.aside)
 
     async def ask_if_well(self, call: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
-        """As `ask`, but for two seconds after a failure nothing is asked: whoever can, has it from elsewhere."""
-        if time.monotonic() < self._alone_until:
-            raise TransientSourceError(f"the index at {self.address} is left alone for a moment")
+        """As `ask`, but fails at once for two seconds after a failure, so that callers can fall back."""
+        if time.monotonic() < self._retry_at:
+            raise TransientSourceError(
+                f"the index at {self.address} failed a moment ago: it is asked again in two seconds"
+            )
         return await self.ask(call(), timeout_s)
 
     async def ask(self, call: Awaitable[T], timeout_s: float | None = None) -> T:
@@ -97,17 +99,17 @@ class QdrantServer:
         """
         began = time.monotonic()
         try:
-            answer = await self._told(call, self.patience.read if timeout_s is None else timeout_s)
+            answer = await self._told(call, self.timeouts.read if timeout_s is None else timeout_s)
         except (CollectionLost, AnotherRecordsCopy):  # the server is well
             raise
         except SourceError:
-            self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            self._retry_at = time.monotonic() + _PAUSE_AFTER_FAILURE_S
             raise
         except asyncio.CancelledError:
-            if time.monotonic() - began > _GIVEN_UP_S:  # whoever asked had waited long enough
-                self._alone_until = time.monotonic() + _LEFT_ALONE_S
+            if time.monotonic() - began > _GIVEN_UP_S:  # the caller had waited long enough
+                self._retry_at = time.monotonic() + _PAUSE_AFTER_FAILURE_S
             raise
-        self._alone_until = 0.0
+        self._retry_at = 0.0
         return answer
 
     async def _told(self, call: Awaitable[T], timeout_s: float) -> T:

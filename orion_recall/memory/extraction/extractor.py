@@ -1,4 +1,4 @@
-"""What finds names, statements and times in memories: one Protocol, chosen in the settings."""
+"""The interface of extractors, which find names, statements and times in memories; and light extraction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.extraction.light import Extraction, extract
 from orion_recall.values import Neighbour
 
@@ -48,7 +48,7 @@ class Extractor(Protocol):
 
     @property
     def longest_s(self) -> float:
-        """What a call takes at most, in seconds; whoever takes longer is taken for dead."""
+        """The longest that a call takes, in seconds; a worker that takes longer counts as gone."""
         ...
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
@@ -57,7 +57,7 @@ class Extractor(Protocol):
 
 
 class LightExtractor:
-    """Rules and word lists (`memory/extract.py`), with the turn before, which is not known when one is stored."""
+    """Rules and word lists (`light`), with the turn before, which is not known when one is stored."""
 
     name = "light"
     at_once = 1
@@ -66,7 +66,7 @@ class LightExtractor:
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         """What each passage says."""
-        return await asyncio.to_thread(lambda: [light(one) for one in RECALLS.between(passages, _AT_A_TIME)])
+        return await asyncio.to_thread(lambda: [light(one) for one in FOREGROUND.throttled(passages, _AT_A_TIME)])
 
 
 def light(passage: Passage, note: str | None = None) -> Extraction:

@@ -1,4 +1,4 @@
-"""Who a pronoun of the third person means, as a text goes on: the one person that it can mean, or nobody."""
+"""Coreference: the person that \"she\" or \"he\" means in a running text, or nobody when it is not clear."""
 
 from __future__ import annotations
 

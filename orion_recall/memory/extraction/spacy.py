@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from orion_recall.errors import SettingsError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.extraction.extractor import Passage, light
 from orion_recall.memory.extraction.light import Extraction, choose_entities, spelt, usable_names
 from orion_recall.memory.extraction.units import squeezed
@@ -94,7 +94,7 @@ class SpacyExtractor:
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
 
     def _one(self, passage: Passage) -> Extraction:
-        RECALLS.give_way()
+        FOREGROUND.yield_to_foreground()
         document = self._pipeline(passage.text[:_MAX_CHARS])
         names = usable_names(_name(span) for span in document.ents if span.label_ not in _NO_NAMES)
         names = [name for name in names if name.casefold() not in NEVER_NAMES]

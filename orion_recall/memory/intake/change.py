@@ -1,7 +1,7 @@
-"""`memory.update.v1` and `memory.delete.v1`: by id, or by a query whose count was looked at before.
+"""Handlers of `memory.update.v1` and `memory.delete.v1`: by id, or by a query with the count of an earlier dry run.
 
-Change, history, outbox and receipt are one transaction. Then the other workers are told, and the receipt goes out
-when every copy has it, or with `pending` when that takes too long.
+Change, history, outbox and receipt are one transaction. Then the other workers get tombstones, and the receipt goes
+out when every copy has the change, or with `pending` after a time-out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
 
 from orion_recall.bus.envelope import Received
 from orion_recall.contracts import (
@@ -37,24 +36,12 @@ from orion_recall.settings import Settings
 
 _SHOWN = 100
 _CHANGED = ("updated", "deleted")
+_Message = MemoryUpdateV1 | MemoryDeleteV1
 _Work = Callable[[Connection, Sequence[str]], Awaitable[MemoryReceiptV1]]
 
 
-class Change(Protocol):
-    """What both messages have."""
-
-    @property
-    def where(self) -> MemoryWhereV1 | None: ...
-    @property
-    def tenant(self) -> str | None: ...
-    @property
-    def idempotency_key(self) -> str | None: ...
-    @property
-    def expected_count(self) -> int | None: ...
-
-
-class _Changes:
-    """What updates and deletions have in common. Without a pool there is no record, and all is refused."""
+class _ChangeHandler:
+    """The common part of updates and deletions. Without a pool there is no record, and all is refused."""
 
     receipt_kind = RECEIPT_KIND
 
@@ -62,17 +49,17 @@ class _Changes:
         self._pool, self._acknowledger, self._settings = pool, acknowledger, settings
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        """The receipt for what could not be served."""
+        """The receipt for a message that is not served."""
         return nothing_done(error)
 
-    def _tenant(self, message: Change) -> str:
-        """The tenant that is served, after a look at the kinds that are asked for."""
+    def _tenant(self, message: _Message) -> str:
+        """The tenant, after a check of it and of the kinds."""
         if message.where is not None:
             self._settings.check_kinds(message.where.kinds, "payload.where.kinds")
         return served_tenant(message.tenant, self._settings)
 
     async def _answer(
-        self, message: Change, tenant: str, key: str, request_hash: str, work: _Work, time_left_s: float
+        self, message: _Message, tenant: str, key: str, request_hash: str, work: _Work, time_left_s: float
     ) -> MemoryReceiptV1:
         if self._pool is None or self._acknowledger is None:
             raise RefusedMessage(NO_RECORD)
@@ -82,7 +69,7 @@ class _Changes:
             return await _dry_run(self._pool, tenant, where, self._settings.where_cap)
 
         async def whole(connection: Connection) -> MemoryReceiptV1:
-            # Not before: what was done by a worker that died then is not answered as if nothing had been.
+            # Not earlier: a message that another worker carried out before it died must get its receipt.
             _check_time(time_left_s)
             if where is None:
                 return await work(connection, ())
@@ -101,15 +88,15 @@ class _Changes:
         return receipt.model_copy(update={"pending": pending})
 
 
-class Updates(_Changes):
+class UpdateHandler(_ChangeHandler):
     """Serves `memory.update.v1`."""
 
     kind = UPDATE_KIND
 
     def __init__(self, pool: Pool | None, acknowledger: Acknowledger | None, settings: Settings) -> None:
         super().__init__(pool, acknowledger, settings)
-        # Drafts made together would be as many threads beside the loop, and recalls one of that many.
-        self._turn = asyncio.Lock()
+        # One message composes at a time: several threads would slow recalls.
+        self._composing = asyncio.Lock()
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """Every patch judged alone; RecordError: nothing was changed."""
@@ -132,7 +119,7 @@ class Updates(_Changes):
             judged = [next(verdicts) if isinstance(one, Patch) else one for one in wanted]
             return _receipt(judged)
 
-        # Before the lock is taken, under which nobody else can store or change anything.
+        # Before the lock of the outbox, which stops all other writes.
         drafted = await self._drafts(message, tenant, wanted_of, time_left_s)
         key = key_of(message.idempotency_key, self._settings.update_stream, received.entry)
         return await self._answer(message, tenant, key, hash_of(self.kind, message), work, time_left_s)
@@ -144,7 +131,7 @@ class Updates(_Changes):
         wanted_of: Callable[[Sequence[str]], Sequence[Patch | MemoryVerdictV1]],
         time_left_s: float,
     ) -> Mapping[str, Draft]:
-        """What would come of the message now; nothing of one that changes nothing now."""
+        """The drafts of the message as the memories are now; none if it changes nothing."""
         ids: Sequence[str] = ()
         if self._pool is None or time_left_s <= 0:
             return {}
@@ -156,11 +143,11 @@ class Updates(_Changes):
             if _refusal(found.count, message.expected_count, self._settings.where_cap) is not None:
                 return {}
             ids = found.ids
-        async with self._turn:
+        async with self._composing:
             return await drafts_now(self._pool, tenant, [one for one in wanted_of(ids) if isinstance(one, Patch)])
 
 
-class Deletes(_Changes):
+class DeleteHandler(_ChangeHandler):
     """Serves `memory.delete.v1`."""
 
     kind = DELETE_KIND
@@ -187,24 +174,32 @@ class Deletes(_Changes):
 
 def _check_time(time_left_s: float) -> None:
     if time_left_s <= 0:
-        raise ExpiredMessage(f"the ttl ran out {-time_left_s * 1000:.0f} ms ago: nothing was changed")
+        raise ExpiredMessage(
+            f"the ttl ran out {-time_left_s * 1000:.0f} ms ago: nothing was changed; send it again"
+        )
 
 
 async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> MemoryReceiptV1:
     async with borrow(pool, "counting memories") as connection:
         found = await matching(connection, tenant, where, _SHOWN)
     if (refusal := _refusal(found.count, found.count, cap)) is not None:
-        return refusal  # nobody is asked about what would be refused
+        return refusal
     results = [MemoryVerdictV1(id=name, status="matched") for name in found.ids]
     return MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=0, matched=found.count, results=results)
 
 
 def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
-    """Why the memories that match are left alone, if they are."""
+    """The receipt that refuses a query by its count; None when it may be carried out."""
     if count != expected:
-        why = f"payload.expected_count: {count} memories match now, not {expected}: look at them again"
+        why = (
+            f"payload.expected_count: {count} memories match now, not {expected}: check them without "
+            "expected_count, then send the new count"
+        )
     elif count > cap:
-        why = f"payload.where: {count} memories match, and {cap} are the most: match fewer, or set ORION_WHERE_CAP"
+        why = (
+            f"payload.where: {count} memories match, and at most {cap} are changed at once: match fewer, or raise "
+            "ORION_WHERE_CAP"
+        )
     else:
         return None
     return nothing_done(ErrorInfo(type="refused", message=why)).model_copy(update={"matched": count})

@@ -1,4 +1,4 @@
-"""Serving the streams that bring memories, changes, deletions and feedback: one desk for each."""
+"""Consumers of the intake streams: memories, updates, deletions, feedback; one loop for each stream."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 
 from opentelemetry.trace import Tracer
 
-from orion_recall.bus.commit import Ending
-from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.commit import CommitPort
+from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.memory.intake.acknowledge import Acknowledger
-from orion_recall.memory.intake.change import Deletes, Updates
-from orion_recall.memory.intake.feedback import Feedback
+from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
+from orion_recall.memory.intake.feedback import FeedbackHandler
 from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.message_worker import MessageWorker
-from orion_recall.memory.intake.store import Stores
+from orion_recall.memory.intake.store import StoreHandler
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
 from orion_recall.postgres.pool import Pool
@@ -25,10 +25,10 @@ from orion_recall.tasks import cancel
 _AT_ONCE = 4
 
 
-class MemoryDesks:
-    """`run()` until `stop()`. Without a pool there is no record, and every message is answered with that.
+class IntakeConsumers:
+    """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record.
 
-    Each stream has a connection that waits, and so none has to wait for another.
+    Each stream has a blocking connection of its own, so none waits for another.
     """
 
     def __init__(
@@ -38,21 +38,21 @@ class MemoryDesks:
         tombstones: TombstoneStream,
         *,
         reader: Callable[[str], GroupReader],
-        committer: Callable[[str], Ending],
+        committer: Callable[[str], CommitPort],
         wake: Callable[[], None],
         tracer: Tracer | None = None,
     ) -> None:
         acknowledger = Acknowledger(pool, tombstones, wake) if pool is not None else None
         record = Record(pool, extractor=settings.extractor) if pool is not None else None
         handlers: Mapping[str, Handler] = {
-            "stores": Stores(record, acknowledger, settings, wake),
-            "updates": Updates(pool, acknowledger, settings),
-            "deletes": Deletes(pool, acknowledger, settings),
-            "feedback": Feedback(pool, settings),
+            "stores": StoreHandler(record, acknowledger, settings, wake),
+            "updates": UpdateHandler(pool, acknowledger, settings),
+            "deletes": DeleteHandler(pool, acknowledger, settings),
+            "feedback": FeedbackHandler(pool, settings),
         }
-        pace = Pace(concurrency=_AT_ONCE, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms)
+        limits = ConsumerLimits.of(settings, concurrency=_AT_ONCE)
         self._workers: list[MessageWorker] = []
-        self._servers: dict[str, Server] = {}
+        self._loops: dict[str, ConsumerLoop] = {}
         for name, handler in handlers.items():
             stream = settings.intake_streams[name]
             intake = reader(stream)
@@ -60,26 +60,26 @@ class MemoryDesks:
                 settings,
                 committer(stream),
                 handler,
-                forgive=intake.forgive,
+                reset_delivery_count=intake.reset_delivery_count,
                 server_time=intake.server_time,
                 tracer=tracer,
             )
             self._workers.append(worker)
-            self._servers[name] = Server(intake, worker.serve, pace)
+            self._loops[name] = ConsumerLoop(intake, worker.serve, limits)
 
     @property
-    def in_hand(self) -> Mapping[str, int]:
-        """Entries being worked on, by what they bring."""
-        return {name: server.in_hand for name, server in self._servers.items()}
+    def in_flight(self) -> Mapping[str, int]:
+        """Entries in flight, by what they bring."""
+        return {name: loop.in_flight for name, loop in self._loops.items()}
 
     def stop(self) -> None:
-        """Take nothing more; `run` returns when what is in hand has ended."""
-        for part in (*self._servers.values(), *self._workers):
+        """Take nothing more; `run` returns when the entries in flight have ended."""
+        for part in (*self._loops.values(), *self._workers):
             part.stop()
 
     async def run(self) -> None:
         """Serve all of them; when one ends by an error, the others stop too."""
-        tasks = [asyncio.create_task(server.run()) for server in self._servers.values()]
+        tasks = [asyncio.create_task(loop.run()) for loop in self._loops.values()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:

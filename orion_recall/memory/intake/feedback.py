@@ -1,4 +1,4 @@
-"""`recall.feedback.v1`: what a recall was worth, kept once for each entry of the bus."""
+"""Handler of `recall.feedback.v1`: which memories of a recall were used, stored once for each entry."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ VALUES ($1, $2, $3, $4::text[], $5::text[], $6, $7, $8) ON CONFLICT (entry_id) D
 """
 
 
-class Feedback:
-    """Keeps it in the record. Late feedback is kept too."""
+class FeedbackHandler:
+    """Stores feedback in the record, also after its ttl."""
 
     kind, receipt_kind = FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND
 
@@ -34,7 +34,7 @@ class Feedback:
         self._pool, self._settings = pool, settings
 
     async def receipt(self, received: Received, time_left_s: float) -> RecallReceiptV1:
-        """Keep it; again it is the same. RecordError: nothing was kept."""
+        """Stores it; idempotent. RecordError: nothing was stored."""
         said = read_message(RecallFeedbackV1, received.payload, "payload")
         tenant = served_tenant(said.tenant, self._settings)
         if self._pool is None:
@@ -55,5 +55,5 @@ class Feedback:
         return RecallReceiptV1(recorded=True)
 
     def nothing(self, error: ErrorInfo) -> RecallReceiptV1:
-        """The receipt for what could not be served."""
+        """The receipt for a message that is not served."""
         return RecallReceiptV1(recorded=False, error=error)

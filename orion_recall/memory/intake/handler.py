@@ -1,4 +1,4 @@
-"""What everybody who serves messages about memories has in common."""
+"""The interface of a message handler, and receipts and checks that all handlers share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Handler(Protocol):
         """The receipt for a message that could be read. `time_left_s`: until its sender stops waiting, or since.
 
         It may be served again: a worker may die before the receipt goes out. MessageError: it is not served.
-        RecordError: nothing was done; it is to be kept while the record is away, and has failed if that refuses it.
+        RecordError: nothing was done; the message waits while the record is away, and fails if it is refused.
         """
         ...
 
@@ -37,7 +37,7 @@ class Handler(Protocol):
 
 
 def served_tenant(tenant: str | None, settings: Settings) -> str:
-    """The tenant, else the default one; RefusedMessage when it is not served here."""
+    """The tenant, else the default one; RefusedMessage when this worker does not serve it."""
     name = storable(tenant or settings.default_tenant)
     if not settings.serves(name):
         raise RefusedMessage(f"tenant {name!r} is not served here")

@@ -1,4 +1,4 @@
-"""What is to change of a memory, as a message says it: every field is known, and something changes."""
+"""Reading patches from messages: known, changeable fields, and at least one of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_changes(raw: Mapping[str, Any], where: str, settings: Settings) -> Mapp
     """The fields to change; InvalidMessage for one that does not exist or cannot be changed, or for none."""
     changes = cast("dict[str, Any]", storable_json(dict(raw)))
     if not changes:
-        raise InvalidMessage(f"{where}: there is nothing to change in it")
+        raise InvalidMessage(f"{where}: there is nothing to change in it: name a field")
     for field in changes:
         if field in UNCHANGEABLE:
             raise InvalidMessage(f"{where}.{field}: it cannot be changed")

@@ -1,4 +1,4 @@
-"""What an error of the record means for a message: it waits, it is tried a few times more, or it has failed."""
+"""Record errors of a message: it waits, is retried, or fails with advice."""
 
 from __future__ import annotations
 

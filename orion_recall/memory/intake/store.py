@@ -1,4 +1,4 @@
-"""`memory.store.v1`: each memory judged alone, the good ones stored in one batch, one receipt."""
+"""Handler of `memory.store.v1`: each memory judged alone, the good ones stored in one batch, one receipt."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import MessageError, RefusedMessage
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.intake.acknowledge import Acknowledger, waiting_s
-from orion_recall.memory.intake.compose import compose
 from orion_recall.memory.intake.handler import NO_RECORD, nothing_done
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
 from orion_recall.settings import Settings
 from orion_recall.text.normal import storable_json
 from orion_recall.values import Memory
 
-# Some five milliseconds of them.
+# About five milliseconds of composing.
 _AT_A_TIME = 4
 
 
 class Store(Protocol):
-    """What keeps memories: the record."""
+    """Stores memories: the record."""
 
     async def store(self, memories: Sequence[Memory]) -> StoreResult: ...
 
 
-class Stores:
-    """Serves `memory.store.v1`; late memories are kept too. `wake` is told when there are new ones.
+class StoreHandler:
+    """Serves `memory.store.v1`, also after its ttl. `wake` is called when new memories were stored.
 
-    What they take the place of goes as what is deleted: workers are told, and the receipt waits for the copies.
+    Superseded memories are handled as deleted ones: workers get tombstones, and the receipt waits for the copies.
     """
 
     kind, receipt_kind = STORE_KIND, RECEIPT_KIND
@@ -51,15 +51,15 @@ class Stores:
         self, record: Store | None, acknowledger: Acknowledger | None, settings: Settings, wake: Callable[[], None]
     ) -> None:
         self._record, self._acknowledger, self._settings, self._wake = record, acknowledger, settings, wake
-        # Batches at work together would be as many threads beside the loop, and recalls one of that many.
-        self._turn = asyncio.Lock()
+        # One batch composes at a time: several threads would slow recalls.
+        self._composing = asyncio.Lock()
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        """What became of every memory; RecordError: nothing was stored."""
+        """The verdict on every memory; RecordError: nothing was stored."""
         payload = read_message(MemoryStoreV1, received.payload, "payload")
         if self._record is None:
             raise RefusedMessage(NO_RECORD)
-        receipt, superseded = await receive(payload, self._record, self._settings, self._turn)
+        receipt, superseded = await receive(payload, self._record, self._settings, self._composing)
         if receipt.stored:
             self._wake()
         if not superseded or receipt.position is None or self._acknowledger is None:
@@ -69,20 +69,23 @@ class Stores:
         return receipt.model_copy(update={"pending": pending})
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        """The receipt for what could not be served."""
+        """The receipt for a message that is not served."""
         return nothing_done(error)
 
 
 async def receive(
-    payload: MemoryStoreV1, record: Store, settings: Settings, turn: AbstractAsyncContextManager[None] | None = None
+    payload: MemoryStoreV1,
+    record: Store,
+    settings: Settings,
+    composing: AbstractAsyncContextManager[None] | None = None,
 ) -> tuple[MemoryReceiptV1, frozenset[tuple[str, str]]]:
     """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded.
 
-    The memories are composed inside the `turn`.
+    The memories are composed under the lock `composing`.
 
     RecordError passes through: nothing was stored.
     """
-    async with turn or nullcontext():
+    async with composing or nullcontext():
         # Hashing and extraction of a large batch take a while: not on the loop.
         composed = await asyncio.to_thread(_compose_all, payload.memories, settings)
     result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
@@ -109,7 +112,7 @@ async def receive(
 def _compose_all(memories: Sequence[Mapping[str, Any]], settings: Settings) -> list[Memory | MemoryVerdictV1]:
     return [
         _compose_one(raw, f"memories.{index}", settings)
-        for index, raw in enumerate(RECALLS.between(memories, _AT_A_TIME))
+        for index, raw in enumerate(FOREGROUND.throttled(memories, _AT_A_TIME))
     ]
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Literal
 
-from orion_recall.memory.names.aliases import NameKind
+from orion_recall.memory.record.aliases import NameKind
 from orion_recall.text.normal import words
 
 Guard = Literal["number", "title", "direction", "tense", "opposite", "together"]

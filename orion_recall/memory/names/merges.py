@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from orion_recall.memory.names import merges_sql as sql
-from orion_recall.memory.names.aliases import Link, NameKind, resolved
 from orion_recall.memory.names.used import NamesUsed
-from orion_recall.memory.record import changes_sql as journey_sql
+from orion_recall.memory.record import changes_sql
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.postgres.pool import Connection, Pool, borrow
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.memory.record.aliases import NameKind
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue
 
@@ -26,6 +25,33 @@ _AT_ONCE = 2000
 
 MergeStatus = Literal["merged", "unchanged", "conflict", "undone", "missing"]
 _Called = Mapping[tuple[NameKind, str], str]
+
+
+class Link(NamedTuple):
+    """One merge in force: the alias, folded, and the name that was asked for."""
+
+    kind: NameKind
+    alias: str
+    into: str
+
+
+def resolved(links: Iterable[Link]) -> dict[tuple[NameKind, str], str]:
+    """What every alias is called: the name at the end of its chain, spelt as by the first link to it.
+
+    The links come in the order in which they were made, and no chain of them leads back.
+    """
+    following: dict[tuple[NameKind, str], str] = {}
+    spelling: dict[tuple[NameKind, str], str] = {}
+    for link in links:
+        following[link.kind, link.alias] = link.into
+        spelling.setdefault((link.kind, link.into.casefold()), link.into)
+    called: dict[tuple[NameKind, str], str] = {}
+    for kind, alias in following:
+        end = alias
+        while (kind, end) in following:
+            end = following[kind, end].casefold()
+        called[kind, alias] = spelling[kind, end]
+    return called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,14 +242,14 @@ async def _tell(
     )
     ids = [row["id"] for row in await connection.fetch(sql.NAMING, tenant, entities, relations)]
     for start in range(0, len(ids), _AT_ONCE):  # no statement that a time-out would end
-        await connection.execute(sql.TELL, tenant, ids[start : start + _AT_ONCE], actor, lineage)
+        await connection.execute(sql.ADD_HISTORY, tenant, ids[start : start + _AT_ONCE], actor, lineage)
     others = [
         await _one_giving(connection, tenant, spellings.get(end, ())) for end in _ends(changed, before, after)
     ]
     told = list(dict.fromkeys((*ids, *(name for name in others if name is not None))))
     position: int | None = None
     for start in range(0, len(told), _AT_ONCE):
-        rows = await connection.fetch(journey_sql.QUEUE, tenant, told[start : start + _AT_ONCE])
+        rows = await connection.fetch(changes_sql.ENQUEUE, tenant, told[start : start + _AT_ONCE])
         position = max(row["position"] for row in rows)
     return len(ids), position
 

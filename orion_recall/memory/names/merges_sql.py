@@ -4,22 +4,6 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-# The merges into the names that are given, and into those that the given ones were merged into.
-IN_FORCE: LiteralString = """
-WITH given AS (
-    SELECT DISTINCT * FROM unnest($1::text[], $2::text[], $3::text[]) AS name (tenant, kind, folded)
-), ends AS (
-    SELECT tenant, kind, folded FROM given
-    UNION
-    SELECT m.tenant, m.kind, m.canonical_folded FROM given g
-    JOIN entity_merges m ON m.tenant = g.tenant AND m.kind = g.kind AND m.alias = g.folded AND m.undone_at IS NULL
-)
-SELECT m.tenant, m.kind, m.alias, m.alias_label, m.canonical, m.canonical_folded FROM ends e
-JOIN entity_merges m
-    ON m.tenant = e.tenant AND m.kind = e.kind AND m.canonical_folded = e.folded AND m.undone_at IS NULL
-ORDER BY m.id
-"""
-
 OF_TENANT: LiteralString = """
 SELECT *, extract(epoch FROM at)::float8 AS at_s, extract(epoch FROM undone_at)::float8 AS undone_at_s
 FROM entity_merges WHERE tenant = $1 AND (undone_at IS NULL OR $2) ORDER BY id
@@ -72,7 +56,7 @@ SELECT id FROM memories WHERE tenant = $1 AND live AND entities && $2::text[] OR
 
 # A merge makes no version: what the memories say stays. Names are in the merge alone, so that one who erases a
 # memory need not look for them here.
-TELL: LiteralString = """
+ADD_HISTORY: LiteralString = """
 INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
 SELECT tenant, id, version, 'merge', to_jsonb(m) - ARRAY['search', 'live', 'ts'], $3, $4::jsonb
 FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq

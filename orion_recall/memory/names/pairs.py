@@ -13,8 +13,8 @@ from itertools import combinations
 
 from rapidfuzz import fuzz
 
-from orion_recall.memory.names.aliases import NameKind
 from orion_recall.memory.names.guards import core
+from orion_recall.memory.record.aliases import NameKind
 
 _LARGE, _WINDOW = 40, 8
 _EDGE = 4

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orion_recall.memory.names.aliases import NameKind
 from orion_recall.memory.names.guards import Guard, core, guard
 from orion_recall.memory.names.pairs import similar_pairs
 from orion_recall.memory.names.used import NamesUsed
+from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.embedder import Embedder
 
 MIN_STRING, MIN_COSINE = 0.85, 0.8

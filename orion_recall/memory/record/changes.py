@@ -1,7 +1,6 @@
-"""What becomes of a memory after it was stored: changed, replaced by another, deleted, and what is known of that.
+"""Changes of stored memories: update, supersede, delete, erase, and the history of one memory.
 
-Every step is one transaction: the history, the change, and the outbox that tells index and graph. What is asked for
-again is no second step.
+Every step is one transaction: history, change and outbox. A repeated request makes no second step.
 """
 
 from __future__ import annotations
@@ -11,23 +10,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from orion_recall.foreground import RECALLS
-from orion_recall.memory.extraction.queue import queue_new
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import changes_sql as sql
 from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.extraction_queue import queue_new
 from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue, Memory
 
 Step = Literal["add", "update", "merge", "supersede", "delete", "erase"]
-# Some five milliseconds of composing.
+# About five milliseconds of composing.
 _AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStep:
-    """One step: the version that it made, the memory before and after it, `at` in epoch seconds."""
+    """One step of a history: the version it made, the memory before and after it, `at` in epoch seconds."""
 
     version: int
     op: Step
@@ -38,11 +37,11 @@ class HistoryStep:
     lineage: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
-class Journey:
-    """Changes of memories. Every method raises RecordError while Postgres is away."""
+class MemoryChanges:
+    """Changes memories, and reads their history. Every method raises RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
-        """`extractor` is what finds names and statements of changed memories, once they are changed."""
+        """`extractor` names the background extraction of changed memories."""
         self._pool, self._extractor = pool, extractor
 
     async def update(
@@ -52,7 +51,7 @@ class Journey:
         *,
         actor: str | None = None,
     ) -> list[ChangeVerdict]:
-        """Changes memories, each judged alone, in one transaction; the verdicts in the order of the patches.
+        """Updates memories, each judged alone, in one transaction; verdicts in the order of the patches.
 
         Of several patches of one memory the first counts, and the others are conflicts.
         """
@@ -72,9 +71,9 @@ class Journey:
         why: str | None = None,
         erase: bool = False,
     ) -> list[ChangeVerdict]:
-        """Deletes memories; one that is deleted already is `deleted` again. The verdicts in the order of the ids.
+        """Deletes memories; a deleted one is `deleted` again. Verdicts in the order of the ids.
 
-        The record keeps what they were, in the history; with `erase` neither keeps anything but that they were.
+        The history keeps their content; with `erase` only their ids and steps are kept.
         """
         if not ids:
             return []
@@ -83,7 +82,7 @@ class Journey:
             return await delete(connection, tenant, ids, actor=actor, why=why, erase=erase)
 
     async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
-        """Every step of one memory, oldest first; none when there never was one."""
+        """Every step of one memory, oldest first; none for an unknown id."""
         async with borrow(self._pool, "reading a history") as connection:
             rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
         return [
@@ -101,12 +100,12 @@ class Journey:
 
 
 async def drafts_now(pool: Pool, tenant: str, patches: Sequence[Patch]) -> Mapping[str, Draft]:
-    """What the patches make of the memories as they are now, found beside the loop and without any lock."""
+    """Composes the patched memories as they are now, in a thread and without a lock."""
     firsts = _firsts(patches)
     async with borrow(pool, "reading memories") as connection:
         rows = await connection.fetch(record_sql.GET, tenant, list(firsts))
     held = {row["id"]: record_sql.to_memory(row) for row in rows}
-    return await asyncio.to_thread(drafts, RECALLS.between(firsts.values(), _AT_A_TIME), held)
+    return await asyncio.to_thread(drafts, FOREGROUND.throttled(firsts.values(), _AT_A_TIME), held)
 
 
 async def update(
@@ -118,21 +117,21 @@ async def update(
     actor: str | None = None,
     extractor: str = "light",
 ) -> list[ChangeVerdict]:
-    """`Journey.update` in the caller's transaction and under its lock on the outbox.
+    """`MemoryChanges.update` in the caller's transaction and under its lock on the outbox.
 
-    `drafted` is what `drafts_now` gave for these patches a moment ago; what has changed since is drafted again.
+    `drafted` is what `drafts_now` gave for these patches; memories that changed since are composed again.
     """
     firsts = _firsts(patches)
     held = await _read(connection, tenant, list(firsts))
-    drafted = await _brought_up_to_date(drafted, firsts, held)
+    drafted = await _refreshed(drafted, firsts, held)
     found = {name: judged(patch, held.get(name), drafted.get(name)) for name, patch in firsts.items()}
     changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
-    beside = await _beside(connection, tenant, changed)
+    neighbours = await _neighbours(connection, tenant, changed)
     refused = await _change(connection, tenant, list(changed.values()), actor)
     done = [name for name in changed if name not in refused]
     await queue_new(connection, [changed[name] for name in done], extractor)
-    beside += await _beside(connection, tenant, done)
-    positions = await _queue(connection, tenant, done, beside)
+    neighbours += await _neighbours(connection, tenant, done)
+    positions = await _enqueue(connection, tenant, done, neighbours)
     positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
     verdicts: list[ChangeVerdict] = []
     for patch in patches:
@@ -157,10 +156,10 @@ def _firsts(patches: Sequence[Patch]) -> dict[str, Patch]:
     return firsts
 
 
-async def _brought_up_to_date(
+async def _refreshed(
     drafted: Mapping[str, Draft], patches: Mapping[str, Patch], held: Mapping[str, Memory]
 ) -> Mapping[str, Draft]:
-    """The drafts, and those made anew of memories that were others when they were drafted."""
+    """The drafts, with those of memories that have changed since composed again."""
     late = [
         patches[name]
         for name, memory in held.items()
@@ -178,7 +177,7 @@ async def delete(
     why: str | None = None,
     erase: bool = False,
 ) -> list[ChangeVerdict]:
-    """`Journey.delete` in the caller's transaction and under its lock on the outbox."""
+    """`MemoryChanges.delete` in the caller's transaction and under its lock on the outbox."""
     names = list(dict.fromkeys(ids))
     held = await _read(connection, tenant, names)
     alive = [name for name, memory in held.items() if memory.deleted_at is None]
@@ -186,9 +185,9 @@ async def delete(
     positions = await _retire(connection, tenant, alive, sql.DELETE, "delete", actor, lineage)
     positions |= await _last_positions(connection, tenant, [name for name in held if name not in alive])
     if erase and held:
-        # Once: a second request finds nothing that could be told apart from the first.
+        # Once: a second request finds nothing left to erase.
         full = [name for name, memory in held.items() if memory.content_hash]
-        await connection.execute(sql.TELL, tenant, full, "erase", actor, lineage)
+        await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         await connection.execute(sql.ERASE, tenant, full)
         await connection.execute(sql.ERASE_HISTORY, tenant, full)
     return [
@@ -202,13 +201,13 @@ async def delete(
 async def supersede(
     connection: Connection, tenant: str, ids: Sequence[str], by: str, *, actor: str | None = None
 ) -> str | None:
-    """Puts one memory in the place of others, in the caller's transaction and under its lock on the outbox.
+    """Supersedes memories by another one, in the caller's transaction and under its lock on the outbox.
 
-    One that was replaced or deleted before stays as it is, and so does one that has taken this one's own place:
-    of a circle the last one stays. Gives what there is to say of the first that is left alone.
+    Memories that are superseded or deleted already are left alone, and so are those that superseded this one: of a
+    circle the last one stays. Gives the reason for the first that is left alone.
     """
     held = await _read(connection, tenant, ids)
-    after = {row["id"] for row in await connection.fetch(sql.PLACE_TAKEN, tenant, by)}
+    after = {row["id"] for row in await connection.fetch(sql.SUPERSEDED_BY, tenant, by)}
     live = [name for name, memory in held.items() if memory.is_live and name not in after]
     lineage: dict[str, JsonValue] = {"superseded_by": by}
     await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
@@ -218,9 +217,9 @@ async def supersede(
         if held[name].deleted_at is not None:
             return f"supersedes: {name!r} was deleted before"
         if name in after:
-            return f"supersedes: {name!r} has taken this one's own place"
+            return f"supersedes: {name!r} supersedes this one itself"
         if name not in live and held[name].superseded_by != by:
-            return f"supersedes: {held[name].superseded_by!r} has taken the place of {name!r} before"
+            return f"supersedes: {held[name].superseded_by!r} supersedes {name!r} already"
     return None
 
 
@@ -234,13 +233,13 @@ async def _retire(
     lineage: Mapping[str, JsonValue],
     *values: str,
 ) -> dict[str, int]:
-    """Takes memories out of recall: the history, the change, the outbox. Their positions by id."""
+    """Takes memories out of recall: history, change, outbox. Their positions by id."""
     if not ids:
         return {}
-    beside = await _beside(connection, tenant, ids)
-    await connection.execute(sql.TELL, tenant, list(ids), op, actor, lineage)
+    neighbours = await _neighbours(connection, tenant, ids)
+    await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
     await connection.execute(statement, tenant, list(ids), *values)
-    return await _queue(connection, tenant, ids, beside)
+    return await _enqueue(connection, tenant, ids, neighbours)
 
 
 async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
@@ -251,13 +250,13 @@ async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict
 async def _change(
     connection: Connection, tenant: str, memories: Sequence[Memory], actor: str | None
 ) -> dict[str, str]:
-    """Writes history and change; why of those that Postgres refuses, which stay as they are."""
+    """Writes history and change; the reasons, by id, of memories that Postgres refuses."""
     if not memories:
         return {}
     names = [memory.id for memory in memories]
     try:
         async with connection.transaction():
-            await connection.execute(sql.TELL, tenant, names, "update", actor, {})
+            await connection.execute(sql.ADD_HISTORY, tenant, names, "update", actor, {})
             await connection.execute(sql.CHANGE, [record_sql.to_row(memory, 0) for memory in memories])
     except POSTGRES_ERRORS as error:
         if not is_refusal(error):
@@ -271,17 +270,19 @@ async def _change(
     return refused | await _change(connection, tenant, memories[middle:], actor)
 
 
-async def _beside(connection: Connection, tenant: str, ids: Iterable[str]) -> list[str]:
-    rows = await connection.fetch(sql.BESIDE, tenant, list(ids))
+async def _neighbours(connection: Connection, tenant: str, ids: Iterable[str]) -> list[str]:
+    rows = await connection.fetch(sql.NEIGHBOURS, tenant, list(ids))
     return [row["id"] for row in rows]
 
 
-async def _queue(connection: Connection, tenant: str, ids: Sequence[str], beside: Sequence[str]) -> dict[str, int]:
-    """Tells the outbox of the memories, then of the turns beside them; the memories' positions."""
-    told = list(dict.fromkeys((*ids, *beside)))
-    if not told:
+async def _enqueue(
+    connection: Connection, tenant: str, ids: Sequence[str], neighbours: Sequence[str]
+) -> dict[str, int]:
+    """Queues the memories, then their neighbours; the memories' positions."""
+    queued = list(dict.fromkeys((*ids, *neighbours)))
+    if not queued:
         return {}
-    rows = await connection.fetch(sql.QUEUE, tenant, told)
+    rows = await connection.fetch(sql.ENQUEUE, tenant, queued)
     wanted = frozenset(ids)
     return {row["memory_id"]: row["position"] for row in rows if row["memory_id"] in wanted}
 

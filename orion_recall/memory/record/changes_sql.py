@@ -1,4 +1,4 @@
-"""SQL of what becomes of memories after they were stored. Every statement runs under the outbox's lock."""
+"""SQL for changes of stored memories. Every statement runs under the lock of the outbox."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import LiteralString
 
 READ: LiteralString = "SELECT * FROM memories WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq FOR UPDATE"
 
-# The turns right beside the given ones, as they stand now.
-BESIDE: LiteralString = """
+# The previous and next turn in the session of each given memory.
+NEIGHBOURS: LiteralString = """
 SELECT DISTINCT turn.id, turn.seq
 FROM memories s CROSS JOIN LATERAL (
     (SELECT n.id, n.seq FROM memories n
@@ -24,8 +24,8 @@ WHERE s.tenant = $1 AND s.id = ANY($2::text[])
 ORDER BY turn.seq
 """
 
-# Before the change itself. What the database computes is left out: it follows from the rest.
-TELL: LiteralString = """
+# Before the change itself. Computed columns are left out.
+ADD_HISTORY: LiteralString = """
 INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
 SELECT tenant, id, version + 1, $3, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4, $5::jsonb
 FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
@@ -57,8 +57,8 @@ UPDATE memories SET superseded_by = $3, version = version + 1, updated_at = now(
 WHERE tenant = $1 AND id = ANY($2::text[])
 """
 
-# The memory itself, and those that have taken its place, one after the other.
-PLACE_TAKEN: LiteralString = """
+# The memory itself, and the chain of those that supersede it.
+SUPERSEDED_BY: LiteralString = """
 WITH RECURSIVE place AS (
     SELECT id, superseded_by FROM memories WHERE tenant = $1 AND id = $2
     UNION
@@ -72,7 +72,7 @@ UPDATE memories SET deleted_at = now(), version = version + 1, updated_at = now(
 WHERE tenant = $1 AND id = ANY($2::text[])
 """
 
-# The row stays, so that its id stays taken; a hash of a short text would give the text away.
+# The row stays, so that the id is not used again. Hashes go too: that of a short text would reveal it.
 ERASE: LiteralString = """
 UPDATE memories SET text = '', title = NULL, speaker = NULL, tags = '{}', entities = '{}', statements = '[]',
     times = '[]', source = NULL, uri = NULL, metadata = '{}', text_hash = '', simhash = NULL, content_hash = '',
@@ -85,8 +85,8 @@ UPDATE memory_history SET before = '{"erased": true}'
 WHERE tenant = $1 AND memory_id = ANY($2::text[]) AND before IS NOT NULL
 """
 
-# In the order given: the memories first, then the turns beside them. Gives each one's position.
-QUEUE: LiteralString = """
+# In the order given: the memories first, then their neighbours. Returns each position.
+ENQUEUE: LiteralString = """
 INSERT INTO outbox (tenant, memory_id, op)
 SELECT $1, id, 'upsert' FROM unnest($2::text[]) WITH ORDINALITY AS given (id, place) ORDER BY place
 RETURNING memory_id, position

@@ -1,4 +1,4 @@
-"""The whole record, read in parts: the state of every memory, given memories as changes, all of them in order."""
+"""Reading the whole record in pages: states for drift checks, changes for rewrites, memories for exports."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
-from orion_recall.memory.names.aliases import as_changes
 from orion_recall.memory.record import sql
-from orion_recall.postgres.pool import Pool, borrow
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.memory.record.aliases import as_changes
+from orion_recall.postgres.pool import Pool, Row, borrow
 from orion_recall.values import Change, JsonValue, Memory
 
 _PAGE = 1000
 
-# In flight: the outbox tells of it behind the position. That part is small, or the copy has only just begun.
+# In flight: in the outbox after the position. That part is small, unless the copy is new.
 _STATES: LiteralString = """
 SELECT m.tenant, m.id, m.version, m.live, o.memory_id IS NOT NULL AS in_flight
 FROM memories m
 LEFT JOIN (SELECT DISTINCT tenant, memory_id FROM outbox WHERE position > $1) AS o
     ON o.tenant = m.tenant AND o.memory_id = m.id
 """
-_TOLD_SINCE: LiteralString = "SELECT DISTINCT tenant, memory_id FROM outbox WHERE position > $1"
+_QUEUED_AFTER: LiteralString = "SELECT DISTINCT tenant, memory_id FROM outbox WHERE position > $1"
 _LIVE: LiteralString = "SELECT tenant, id, seq FROM memories WHERE live AND seq > $1 ORDER BY seq LIMIT $2"
 _COUNT: LiteralString = "SELECT count(*) FROM memories WHERE live"
 
@@ -41,7 +40,7 @@ ORDER BY h.id
 
 
 class MemoryName(NamedTuple):
-    """Which memory."""
+    """The tenant and id of a memory."""
 
     tenant: str
     id: str
@@ -49,7 +48,7 @@ class MemoryName(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFilters:
-    """Which memories are wanted; None and no kinds mean all. `since` leaves undated ones out."""
+    """Filters of an export; None and no kinds mean all. `since` leaves undated memories out."""
 
     tenant: str | None = None
     session_id: str | None = None
@@ -58,7 +57,7 @@ class ExportFilters:
 
 
 class MemoryState(NamedTuple):
-    """What a copy should hold of one memory: nothing when it is not live. `in_flight`: it may not know yet."""
+    """What a copy should hold of one memory: nothing unless it is live. `in_flight`: it may come later."""
 
     name: MemoryName
     version: int
@@ -67,7 +66,7 @@ class MemoryState(NamedTuple):
 
 
 class RecordReader:
-    """Reads all of a record without holding all of it. RecordError while Postgres is away."""
+    """Reads a whole record, page by page. RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -82,20 +81,20 @@ class RecordReader:
                 ]
 
     async def changes_of(self, names: Sequence[MemoryName], position: int) -> list[Change]:
-        """The memories as they are now, with the turns beside them, as changes at that position."""
+        """The memories as they are now, with their neighbours, as changes at that position."""
         tenants, ids = [name.tenant for name in names], [name.id for name in names]
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(sql.CHANGES_OF, tenants, ids, position)
             return await as_changes(connection, rows)
 
-    async def told_since(self, position: int) -> frozenset[MemoryName]:
-        """The memories that the outbox tells of behind that position."""
+    async def queued_after(self, position: int) -> frozenset[MemoryName]:
+        """The memories in the outbox after a position."""
         async with borrow(self._pool, "reading the outbox") as connection:
-            rows = await connection.fetch(_TOLD_SINCE, position)
+            rows = await connection.fetch(_QUEUED_AFTER, position)
         return frozenset(MemoryName(row["tenant"], row["memory_id"]) for row in rows)
 
     async def live(self, after: int, limit: int) -> tuple[list[MemoryName], int]:
-        """The live memories behind a place in the order of arrival, and the place of the last one."""
+        """The live memories after a sequence number, in the order of arrival, and the number of the last one."""
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(_LIVE, after, limit)
         return [MemoryName(row["tenant"], row["id"]) for row in rows], rows[-1]["seq"] if rows else after
@@ -106,7 +105,7 @@ class RecordReader:
             return int(await connection.fetchval(_COUNT))
 
     async def exported(self, filters: ExportFilters) -> AsyncGenerator[list[Memory]]:
-        """The live memories that the filters let through, in the order of arrival, in pages. One snapshot."""
+        """The live memories that pass the filters, in the order of arrival, in pages. One snapshot."""
         values = (filters.tenant, filters.session_id, list(filters.kinds) or None, filters.since)
         async with aclosing(self._pages("exporting memories", _EXPORTED, *values)) as pages:
             async for rows in pages:

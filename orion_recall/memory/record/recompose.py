@@ -1,7 +1,7 @@
-"""What a patch makes of a memory: judged, and composed anew with all that follows from its text.
+"""Patches of memories: checked against the stored memory, and composed again with names, statements and hashes.
 
-Composing finds names and statements, which takes a millisecond a memory. So it is done before the transaction that
-writes it, as a draft; a draft counts only for the content that it was made of.
+Composing takes about a millisecond a memory, so it is done before the transaction that writes it, as a draft. A
+draft counts only for the content that it was made from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import MemoryV1, describe
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.intake.compose import as_message, compose
+from orion_recall.memory.record.compose import as_message, compose
 from orion_recall.values import Memory
 
 ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
@@ -34,7 +34,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeVerdict:
-    """What became of one memory; `position` is where in the outbox index and graph are told of it."""
+    """The verdict on one memory; `position` is its outbox entry."""
 
     id: str
     status: ChangeStatus
@@ -44,14 +44,14 @@ class ChangeVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a patch makes of the content with the hash `of`: the memory, or why it cannot be so."""
+    """A patched memory made from the content with the hash `of`, or the error of the patch."""
 
     of: str
     result: Memory | InvalidMessage
 
 
 def drafts(patches: Iterable[Patch], held: Mapping[str, Memory]) -> dict[str, Draft]:
-    """By id, what the patches make of the memories that they may change. CPU-bound: for a thread."""
+    """The drafts of the patches by id, where the memory may be changed. CPU-bound: for a thread."""
     return {
         patch.id: _draft(held[patch.id], patch.changes)
         for patch in patches
@@ -67,12 +67,12 @@ def _draft(memory: Memory, changes: Mapping[str, Any]) -> Draft:
 
 
 def is_of(draft: Draft | None, memory: Memory) -> bool:
-    """Whether the draft was made of what the memory holds."""
+    """Whether the draft was made from the memory's present content."""
     return draft is not None and draft.of == memory.content_hash
 
 
 def judged(patch: Patch, memory: Memory | None, draft: Draft | None) -> Memory | ChangeVerdict:
-    """The memory as it is to be, or why it stays as it is. One that may change needs a draft of what it holds."""
+    """The changed memory, or the verdict why it stays. A memory that may change needs a current draft."""
     if (verdict := stays(patch, memory)) is not None:
         return verdict
     assert memory is not None  # else it stays
@@ -86,25 +86,25 @@ def judged(patch: Patch, memory: Memory | None, draft: Draft | None) -> Memory |
 
 
 def stays(patch: Patch, memory: Memory | None) -> ChangeVerdict | None:
-    """Why the memory may not be changed; None when it may."""
+    """The verdict why the memory may not be changed; None when it may."""
     if memory is None:
         return ChangeVerdict(id=patch.id, status="missing", reason="no memory has this id")
     if memory.deleted_at is not None:
         return ChangeVerdict(id=patch.id, status="missing", reason="it was deleted")
     if memory.superseded_by is not None:
-        return conflict(patch.id, f"{memory.superseded_by!r} has taken its place: change that one")
+        return conflict(patch.id, f"{memory.superseded_by!r} supersedes it: change that one")
     if patch.expected_version is not None and patch.expected_version != memory.version:
         return conflict(patch.id, f"it is at version {memory.version}, not {patch.expected_version}: read it again")
     return None
 
 
 def conflict(name: str, why: str) -> ChangeVerdict:
-    """The verdict on a memory that is another one than was expected."""
+    """The verdict `conflict`, with its reason."""
     return ChangeVerdict(id=name, status="conflict", reason=why)
 
 
 def recompose(memory: Memory, changes: Mapping[str, Any]) -> Memory:
-    """The memory with some fields of its message changed, and all that follows from them computed anew.
+    """The memory with some fields of its message changed, composed again.
 
     InvalidMessage names the fields that cannot be so.
     """

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.extraction.queue import queue_new
-from orion_recall.memory.names.aliases import as_changes
 from orion_recall.memory.record import sql
+from orion_recall.memory.record.aliases import as_changes
 from orion_recall.memory.record.changes import supersede
+from orion_recall.memory.record.extraction_queue import queue_new
 from orion_recall.postgres.pool import (
     POSTGRES_ERRORS,
     Connection,
@@ -28,8 +28,8 @@ from orion_recall.values import Change, Memory
 Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
 
-_MARK_MS = 2000
-# Six signs of life that did not come.
+_IDENTITY_TIMEOUT_MS = 2000
+# Six missed heartbeats.
 GONE_AFTER_S = 120.0
 
 
@@ -58,9 +58,9 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPosition:
-    """How far a copy of index or graph has come, and its last sign of life, `updated_at` in epoch seconds.
+    """The position of a copy of index or graph, and its last heartbeat, `updated_at` in epoch seconds.
 
-    `silent_s` is how long ago that was by Postgres's own clock.
+    `silent_s` is how long ago that was by the clock of Postgres.
     """
 
     copy: str
@@ -71,7 +71,7 @@ class CopyPosition:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody seems to keep it any more: who keeps one gives a sign every twenty seconds."""
+        """Whether its worker seems to be gone: a worker gives a heartbeat every twenty seconds."""
         return self.silent_s > GONE_AFTER_S
 
 
@@ -86,15 +86,14 @@ class Record:
     """The memories of all tenants. Every method raises RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
-        """`extractor` is what finds names and statements of new memories, once they are stored."""
+        """`extractor` names the background extraction of new memories."""
         self._pool, self._extractor = pool, extractor
 
     async def store(self, memories: Sequence[Memory]) -> StoreResult:
-        """Stores a batch in one transaction; what has the same id and content already is unchanged.
+        """Stores a batch in one transaction; a memory that is stored with the same id and content is unchanged.
 
-        A memory that Postgres refuses is rejected alone; what a new one supersedes is not recalled any more. The
-        turns right beside a new one go to the outbox again, after it: what is projected of them names their
-        neighbours.
+        A memory that Postgres refuses is rejected alone; memories that a new one supersedes are not recalled any
+        more. The neighbours of a new one are queued again after it: the copies hold what is next to them.
         """
         if not memories:
             return StoreResult(verdicts=(), position=None)
@@ -111,10 +110,9 @@ class Record:
         return _judge(memories, stored, held, refused, unknown, superseded)
 
     async def changes(self, after: int, limit: int) -> list[Change]:
-        """The outbox behind a position, in order, each with the turns beside it as they are now.
+        """The outbox after a position, in order, each memory with its neighbours as they are now.
 
-        A memory may come more than once: its neighbours have changed. It comes under the names that others were
-        merged into, as far as these merges are in force now.
+        A memory comes again when its neighbours have changed. Merged names are applied as they are in force now.
         """
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
@@ -125,27 +123,26 @@ class Record:
         async with borrow(self._pool, "reading the outbox") as connection:
             return int(await connection.fetchval(sql.HEAD))
 
-    async def mark(self) -> str:
-        """What tells this record from every other: when it was made, UTC. Its copies keep it with what they hold.
+    async def database_identity(self) -> str:
+        """The database identity: when the schema was made, UTC. Copies keep it, and refuse every other database.
 
-        A database that Postgres itself copied has the mark of the one it was made from; one that `memory.backup`
-        restored has its own.
+        A database that Postgres itself copied has the identity of the original; a restored backup has its own.
         """
-        async with borrow(self._pool, "reading the record's mark") as connection:
-            return _mark_in(await connection.fetchval(sql.MARK))
+        async with borrow(self._pool, "reading the database identity") as connection:
+            return _identity_in(await connection.fetchval(sql.DATABASE_IDENTITY))
 
-    async def report(self, copy: str, kind: str, position: int) -> None:
-        """Keeps how far a copy has come, and that it lives; a copy that is built again reports from 0."""
+    async def report_position(self, copy: str, kind: str, position: int) -> None:
+        """Stores the position of a copy, and its heartbeat; a copy that is rebuilt reports from 0."""
         async with borrow(self._pool, "reporting a position") as connection:
-            await connection.execute(sql.REPORT, copy, kind, position)
+            await connection.execute(sql.REPORT_POSITION, copy, kind, position)
 
-    async def sign(self, copy: str, kind: str) -> None:
-        """A sign of life of a copy that has reported before; its position stays."""
-        async with borrow(self._pool, "giving a sign of life") as connection:
-            await connection.execute(sql.SIGN, copy, kind)
+    async def heartbeat(self, copy: str, kind: str) -> None:
+        """Heartbeat of a copy that has reported before; its position stays."""
+        async with borrow(self._pool, "storing a heartbeat") as connection:
+            await connection.execute(sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str) -> list[str]:
-        """Takes a copy that is gone out of the register; the kinds there were, none of one that lives."""
+        """Unregisters a copy that is gone; its kinds, none while it has heartbeats."""
         async with borrow(self._pool, "forgetting a copy") as connection:
             return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, GONE_AFTER_S)]
 
@@ -176,19 +173,19 @@ class Record:
         return {row["id"]: sql.to_memory(row) for row in rows}
 
 
-async def mark_at(dsn: str) -> str:
-    """The mark of the record at an address, over a connection of its own; RecordError as `Record.mark`."""
-    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_MARK_MS)
+async def database_identity_at(dsn: str) -> str:
+    """The database identity at an address, over a connection of its own; RecordError as the method's."""
+    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_IDENTITY_TIMEOUT_MS)
     try:
-        with translate("reading the record's mark"):
-            return _mark_in(await connection.fetchval(sql.MARK))
+        with translate("reading the database identity"):
+            return _identity_in(await connection.fetchval(sql.DATABASE_IDENTITY))
     finally:
         await close_connection(connection)
 
 
-def _mark_in(value: str | None) -> str:
+def _identity_in(value: str | None) -> str:
     if value is None:
-        raise RecordError("reading the record's mark: the schema of the record is not there yet")
+        raise RecordError("reading the database identity: the schema is not there yet: run `orion-recall migrate`")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Requests that are answered once: asked again, the answer is the first one and nothing is changed."""
+"""Idempotent requests: a repeated one gets the stored receipt of the first, and changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def answered_once(
     A receipt with an error changes nothing and is not kept. RefusedMessage: the key is another request's.
     """
     async with borrow(pool, "changing memories") as connection, connection.transaction():
-        # One at a time, as all who write to the outbox: so no two can be first under one key.
+        # Under the lock of all outbox writers: no two requests can be first with one key.
         await connection.execute(record_sql.LOCK_OUTBOX)
         found = await connection.fetchrow(_ANSWERED, tenant, key)
         if found is None:

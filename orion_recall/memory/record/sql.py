@@ -1,4 +1,4 @@
-"""The record's SQL, and how a memory becomes a row and a row a memory."""
+"""SQL of the record, and the conversion of memories to rows and back."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.postgres.pool import Row
 from orion_recall.values import Memory, Neighbour, Statement, TimeMention
 
-# Any fixed number: it is the name of the lock that puts writers of the outbox in a row.
+# Any fixed number: it names the lock that serializes writers of the outbox.
 LOCK_OUTBOX: LiteralString = "SELECT pg_advisory_xact_lock(7402116890)"
 
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
 _LISTS = frozenset(("tags", "entities", "given_entities"))
-# Of what a memory is made of, what is not a column of its own row.
-_NOT_HELD = frozenset(("supersedes", "lacks_context"))
+# Fields of a memory that are no columns of its row.
+_NO_COLUMNS = frozenset(("supersedes", "lacks_context"))
 
-# New memories in the order given, then the outbox: first the new ones, then the turns beside them that were
-# there already, because their own neighbours have changed. The inner SELECTs see the table as it was before.
+# New memories in the order given, then the outbox: the new ones, then their stored neighbours, whose own neighbours
+# have changed. The inner SELECTs see the table as it was before.
 STORE: LiteralString = """
 WITH stored AS (
     INSERT INTO memories (
@@ -65,7 +65,7 @@ WITH stored AS (
 SELECT tenant, id FROM stored
 """
 
-# What the record holds under the given names, and where in the outbox each was put in first.
+# The stored memories with the given ids, and the first outbox position of each.
 HELD: LiteralString = """
 SELECT m.tenant, m.id, m.content_hash, m.deleted_at IS NOT NULL AS deleted,
     (SELECT min(o.position) FROM outbox o WHERE o.tenant = m.tenant AND o.memory_id = m.id) AS position
@@ -73,7 +73,7 @@ FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
 JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
 """
 
-# Of the given pairs, a memory and one that it took the place of, where the outbox tells of the second.
+# For pairs of a memory and one that it supersedes, the last outbox position of the second.
 SUPERSEDED: LiteralString = """
 SELECT m.tenant, m.id, max(o.position) AS position
 FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, id, by)
@@ -82,7 +82,7 @@ JOIN outbox o ON o.tenant = m.tenant AND o.memory_id = m.id
 GROUP BY m.tenant, m.id
 """
 
-_BESIDE: LiteralString = """
+_NEIGHBOURS: LiteralString = """
 LEFT JOIN LATERAL (
     SELECT n.id, n.text, n.speaker FROM memories n
     WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
@@ -96,44 +96,44 @@ LEFT JOIN LATERAL (
     ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
 ) AS following ON true
 """
-_NAMED: LiteralString = """
+_NEIGHBOUR_COLUMNS: LiteralString = """
     previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
     following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
 """
 
 CHANGES: LiteralString = f"""
-SELECT o.position, m.*, {_NAMED}
+SELECT o.position, m.*, {_NEIGHBOUR_COLUMNS}
 FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
 JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
-{_BESIDE}
+{_NEIGHBOURS}
 ORDER BY o.position
 """  # noqa: S608 (nothing but the texts above)
 
 # Given memories as they are now, as if they stood in the outbox at one position.
 CHANGES_OF: LiteralString = f"""
-SELECT $3::bigint AS position, m.*, {_NAMED}
+SELECT $3::bigint AS position, m.*, {_NEIGHBOUR_COLUMNS}
 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
 JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
-{_BESIDE}
+{_NEIGHBOURS}
 ORDER BY m.seq
 """  # noqa: S608 (nothing but the texts above)
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
-# When the record was made, to the microsecond: no other record has the same, but for copies of the whole database.
-MARK: LiteralString = """
+# When the schema was made, to the microsecond: unique, but for copies of the whole database.
+DATABASE_IDENTITY: LiteralString = """
 SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
 """
 
-REPORT: LiteralString = """
+REPORT_POSITION: LiteralString = """
 INSERT INTO projections (copy, kind, position) VALUES ($1, $2, $3)
 ON CONFLICT (copy, kind) DO UPDATE SET position = excluded.position, updated_at = now()
 """
 
-SIGN: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
+HEARTBEAT: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
 
-# Only of a copy that has been silent for so many seconds: a live one would be back at once.
+# Only a copy without heartbeats for so many seconds: a live one would register again at once.
 FORGET: LiteralString = """
 DELETE FROM projections WHERE copy = $1 AND updated_at < now() - make_interval(secs => $2) RETURNING kind
 """
@@ -144,7 +144,7 @@ SELECT copy, kind, position, extract(epoch FROM updated_at)::float8 AS updated_a
 FROM projections ORDER BY copy, kind
 """
 
-# In the order of ids, so that two of these never wait for each other.
+# In the order of ids, so that two of these cannot deadlock.
 TOUCH: LiteralString = """
 INSERT INTO memory_access AS held (tenant, id, count, last_at)
 SELECT $1, id, count(*), now() FROM unnest($2::text[]) AS id GROUP BY id ORDER BY id
@@ -171,7 +171,7 @@ def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
 
 def to_memory(row: Row) -> Memory:
     """The memory that a row of `memories` holds."""
-    values: dict[str, Any] = {name.name: row[name.name] for name in fields(Memory) if name.name not in _NOT_HELD}
+    values: dict[str, Any] = {name.name: row[name.name] for name in fields(Memory) if name.name not in _NO_COLUMNS}
     for name in _TIMES:
         values[name] = None if values[name] is None else values[name].timestamp()
     for name in _LISTS:
@@ -185,7 +185,7 @@ def to_memory(row: Row) -> Memory:
 
 
 def to_neighbour(row: Row, which: str) -> Neighbour | None:
-    """The turn beside it that a row of `CHANGES` carries under `previous` or `following`."""
+    """The neighbour in a row of `CHANGES`: `previous` or `following`."""
     found = row[f"{which}_id"]
     if found is None:
         return None

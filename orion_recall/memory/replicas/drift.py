@@ -1,7 +1,7 @@
-"""Whether a copy of the record holds what it should, and mending one that does not.
+"""Drift: differences between a copy and the record, found and repaired.
 
-A copy is compared up to its own position: what the outbox tells of behind it is on its way, and no drift. The copy
-may move on meanwhile; what is told in that time is left out, too.
+A copy is compared up to its own position. Later outbox entries are in flight and no drift, and so are those that
+come while it is compared.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from orion_recall.values import JsonValue, MemoryView
 _AT_ONCE = 200
 _EXAMPLES = 5
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What a copy that stands at `position` holds otherwise than the record.
+    """The differences of a copy at `position` from the record.
 
-    `missing` it should hold and does not, `stale` it holds in another version, `dead` were deleted or replaced, and
-    `unknown` are keys of memories that the record knows nothing of.
+    `missing` memories should be in it and are not, `stale` ones have another version, `deleted` ones were deleted
+    or superseded and are still in it, and `unknown` are keys that the record does not know.
     """
 
     position: int
@@ -36,18 +36,18 @@ class Drift:
     in_flight: int
     missing: tuple[MemoryName, ...] = ()
     stale: tuple[MemoryName, ...] = ()
-    dead: tuple[MemoryName, ...] = ()
+    deleted: tuple[MemoryName, ...] = ()
     unknown: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
-        """Memories that are not as they should be."""
+        """Memories that differ from the record."""
         return len(self.missing) + len(self.stale) + self.extra
 
     @property
     def extra(self) -> int:
-        """Memories that are held and should not be."""
-        return len(self.dead) + len(self.unknown)
+        """Memories that are in it and should not be."""
+        return len(self.deleted) + len(self.unknown)
 
 
 async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
@@ -57,7 +57,7 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
     count, in_flight = len(held), 0
     missing: list[MemoryName] = []
     stale: list[MemoryName] = []
-    dead: list[MemoryName] = []
+    deleted: list[MemoryName] = []
     async with aclosing(reader.states(position)) as pages:
         async for states in pages:
             for state in states:
@@ -66,7 +66,7 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
                     in_flight += 1
                 elif not state.is_live:
                     if version is not None:
-                        dead.append(state.name)
+                        deleted.append(state.name)
                 elif version is None:
                     missing.append(state.name)
                 elif version != state.version:
@@ -77,14 +77,14 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
         in_flight=in_flight,
         missing=tuple(missing),
         stale=tuple(stale),
-        dead=tuple(dead),
+        deleted=tuple(deleted),
         unknown=tuple(held),
     )
 
 
 async def described(drift: Drift, projection: Projection) -> dict[str, JsonValue]:
-    """The drift as JSON: counts, and a few memories of each sort as tenant/id, or the key of an unknown one."""
-    unknown = drift.unknown[: max(0, _EXAMPLES - len(drift.dead))]
+    """The drift as JSON: counts, and a few examples of each sort as tenant/id, or the key of an unknown memory."""
+    unknown = drift.unknown[: max(0, _EXAMPLES - len(drift.deleted))]
     views: Mapping[int, MemoryView] = {}
     if unknown and isinstance(projection, MemoryReader):
         views = await projection.fetch(unknown)
@@ -92,7 +92,7 @@ async def described(drift: Drift, projection: Projection) -> dict[str, JsonValue
     examples: dict[str, JsonValue] = {
         "missing": _ids(drift.missing),
         "stale": _ids(drift.stale),
-        "extra": [*_ids(drift.dead), *named],
+        "extra": [*_ids(drift.deleted), *named],
     }
     return {
         "position": drift.position,
@@ -105,55 +105,55 @@ async def described(drift: Drift, projection: Projection) -> dict[str, JsonValue
     }
 
 
-async def mend(reader: RecordReader, projector: Projector, drift: Drift, told: Told) -> None:
-    """Puts right what differs: from the record as it is now, beside what the projector applies.
+async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> None:
+    """Repairs the differences from the record as it is now, while the projector goes on.
 
-    `told` gets how many are done, and of how many.
+    `progress` gets how many are done, and of how many.
     """
-    names = [*drift.missing, *drift.stale, *drift.dead]
+    names = [*drift.missing, *drift.stale, *drift.deleted]
     for start in range(0, len(names), _AT_ONCE):
-        told(start, drift.count)
+        progress(start, drift.count)
         await _write(reader, projector, names[start : start + _AT_ONCE])
     for start in range(0, len(drift.unknown), _AT_ONCE):
-        told(len(names) + start, drift.count)
+        progress(len(names) + start, drift.count)
         async with projector.writing:
             await _may_write(projector)
-            # A memory of that name may have been stored since.
-            new = {memory_key(one.tenant, one.id) for one in await reader.told_since(drift.position)}
+            # A memory with that key may have been stored since.
+            new = {memory_key(one.tenant, one.id) for one in await reader.queued_after(drift.position)}
             keys = [key for key in drift.unknown[start : start + _AT_ONCE] if key not in new]
             await projector.projection.remove(keys)
-    told(drift.count, drift.count)
+    progress(drift.count, drift.count)
 
 
-async def rewrite(reader: RecordReader, projector: Projector, told: Told) -> Drift:
-    """Writes every memory anew, in place, then takes out what does not belong there; the drift found at last.
+async def rewrite(reader: RecordReader, projector: Projector, progress: Progress) -> Drift:
+    """Writes every memory again, in place, then deletes what does not belong there; the drift that is left.
 
-    Searches go on meanwhile. A run that was stopped has harmed nothing; another begins from the start.
+    Searches go on meanwhile. An interrupted run does no harm; the next one starts from the beginning.
     """
     total, done, place = await reader.count(), 0, 0
     while True:
         names, place = await reader.live(place, _AT_ONCE)
         if not names:
             break
-        await _write(reader, projector, names, anew=True)
+        await _write(reader, projector, names, again=True)
         done += len(names)
-        told(done, max(done, total))
+        progress(done, max(done, total))
     drift = await find_drift(reader, projector.projection)
-    await mend(reader, projector, drift, lambda part, whole: None)
+    await repair(reader, projector, drift, lambda part, whole: None)
     return await find_drift(reader, projector.projection)
 
 
 async def _write(
-    reader: RecordReader, projector: Projector, names: Sequence[MemoryName], *, anew: bool = False
+    reader: RecordReader, projector: Projector, names: Sequence[MemoryName], *, again: bool = False
 ) -> None:
-    """Puts memories in as they are now. The position stays: what the outbox tells behind it comes again."""
+    """Writes memories as they are now. The position stays: later outbox entries are applied again."""
     projection = projector.projection
     async with projector.writing:
         await _may_write(projector)
         if not projection.position:
-            return  # all is still to come
+            return  # the outbox brings everything
         changes = await reader.changes_of(names, projection.position)
-        if anew and isinstance(projection, RewrittenCopy):
+        if again and isinstance(projection, RewrittenCopy):
             await projection.apply_anew(changes)
         else:
             await projection.apply(changes)
@@ -162,7 +162,7 @@ async def _write(
 
 async def _may_write(projector: Projector) -> None:
     if not await projector.may_write():
-        raise SourceError(f"another worker writes to the {projector.kind} {projector.copy} now: ask again")
+        raise SourceError(f"another worker writes to the {projector.kind} {projector.copy} now: try again")
 
 
 def _ids(names: Sequence[MemoryName]) -> list[str]:
@@ -170,5 +170,5 @@ def _ids(names: Sequence[MemoryName]) -> list[str]:
 
 
 def counts(described: Mapping[str, JsonValue]) -> int:
-    """How many memories differ, by what `described` says."""
+    """How many memories differ, from the JSON of `described`."""
     return sum(int(str(described[name])) for name in ("missing", "stale", "extra"))

@@ -1,7 +1,7 @@
-"""That no worker shows what was changed or deleted before its copies have heard of it.
+"""Freshness: no worker shows a memory that was changed or deleted while its copies lag.
 
-Before it serves, a worker looks at what was changed behind its copies: in the record, and on the stream of
-tombstones, which is there while Postgres is away. Then it follows that stream.
+Before it serves, a worker reads what was changed after the positions of its copies: from the record, and from the
+stream of tombstones, which is there while Postgres is away. Then it follows that stream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.replicas.copies import OwnCopies, changed_since, kept_positions
+from orion_recall.memory.replicas.copies import OwnCopies, changed_after, registered_positions
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.pool import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
@@ -27,13 +27,13 @@ log = logging.getLogger("orion_recall.memory")
 
 # A Postgres that hangs must not keep a worker from answering for longer.
 _BEFORE_SERVING_S = 3.0
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 
 
 class Freshness:
     """Keeps the tombstones of one worker: `before_serving()`, then `run()` until cancelled.
 
-    `told` is called when others have changed something: the copies are to be brought up to date at once.
+    `told` is called when other workers have changed something: the copies are to catch up at once.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class Freshness:
         self._pool: Pool | None = None
         self._learnt_to = math.inf
         self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
-        tombstones.floor, tombstones.reached = self._copies.floor, self._copies.reached
+        tombstones.applied_position, tombstones.reached = self._copies.applied_position, self._copies.reached
 
     async def before_serving(self) -> None:
-        """Learn what was changed behind the copies: from the bus, and from the record where it answers in time."""
+        """Reads what was changed after the copies' positions: from the bus, and from a record that answers."""
         try:
             await self.stream.catch_up()
         except (*BUS_AWAY, RedisError) as error:
-            log.warning("tombstones cannot be read yet: %s", error)
-        if self._settings.dsn is None or self._copies.floor() == math.inf:
+            log.warning("tombstones cannot be read yet, and are read when the bus is back: %s", error)
+        if self._settings.dsn is None or self._copies.applied_position() == math.inf:
             return
         pool = await open_pool(self._settings.dsn, name="freshness", min_size=0, max_size=1)
         try:
@@ -71,34 +71,34 @@ class Freshness:
             await close_pool(pool)
 
     def follow(self, pool: Pool) -> None:
-        """From now on the record may be asked. What could not be learnt before serving is learnt by `run`."""
+        """From now on the record may be read; `run` reads what `before_serving` could not."""
         self._pool = pool
 
     async def run(self) -> None:
-        """Read tombstones, and look after the copies that others write."""
+        """Reads tombstones, and the positions of copies that others write."""
         reading = asyncio.create_task(self.stream.run(self._told))
         try:
             while True:
-                await asyncio.sleep(_LOOK_EVERY_S)
+                await asyncio.sleep(_POLL_S)
                 if self._pool is not None:
                     try:
-                        await self._look(self._pool)
+                        await self._poll(self._pool)
                     except RecordError as error:
-                        log.debug("the copies cannot be looked after: %s", error)
+                        log.debug("the positions of the copies cannot be read: %s", error)
         finally:
             await cancel(reading)
 
-    async def _look(self, pool: Pool) -> None:
+    async def _poll(self, pool: Pool) -> None:
         if self._copies.are_shared and self._tombstones.in_force:
-            self._copies.reached(await kept_positions(pool))
-        # A copy that is not where it was has lost something, or was put back to what it was some time ago.
-        floor = self._copies.floor()
-        if floor < self._learnt_to:
+            self._copies.reached(await registered_positions(pool))
+        # A copy whose position went back has lost data, or was restored to an earlier state.
+        applied = self._copies.applied_position()
+        if applied < self._learnt_to:
             await self._learn(pool)
-        self._learnt_to = floor
+        self._learnt_to = applied
 
     async def _learn(self, pool: Pool) -> None:
-        floor = self._copies.floor()
-        if floor != math.inf:
-            self._tombstones.add(await changed_since(pool, int(floor)))
-        self._learnt_to = floor
+        applied = self._copies.applied_position()
+        if applied != math.inf:
+            self._tombstones.add(await changed_after(pool, int(applied)))
+        self._learnt_to = applied

@@ -1,6 +1,6 @@
-"""What the keeper of a copy does when asked: compare it with the record, mend it, write it anew, swap it.
+"""Maintenance of a copy on request: compare it with the record, repair it, rewrite it, swap in a rebuild.
 
-A worker has one of these beside each projector. A command that finds a copy without a worker does the same itself.
+A worker has one keeper for each projector. A command does the same itself for a copy that no worker has open.
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from dataclasses import dataclass
 
 from orion_recall.errors import EngineError, ModelError, RecordError, SourceError
 from orion_recall.memory.record.reader import RecordReader
-from orion_recall.memory.replicas.drift import Told, described, find_drift, mend, rewrite
+from orion_recall.memory.replicas.drift import Progress, described, find_drift, repair, rewrite
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.requests import SIGN_EVERY_S, CopyRequest, CopyRequests, Task
+from orion_recall.memory.replicas.requests import HEARTBEAT_EVERY_S, CopyRequest, CopyRequests, Task
 from orion_recall.tasks import cancel
 from orion_recall.values import JsonValue
 
 log = logging.getLogger("orion_recall.memory")
 
-_LOOK_EVERY_S = 1.0
+_POLL_S = 1.0
 
 
-async def do(task: Task, reader: RecordReader, projector: Projector, told: Told) -> dict[str, JsonValue]:
-    """Does it, and says what was found; `left` is what a copy that was mended still has wrong.
+async def do(task: Task, reader: RecordReader, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
+    """Carries out the task; its result as JSON. `left` counts what still differs after a repair.
 
     RecordError, SourceError, ModelError, EngineError when it cannot be done.
     """
     projection = projector.projection
     if task == "take":
         async with projector.writing:
-            taken = await projector.take_beside()
+            taken = await projector.swap_in_rebuild()
         return {"taken": taken, "position": projection.position}
     if task == "rewrite":
-        left = await rewrite(reader, projector, told)
+        left = await rewrite(reader, projector, progress)
         return await described(left, projection) | {"left": left.count}
     drift = await find_drift(reader, projection)
     found = await described(drift, projection)
     if task == "check" or not drift.count:
         return found
-    await mend(reader, projector, drift, told)
+    await repair(reader, projector, drift, progress)
     after = await find_drift(reader, projection)
-    log.info("the %s was mended: %d memories differed from the record", projector.kind, drift.count)
+    log.info("the %s was repaired: %d memories differed from the record", projector.kind, drift.count)
     return found | {"left": after.count}
 
 
 class CopyKeeper:
-    """Answers what is asked of one copy: `run()` until cancelled."""
+    """Answers the requests for one copy: `run()` until cancelled."""
 
     def __init__(self, requests: CopyRequests, reader: RecordReader, projector: Projector) -> None:
         self._requests, self._reader, self._projector = requests, reader, projector
 
     async def run(self) -> None:
-        """Look for requests; wait while the record is away."""
+        """Polls for requests; waits while the record is away."""
         while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):
-                await self.look()
+                await self.poll()
 
-    async def look(self) -> bool:
-        """Whether there was a request; it is answered now. RecordError while Postgres is away."""
+    async def poll(self) -> bool:
+        """Answers the next request; whether there was one. RecordError while Postgres is away."""
         projector = self._projector
         if not projector.is_writer:
             return False
@@ -73,7 +73,7 @@ class CopyKeeper:
             return True
         progress = _Progress()
         try:
-            async with self._signing(request, progress):
+            async with self._heartbeats(request, progress):
                 result = await do(request.task, self._reader, projector, progress.tell)
         except (SourceError, ModelError, EngineError) as error:
             await self._requests.end(request, error=str(error))
@@ -82,19 +82,19 @@ class CopyKeeper:
         return True
 
     @contextlib.asynccontextmanager
-    async def _signing(self, request: CopyRequest, progress: _Progress) -> AsyncGenerator[None]:
-        """Signs of life while the block runs."""
-        signing = asyncio.create_task(self._sign(request, progress))
+    async def _heartbeats(self, request: CopyRequest, progress: _Progress) -> AsyncGenerator[None]:
+        """Heartbeats of the request while the block runs."""
+        beating = asyncio.create_task(self._beat(request, progress))
         try:
             yield
         finally:
-            await cancel(signing)
+            await cancel(beating)
 
-    async def _sign(self, request: CopyRequest, progress: _Progress) -> None:
+    async def _beat(self, request: CopyRequest, progress: _Progress) -> None:
         while True:
             with contextlib.suppress(RecordError):
-                await self._requests.sign(request, progress.done, progress.total)
-            await asyncio.sleep(SIGN_EVERY_S if not progress.total else _LOOK_EVERY_S)
+                await self._requests.heartbeat(request, progress.done, progress.total)
+            await asyncio.sleep(HEARTBEAT_EVERY_S if not progress.total else _POLL_S)
 
 
 @dataclass(slots=True)

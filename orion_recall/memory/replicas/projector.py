@@ -1,7 +1,7 @@
-"""Bringing the copies of the record - index and graph - up to date from the outbox.
+"""Projection: applies the outbox to one copy of the record, the index or the graph.
 
-Every copy keeps its own position, so a new or rebuilt one begins at zero and catches up by itself. To a copy that
-several workers share only one of them writes at a time; the others wait for their turn.
+Every copy keeps its own position in the outbox, so a new or rebuilt one starts at zero and catches up. Only one
+worker at a time writes to a copy that several workers share: the one with its writer lock.
 """
 
 from __future__ import annotations
@@ -12,40 +12,43 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 
+from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, RecordError, SourceError
-from orion_recall.interfaces import MarkedCopy, Prepares, Projection, SwappedCopy
+from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.tasks import sleep
 from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.memory")
 
 _AT_ONCE = 200
-_LOOK_EVERY_S = 0.25
-_ASK_FOR_TURN_EVERY_S = 1.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
-# So that the record knows who is gone: see `record.GONE_AFTER_S`.
-_SIGN_EVERY_S = 20.0
+_POLL_S = 0.25
+_TRY_LOCK_EVERY_S = 1.0
+# A copy without heartbeats counts as gone after `record.GONE_AFTER_S`.
+_HEARTBEAT_EVERY_S = 20.0
 
 
 class Projector:
-    """Keeps one copy up to date: `run()` until cancelled. `copy` is the name the copy is registered under.
+    """Keeps one copy up to date: `run()` until cancelled.
 
-    `turn` is needed for a copy that is shared.
+    `copy` is the name that the copy is registered under. A shared copy needs a `lock`.
     """
 
-    def __init__(self, record: Record, projection: Projection, *, copy: str, turn: Turn | None = None) -> None:
-        assert turn is not None or not projection.shared, "a shared copy is written in turns"
+    def __init__(
+        self, record: Record, projection: Projection, *, copy: str, lock: WriterLock | None = None
+    ) -> None:
+        assert lock is not None or not projection.shared, "a shared copy needs a writer lock"
         self.copy = copy
-        self._record, self._projection, self._turn = record, projection, turn
+        self._record, self._projection, self._lock = record, projection, lock
         self._wake = asyncio.Event()
         self._head: int | None = None
-        self._mark: str | None = None
-        self._signed_at: float | None = None
+        self._identity: str | None = None
+        self._heartbeat_at: float | None = None
         self._reported: int | None = None
-        self._looked_beside = False
+        self._tried_rebuild = False
         self.error: str | None = None
-        # Held for every look; others that write to the copy hold it for theirs.
+        # Held while this process writes to the copy, here or elsewhere.
         self.writing = asyncio.Lock()
 
     @property
@@ -55,118 +58,118 @@ class Projector:
 
     @property
     def is_writer(self) -> bool:
-        """Whether this process writes to the copy: of a shared one only who has the turn."""
-        return self._turn is None or self._turn.was_mine
+        """Whether this process writes to the copy: to a shared one with the writer lock only."""
+        return self._lock is None or self._lock.is_held
 
     async def may_write(self) -> bool:
-        """Whether this process may write to the copy now; ask under `writing`."""
-        return self._turn is None or await self._turn.is_mine()
+        """Whether this process may write to the copy now, taking the writer lock if it is free; hold `writing`."""
+        return self._lock is None or await self._lock.acquire()
 
     @property
     def kind(self) -> str:
-        """What it keeps up to date: index or graph."""
+        """The kind of copy: index or graph."""
         return self._projection.kind
 
     @property
-    def behind(self) -> int | None:
-        """Positions of the outbox, as last seen, that the copy does not hold yet; None before the first look."""
+    def lag(self) -> int | None:
+        """The lag: positions of the outbox, as last read, that are not applied yet; None before the first read."""
         return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
-        """There is something new."""
+        """Poll now: the outbox has new entries."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Apply what is new, look again when woken or after a moment; wait while the record is away."""
-        pause_s = _FIRST_PAUSE_S
+        """Applies what is new, when woken or after a moment; waits while the record is away."""
+        backoff = Backoff(*POSTGRES_S)
         try:
             while True:
                 try:
                     async with self.writing:
-                        next_look_s = await self._look()
-                    self.error, pause_s = None, _FIRST_PAUSE_S
+                        next_poll_s = await self._poll()
+                    self.error = None
+                    backoff.reset()
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
                         log.warning("the %s waits: %s", self._projection.kind, error)
-                    self.error, self._mark = str(error), None
-                    await self._give_sign()
-                    await self._end_turn()  # another worker may be able to
+                    self.error, self._identity = str(error), None
+                    await self._heartbeat()
+                    await self._release_lock()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
                         await self._report_nothing()
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                    await backoff.wait()
                     continue
                 self._wake.clear()
-                try:
-                    async with asyncio.timeout(next_look_s):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass
+                await sleep(next_poll_s, self._wake)
         finally:
-            await self._end_turn()
+            await self._release_lock()
 
-    async def _look(self) -> float:
-        """Catch up, when it is this process's turn; the seconds to the next look."""
-        if self._turn is None:
+    async def _poll(self) -> float:
+        """Catches up, if this process may write; the seconds to the next poll."""
+        if self._lock is None:
             await self.catch_up()
-            await self._look_beside()
-            return _LOOK_EVERY_S
+            await self._try_rebuild()
+            return _POLL_S
         await self._expect()
-        is_mine = await self._turn.is_mine()
-        # Others may have written to it, its server may have lost what was there, or be gone: it is looked at again.
+        may_write = await self._lock.acquire()
+        # Checked again: others may have written to it, or its server may have lost data, or be away.
         await self._projection.open()
-        if not is_mine:
-            await self._refuse_or_adopt()  # a writer of an earlier version would not
-            return _ASK_FOR_TURN_EVERY_S
+        if not may_write:
+            await self._refuse_or_adopt()  # a writer of an earlier version does not
+            return _TRY_LOCK_EVERY_S
         await self.catch_up()
-        return _LOOK_EVERY_S
+        return _POLL_S
 
-    async def _look_beside(self) -> None:
-        """At the start: a copy may have been built anew, and nobody was there to take it."""
-        if self._looked_beside:
+    async def _try_rebuild(self) -> None:
+        """At the start: a rebuild may have been completed while no worker was there to swap it in."""
+        if self._tried_rebuild:
             return
-        self._looked_beside = True
+        self._tried_rebuild = True
         try:
-            await self.take_beside()
+            await self.swap_in_rebuild()
         except (SourceError, EngineError) as error:
-            log.warning("the %s that stands beside cannot be taken: %s", self.kind, error)
+            log.warning(
+                "the rebuilt %s cannot be swapped in, and the present one stays in use: %s", self.kind, error
+            )
 
-    async def take_beside(self) -> bool:
-        """Whether a complete copy stood beside and has taken the place; hold `writing`.
+    async def swap_in_rebuild(self) -> bool:
+        """Whether a complete rebuild was swapped in; hold `writing`.
 
-        First it is brought to where the other one is: what was told to be there, or gone, stays so.
+        It is first brought to the position of the copy in use, so that no applied change is undone.
         """
         projection = self._projection
-        if not isinstance(projection, SwappedCopy) or (built := projection.beside()) is None:
+        if not isinstance(projection, SwappedCopy) or (built := projection.staged_rebuild()) is None:
             return False
-        if self._mark is not None and isinstance(built, MarkedCopy):
-            built.expect(self._mark)
+        if self._identity is not None and isinstance(built, IdentifiedCopy):
+            built.expect(self._identity)
         await built.open()
         try:
             while built.position < projection.position:
                 changes = await self._record.changes(built.position, _AT_ONCE)
                 if not changes:
-                    raise SourceError("the record does not tell what it lacks")
+                    raise SourceError(
+                        "the outbox lacks entries that it needs: build it again with `orion-recall memory rebuild`"
+                    )
                 await built.apply([one for one in changes if one.position <= projection.position])
-            await projection.take(built)
+            await projection.swap_in(built)
         except BaseException:
             await built.close()
             raise
-        log.info("the %s that was built anew is in use, at position %d", self.kind, projection.position)
+        log.info("the rebuilt %s is in use, at position %d", self.kind, projection.position)
         return True
 
     async def _expect(self) -> None:
-        """Tell the copy whose it must be; read once, and again after a failure."""
-        if self._mark is None and isinstance(self._projection, MarkedCopy):
-            self._mark = await self._record.mark()
-            self._projection.expect(self._mark)
+        """Tells the copy the database identity that it must have; read once, and again after a failure."""
+        if self._identity is None and isinstance(self._projection, IdentifiedCopy):
+            self._identity = await self._record.database_identity()
+            self._projection.expect(self._identity)
 
     async def _refuse_or_adopt(self) -> None:
-        """Refuse another's. A copy without a mark is of this record if it holds what that tells at its position."""
+        """Refuses a copy of another database; one without identity is ours if it holds what its position says."""
         projection = self._projection
-        if not isinstance(projection, MarkedCopy):
+        if not isinstance(projection, IdentifiedCopy):
             return
-        if projection.record is not None:
+        if projection.database_identity is not None:
             await projection.check()
             return
         position = projection.position
@@ -176,27 +179,29 @@ class Projector:
         await projection.adopt(told[0].memory if told else None)
 
     async def _report_nothing(self) -> None:
-        """What is another record's is at no position of this one: whoever waits for it is told."""
+        """A copy of another database is at position 0 of this one; those that wait for it see that."""
         with contextlib.suppress(RecordError):
-            await self._record.report(self.copy, self._projection.kind, 0)
+            await self._record.report_position(self.copy, self._projection.kind, 0)
 
-    async def _end_turn(self) -> None:
-        if self._turn is not None:
-            await self._turn.end()
+    async def _release_lock(self) -> None:
+        if self._lock is not None:
+            await self._lock.release()
 
     async def ready(self) -> None:
-        """Opens the copy for this process's own hands, as a look would, and applies nothing; hold `writing`.
+        """Opens the copy for writing by this process and applies nothing; hold `writing`.
 
-        SourceError when another worker has the turn, AnotherRecordsCopy when it is not this record's.
+        SourceError when another worker has the writer lock, AnotherRecordsCopy when it is not this record's.
         """
         await self._expect()
         if not await self.may_write():
-            raise SourceError(f"a worker writes to the {self.kind} {self.copy}")
+            raise SourceError(
+                f"a worker writes to the {self.kind} {self.copy} now: try again, or stop that worker first"
+            )
         await self._projection.open()
         await self._refuse_or_adopt()
 
     async def catch_up(self) -> int:
-        """Apply everything in the outbox after the copy's position; the new position."""
+        """Applies everything in the outbox after the copy's position; the new position."""
         projection = self._projection
         await self._expect()
         await self._refuse_or_adopt()
@@ -207,47 +212,47 @@ class Projector:
                 f"the {projection.kind} is ahead of the record (position {projection.position}, record {head}): "
                 f"delete {'it' if projection.shared else 'its folder'}, and it will be rebuilt from this record"
             )
-        moved, ahead = False, Ahead(self._record, projection)
-        async with contextlib.aclosing(ahead):
+        moved, pages = False, PagePrefetch(self._record, projection)
+        async with contextlib.aclosing(pages):
             while head > projection.position:
-                changes = await ahead.changes(projection.position)
-                if not changes or (self._turn is not None and not await self._turn.is_mine()):
+                changes = await pages.changes(projection.position)
+                if not changes or (self._lock is not None and not await self._lock.acquire()):
                     break
-                ahead.look_behind(changes, head)
+                pages.prefetch_next(changes, head)
                 await projection.apply(changes)
                 await self.report()
                 moved = True
-        if head <= projection.position:  # not where the turn was lost: another may have moved the position on
-            # What a process applied that died before it could say so, and what was put back, is told at once.
-            is_untold = self._reported != projection.position and (projection.position or self._reported)
-            if not moved and (is_untold or self._sign_is_due):
+        if head <= projection.position:  # not after losing the lock: another worker may have moved the position on
+            # Reported at once: what a process applied that died before its report, and a copy that was put back.
+            is_unreported = self._reported != projection.position and (projection.position or self._reported)
+            if not moved and (is_unreported or self._heartbeat_is_due):
                 await self.report()
         if not moved and self.error is not None:
-            log.info("the %s goes on at position %d", projection.kind, projection.position)
+            log.info("the %s is applied again, from position %d", projection.kind, projection.position)
         return projection.position
 
     @property
-    def _sign_is_due(self) -> bool:
-        return self._signed_at is None or time.monotonic() - self._signed_at > _SIGN_EVERY_S
+    def _heartbeat_is_due(self) -> bool:
+        return self._heartbeat_at is None or time.monotonic() - self._heartbeat_at > _HEARTBEAT_EVERY_S
 
     async def report(self) -> None:
-        """Tell the record how far the copy has come."""
+        """Reports the copy's position to the record."""
         position = self._projection.position
-        await self._record.report(self.copy, self._projection.kind, position)
-        self._reported, self._signed_at = position, time.monotonic()
+        await self._record.report_position(self.copy, self._projection.kind, position)
+        self._reported, self._heartbeat_at = position, time.monotonic()
 
-    async def _give_sign(self) -> None:
-        """Somebody keeps the copy, though it does not move now; its position may not be known."""
-        if self._sign_is_due:
+    async def _heartbeat(self) -> None:
+        """Heartbeat of a copy that does not move now; its position may not be known."""
+        if self._heartbeat_is_due:
             with contextlib.suppress(RecordError):
-                await self._record.sign(self.copy, self._projection.kind)
-                self._signed_at = time.monotonic()
+                await self._record.heartbeat(self.copy, self._projection.kind)
+                self._heartbeat_at = time.monotonic()
 
 
-class Ahead:
-    """Pages of the outbox. The next one is read, and made ready, while one is written.
+class PagePrefetch:
+    """Pages of the outbox; the next one is read and prepared while one is applied.
 
-    What is read ahead may have changed when it is written; then it comes again in the outbox, further on.
+    A memory that changes after its page was prefetched comes again later in the outbox.
     """
 
     def __init__(self, record: Record, projection: Projection) -> None:
@@ -261,36 +266,36 @@ class Ahead:
         if reading is None:
             return await self._record.changes(after, _AT_ONCE)
         page = await reading
-        # A copy that stayed where it was, or was moved, goes on from where it is.
+        # A copy that stayed at its position, or was moved, goes on from its position.
         return page if self._after == after else await self._record.changes(after, _AT_ONCE)
 
-    def look_behind(self, page: Sequence[Change], head: int) -> None:
-        """Begin with the page that follows this one, where the outbox goes on and something can be made ready."""
+    def prefetch_next(self, page: Sequence[Change], head: int) -> None:
+        """Starts reading and preparing the next page, if there is one and the copy can prepare it."""
         self._after = page[-1].position
         if head > self._after and isinstance(self._projection, Prepares):
-            self._reading = asyncio.create_task(self._ready(self._projection, self._after))
+            self._reading = asyncio.create_task(self._read_and_prepare(self._projection, self._after))
 
     async def aclose(self) -> None:
-        """Leave nothing under way."""
+        """Cancels the prefetch under way."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
 
-    async def _ready(self, projection: Prepares, after: int) -> list[Change]:
+    async def _read_and_prepare(self, projection: Prepares, after: int) -> list[Change]:
         page = await self._record.changes(after, _AT_ONCE)
         if page:
             await projection.prepare(page)
         return page
 
 
-async def sign_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
-    """Signs of life, until cancelled, for copies that cannot be used though their worker runs.
+async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
+    """Heartbeats, until cancelled, for copies that are broken while their worker runs.
 
-    They do not move, so that whoever waits for them is told; only those of workers that are gone are passed over.
+    They do not move, so a wait for the copies reports them; it passes over copies of workers that are gone only.
     """
     while kinds:
         with contextlib.suppress(RecordError):
             for kind in kinds:
-                await record.sign(copy, kind)
-        await asyncio.sleep(_SIGN_EVERY_S)
+                await record.heartbeat(copy, kind)
+        await asyncio.sleep(_HEARTBEAT_EVERY_S)
     await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Index and graph built anew, beside those that answer: by another model, or as they should be.
+"""Rebuilding index and graph while the present ones answer: with another model, or from scratch.
 
 The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
 touched. A run that was stopped goes on where it was. Complete, it takes the live one's place at once when no worker
@@ -19,13 +19,13 @@ from orion_recall.errors import EngineError
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.folders import begin, build_place, free_place, live_place, mark_complete, swap
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.metadata import CARD, misfit_of, read_card
-from orion_recall.index.metadata import IndexCard
+from orion_recall.index.embedded.metadata import METADATA_FILE, misfit_of, read_metadata
+from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.record_identity import refuse_another
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.writer_lock import Turn
+from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 
@@ -37,7 +37,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedded:
-    """What became of it: `already` the index's model, `swapped`, or `waiting` for a worker to take it.
+    """The result: `already` the index's model, `swapped`, or `waiting` for a worker to swap it in.
 
     Of a collection on a server: `already` full, or `built`.
     `position` is how far it has come in the outbox; what was stored since, the worker adds.
@@ -65,16 +65,18 @@ async def reembed(
     Raises AnotherRecordsCopy (nothing is built), RecordError (Postgres is away) and ModelError (so is the model),
     after which another run goes on, and EngineError when another run is at it.
     """
-    mine = IndexCard.of(embedder)
-    mark = await record.mark()
+    mine = IndexMetadata.of(embedder)
+    identity = await record.database_identity()
     live = live_place(folder)
-    if (live / CARD).exists():
-        card = read_card(live, folder)
-        refuse_another(f"the index in {folder}", card.record or None, mark, advice=_ADVICE)
-        if not again and misfit_of(folder, card, mine) is None and card.tokens == mine.tokens:
-            return Reembedded(state="already", model=mine.model, dimension=mine.dimension, position=card.position)
+    if (live / METADATA_FILE).exists():
+        metadata = read_metadata(live, folder)
+        refuse_another(f"the index in {folder}", metadata.record or None, identity, advice=_ADVICE)
+        if not again and misfit_of(folder, metadata, mine) is None and metadata.tokens == mine.tokens:
+            return Reembedded(
+                state="already", model=mine.model, dimension=mine.dimension, position=metadata.position
+            )
     place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
-    position = await _built(record, EdgeIndex(place, embedder, sparse), mark, advanced)
+    position = await _built(record, EdgeIndex(place, embedder, sparse), identity, advanced)
     mark_complete(place)
     state = "swapped" if _swapped(folder, place) else "waiting"
     return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
@@ -88,16 +90,16 @@ async def rebuild_graph(
 ) -> tuple[Literal["swapped", "waiting"], int]:
     """Builds the graph of `folder` anew: what became of it, and how far it has come. As `reembed`."""
     place = free_place(folder, RdfGraph.kind)
-    position = await _built(record, RdfGraph(place), await record.mark(), advanced)
+    position = await _built(record, RdfGraph(place), await record.database_identity(), advanced)
     mark_complete(place)
     return ("swapped" if _swapped(folder, place) else "waiting"), position
 
 
 async def _built(
-    record: Record, build: EdgeIndex | RdfGraph, mark: str, advanced: Callable[[int, int], None]
+    record: Record, build: EdgeIndex | RdfGraph, identity: str, advanced: Callable[[int, int], None]
 ) -> int:
     """Fills what is being built up to the head of the outbox, and closes it; the position it has come to."""
-    build.expect(mark)
+    build.expect(identity)
     await asyncio.to_thread(begin, build.folder)
     try:
         await build.open()
@@ -123,29 +125,29 @@ async def reembed_on_server(
     A collection of another model is a SourceError before anything is written: the new one needs a name of its own.
     EngineError when a worker or another run fills it already; else as `reembed`, and another run goes on.
     """
-    turn = Turn(dsn, kind=index.kind, copy=index.copy)
-    index.expect(await record.mark())
+    lock = WriterLock(dsn, kind=index.kind, copy=index.copy)
+    index.expect(await record.database_identity())
     try:
         await index.open()
-        mine = IndexCard.of(index.embedder)
+        mine = IndexMetadata.of(index.embedder)
         if index.position and await record.head() == index.position:
             state = "already"
         else:
-            await _catch_up(record, index, advanced, turn)
+            await _catch_up(record, index, advanced, lock)
             state = "built"
         return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=index.position)
     finally:
-        await turn.end()
+        await lock.release()
 
 
 async def _catch_up(
-    record: Record, build: Projection, advanced: Callable[[int, int], None], turn: Turn | None = None
+    record: Record, build: Projection, advanced: Callable[[int, int], None], lock: WriterLock | None = None
 ) -> None:
     """Applies the outbox from where the build is to its head, and what came meanwhile."""
     while (head := await record.head()) > build.position:
         advanced(build.position, head)
         changes = await record.changes(build.position, _AT_ONCE)
-        if turn is not None and not await turn.is_mine():
+        if lock is not None and not await lock.acquire():
             raise EngineError(f"a worker or another run fills {build.copy} already: wait for it, or end it first")
         await build.apply(changes)
     advanced(build.position, head)

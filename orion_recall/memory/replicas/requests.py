@@ -1,4 +1,4 @@
-"""What is asked of whoever keeps a copy, by way of the record: a command asks, the copy's worker answers."""
+"""Requests to the worker of a copy, through a table of the record: a command asks, the worker answers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from orion_recall.values import JsonValue
 
 Task = Literal["check", "repair", "rewrite", "take"]
 
-# A worker looks every second, and gives a sign every five while it is at it.
-SIGN_EVERY_S = 5.0
+# A worker polls every second, and gives a heartbeat every five while it works on a request.
+HEARTBEAT_EVERY_S = 5.0
 _SILENT_S = 20.0
-_LOOK_EVERY_S = 0.2
+_POLL_S = 0.2
 
 _ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task) VALUES ($1, $2, $3) RETURNING id"
-# Those whose asker was killed are left behind.
+# Requests whose command was killed stay.
 _TIDY: LiteralString = "DELETE FROM copy_requests WHERE asked_at < now() - interval '1 day'"
 _STATE: LiteralString = """
 SELECT done, total, ended_at IS NOT NULL AS ended, result, error,
@@ -28,7 +28,7 @@ SELECT done, total, ended_at IS NOT NULL AS ended, result, error,
 FROM copy_requests WHERE id = $1
 """
 _WITHDRAW: LiteralString = "DELETE FROM copy_requests WHERE id = $1"
-# One that a worker has begun and left is taken up by the next.
+# One that a worker began and left is claimed by the next.
 _CLAIM: LiteralString = """
 UPDATE copy_requests SET seen_at = now() WHERE id = (
     SELECT id FROM copy_requests
@@ -38,13 +38,13 @@ UPDATE copy_requests SET seen_at = now() WHERE id = (
     FOR UPDATE SKIP LOCKED
 ) RETURNING id, task
 """
-_SIGN: LiteralString = "UPDATE copy_requests SET seen_at = now(), done = $2, total = $3 WHERE id = $1"
+_HEARTBEAT: LiteralString = "UPDATE copy_requests SET seen_at = now(), done = $2, total = $3 WHERE id = $1"
 _END: LiteralString = "UPDATE copy_requests SET ended_at = now(), result = $2, error = $3 WHERE id = $1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRequest:
-    """One request, taken by the worker that answers it."""
+    """One request, claimed by the worker that answers it."""
 
     id: int
     task: Task
@@ -57,20 +57,20 @@ class CopyRequests:
         self._pool = pool
 
     async def claim(self, copy: str, kind: str) -> CopyRequest | None:
-        """The next request to the keeper of a copy, from now on the caller's."""
+        """Claims the next request for a copy."""
         async with borrow(self._pool, "looking for requests") as connection:
             row = await connection.fetchrow(_CLAIM, copy, kind, _SILENT_S)
         return None if row is None else CopyRequest(id=row["id"], task=cast("Task", row["task"]))
 
-    async def sign(self, request: CopyRequest, done: int, total: int) -> None:
-        """That it is being worked on, and how far."""
+    async def heartbeat(self, request: CopyRequest, done: int, total: int) -> None:
+        """Heartbeat of a request, with its progress."""
         async with borrow(self._pool, "working on a request") as connection:
-            await connection.execute(_SIGN, request.id, done, total)
+            await connection.execute(_HEARTBEAT, request.id, done, total)
 
     async def end(
         self, request: CopyRequest, *, result: Mapping[str, JsonValue] | None = None, error: str | None = None
     ) -> None:
-        """The answer."""
+        """Answers the request."""
         async with borrow(self._pool, "answering a request") as connection:
             await connection.execute(_END, request.id, result, error)
 
@@ -80,11 +80,11 @@ class CopyRequests:
         kind: str,
         task: Task,
         *,
-        told: Callable[[int, int], None] = lambda done, total: None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Mapping[str, JsonValue]:
-        """Asks, and waits for the answer; `told` gets how far it is.
+        """Asks, and waits for the answer; `progress` gets how many are done, and of how many.
 
-        SourceError with the reason when it could not be done, or when no worker is at it for twenty seconds.
+        SourceError with the reason when it fails, or when no worker gave a heartbeat for twenty seconds.
         """
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
@@ -94,7 +94,9 @@ class CopyRequests:
                 async with borrow(self._pool, "waiting for a worker") as connection:
                     row = await connection.fetchrow(_STATE, request)
                 if row is None:
-                    raise SourceError(f"the request to the {kind} of {copy} was taken away: ask again")
+                    raise SourceError(
+                        f"the request to the {kind} of {copy} was deleted before its answer: try again"
+                    )
                 if row["ended"]:
                     if row["error"] is not None:
                         raise SourceError(f"the {kind} of {copy}: {row['error']}")
@@ -104,8 +106,8 @@ class CopyRequests:
                         f"no worker answers for the {kind} of {copy}: it may have ended, cannot use it, or is of "
                         "an earlier version (`orion-recall status` says more)"
                     )
-                told(row["done"], row["total"])
-                await asyncio.sleep(_LOOK_EVERY_S)
+                progress(row["done"], row["total"])
+                await asyncio.sleep(_POLL_S)
         finally:
             with contextlib.suppress(RecordError):
                 async with borrow(self._pool, "taking a request away") as connection:

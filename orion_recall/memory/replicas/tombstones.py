@@ -1,15 +1,14 @@
-"""What was changed or deleted a moment ago, and may still be in copies that have not heard of it.
+"""Tombstones: memories that were changed or deleted, and are hidden until the copies have applied that.
 
-A tombstone is a memory's number and the position in the outbox at which it changed. It is in force for a worker
-while the copies that this worker searches are below that position: so long the memory is left out of every recall.
-Tombstones travel on a stream that every worker reads from its start, without a group. They hold no id and no word.
-Behind them comes how far the copies have come, once all have heard: a copy that others write is not looked at in
-every recall, and what was acknowledged is to be found from then on.
+A tombstone is a memory's key and the outbox position of its change. It is in force for a worker while the copies
+that this worker searches are before that position: so long every recall leaves the memory out. Tombstones are on a
+stream that every worker reads from its start, without a group. They hold no id and no text. When all copies have
+applied a change, their positions follow on the stream: a copy that others write is not checked in every recall, and
+an acknowledged change must be found from then on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
@@ -20,6 +19,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY
 
 log = logging.getLogger("orion_recall.memory")
@@ -29,57 +29,57 @@ _MOST_KEPT = 10_000
 _AT_ONCE = 500
 _BLOCK_MS = 1000
 _CHANGED, _REACHED = "positions", "reached"
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 # Longer than any recall takes: one that began before the copies had moved on still needs what was in force then.
 _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    """Those that this worker knows of. `floor` gives how far its copies have come; without any it needs none.
+    """The tombstones that this worker knows.
 
-    `reached` is called with how far copies have come that others may have written, by their numbers.
+    `applied_position` gives the position that all of its copies have applied, infinity without copies. `reached` is
+    called with positions of copies that others may write, by copy number.
     """
 
     def __init__(self) -> None:
         self._positions: dict[int, int] = {}
         self._highest = 0
         self._swept_at, self._swept_to = time.monotonic(), 0.0
-        self.floor: Callable[[], float] = lambda: math.inf
+        self.applied_position: Callable[[], float] = lambda: math.inf
         self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
 
     def add(self, positions: Mapping[int, int]) -> None:
-        """Further ones, by the memory's number; of two for one memory the later counts."""
+        """Adds tombstones by memory key; of two for one memory the later counts."""
         for key, position in positions.items():
             if position > self._positions.get(key, 0):
                 self._positions[key] = position
                 self._highest = max(self._highest, position)
 
-    def hides(self, key: int, floor: float) -> bool:
-        """Whether a recall that began when the copies were at `floor` must leave the memory out."""
-        return self._positions.get(key, 0) > floor
+    def hides(self, key: int, applied: float) -> bool:
+        """Whether a recall that began when the copies had applied that position must leave the memory out."""
+        return self._positions.get(key, 0) > applied
 
-    def any_above(self, floor: float) -> bool:
-        """Whether there is something that copies at `floor` have not heard of."""
-        return self._highest > floor
+    def any_above(self, applied: float) -> bool:
+        """Whether there are changes after that position."""
+        return self._highest > applied
 
     @property
     def in_force(self) -> bool:
-        """Whether this worker's copies have something to learn."""
-        return self.any_above(self.floor())
+        """Whether this worker's copies lack a change."""
+        return self.any_above(self.applied_position())
 
     def sweep(self) -> None:
-        """Forget those that were out of force at the last sweep already; call it as often as you like."""
+        """Drops those that were out of force at the last sweep already; cheap to call often."""
         now = time.monotonic()
         if now - self._swept_at < _SWEEP_EVERY_S:
             return
         old = [key for key, position in self._positions.items() if position <= self._swept_to]
         for key in old:
             del self._positions[key]
-        self._swept_at, self._swept_to = now, self.floor()
+        self._swept_at, self._swept_to = now, self.applied_position()
 
 
 class TombstoneStream:
-    """The stream of them: `publish` and `reached` for whoever changes something, `run` for every worker."""
+    """The stream of tombstones: `publish` and `reached` after a change, `run` in every worker."""
 
     def __init__(self, redis: Redis, blocking: Redis, stream: str, known: Tombstones) -> None:
         self._redis, self._blocking, self._stream, self._known = redis, blocking, stream, known
@@ -87,17 +87,16 @@ class TombstoneStream:
         self._is_caught_up = False
 
     async def publish(self, positions: Mapping[int, int]) -> None:
-        """Tells every worker, this one first; while the bus is away it waits."""
+        """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 await self._add({_CHANGED: positions})
             except BUS_AWAY as error:
-                if pause_s == _FIRST_PAUSE_S:
+                if backoff.is_first:
                     log.warning("a tombstone waits: the bus is away (%s)", type(error).__name__)
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait()
             except RedisError as error:
                 # The receipt still says when every copy has it; other workers only learn of it from the record.
                 log.error("no tombstone on %s: the bus refused (%s)", self._stream, error)  # noqa: TRY400
@@ -106,13 +105,13 @@ class TombstoneStream:
                 return
 
     async def reached(self, copies: Mapping[int, int]) -> None:
-        """Tells every worker, this one first, how far copies have come, by their numbers."""
+        """Publishes positions of copies by their numbers to every worker, this one first."""
         self._known.reached(copies)
         try:
             await self._add({_CHANGED: {}, _REACHED: copies})
         except (*BUS_AWAY, RedisError) as error:
             # They look at the record themselves, half a second later.
-            log.debug("on %s nothing is said of copies: %s", self._stream, error)
+            log.debug("positions of copies are not published on %s: %s", self._stream, error)
 
     async def catch_up(self) -> None:
         """Read what is there now. RedisError when the bus does not answer."""
@@ -122,7 +121,7 @@ class TombstoneStream:
 
     async def run(self, told: Callable[[], None]) -> None:
         """Read until cancelled; `told` is called after each news."""
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(*BUS_S)
         while True:
             try:
                 if not self._is_caught_up:
@@ -132,12 +131,11 @@ class TombstoneStream:
                 if await self._read(_BLOCK_MS):
                     told()
                 self._known.sweep()
-                pause_s = _FIRST_PAUSE_S
+                backoff.reset()
             except (*BUS_AWAY, RedisError) as error:
                 log.debug("reading tombstones: %s; trying again", error)
                 self._is_caught_up = False
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await backoff.wait()
 
     async def _add(self, fields: Mapping[str, Mapping[int, int]]) -> None:
         said: dict[Any, Any] = {name: json.dumps(numbers) for name, numbers in fields.items()}

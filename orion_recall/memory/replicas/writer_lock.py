@@ -1,4 +1,4 @@
-"""Whose turn it is to write to a copy that several workers share: one at a time, by a lock in Postgres."""
+"""The writer lock of a shared copy: one worker at a time writes to it, by an advisory lock in Postgres."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from orion_recall.text.normal import number_of
 log = logging.getLogger("orion_recall.memory")
 
 _ANSWER_MS = 5000
-_GOODBYE_S = 1.0
+_CLOSE_TIMEOUT_S = 1.0
 
 # An advisory lock of a transaction, not of a session, so that a pooler cannot give its connection to others. The
-# transaction holds no snapshot, and so no vacuum back; the server may not end it for being idle, and finds out
-# within half a minute when the machine that holds it has vanished.
+# transaction holds no snapshot, so it delays no vacuum. The server may not end it as idle, and notices within half
+# a minute that the machine of its holder has vanished.
 _BEGIN = """
 BEGIN;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -27,55 +27,55 @@ SET LOCAL tcp_keepalives_count = 3;
 """
 
 
-class Turn:
-    """The turn at one copy, on a connection of its own: whoever dies has lost it, and another takes over."""
+class WriterLock:
+    """The writer lock of one copy, on a connection of its own: a worker that dies loses it to another."""
 
     def __init__(self, dsn: str, *, kind: str, copy: str) -> None:
         self._dsn, self._name = dsn, f"the {kind} {copy}"
-        self._lock = number_of(kind, copy)
+        self._lock_number = number_of(kind, copy)
         self._connection: Connection | None = None
-        self._is_mine = False
+        self._is_held = False
 
     @property
-    def was_mine(self) -> bool:
-        """Whether this process had the turn when it was last asked."""
-        return self._is_mine
+    def is_held(self) -> bool:
+        """Whether this process held the lock when it last asked."""
+        return self._is_held
 
-    async def is_mine(self) -> bool:
-        """Whether this process may write now; takes the turn when nobody has it. RecordError without Postgres."""
+    async def acquire(self) -> bool:
+        """Whether this process holds the lock now; takes it when it is free. RecordError while Postgres is away."""
         try:
-            with translate("taking turns"):
-                return await self._take_or_keep()
+            with translate("taking the writer lock"):
+                return await self._acquire_or_check()
         except RecordError:
-            await self.end()
+            await self.release()
             raise
 
-    async def end(self) -> None:
-        """Let another one write."""
+    async def release(self) -> None:
+        """Lets another worker write."""
         connection, self._connection = self._connection, None
-        if self._is_mine:
-            log.debug("no longer writing to %s", self._name)
-        self._is_mine = False
+        if self._is_held:
+            log.debug("released the writer lock of %s", self._name)
+        self._is_held = False
         if connection is None:
             return
         try:
             with contextlib.suppress(RecordError), translate():
-                async with asyncio.timeout(_GOODBYE_S):
+                async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                     await connection.close()
         finally:
-            connection.terminate()  # when the goodbye was cut short; otherwise nothing
+            connection.terminate()  # after a close that was cut short; else it does nothing
 
-    async def _take_or_keep(self) -> bool:
+    async def _acquire_or_check(self) -> bool:
         if self._connection is None or self._connection.is_closed():
-            await self.end()
+            await self.release()
             self._connection = await open_connection(self._dsn, name="turn", statement_timeout_ms=_ANSWER_MS)
-        if self._is_mine:
+        if self._is_held:
             await self._connection.execute("SELECT 1")  # raises when the connection has gone, and the lock with it
             return True
         await self._connection.execute(_BEGIN)
-        self._is_mine = await self._connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", self._lock)
-        if not self._is_mine:
+        self._is_held = await self._connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", self._lock_number)
+        if not self._is_held:
             await self._connection.execute("ROLLBACK")
         else:
-            log.debug("writing to %s from now on", self._name)
-        return self._is_mine
+            log.debug("took the writer lock of %s", self._name)
+        return self._is_held

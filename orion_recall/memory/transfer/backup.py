@@ -1,7 +1,7 @@
-"""The whole record into files and back: every table of its own, as it was in one moment.
+"""Backup and restore of the whole record: every table of its own, from one snapshot.
 
-What is restored is a record of its own, with a mark of its own. From here on it goes another way than the one that
-it was made from; copies of that one, which may be further on, are refused, and made anew.
+A restored record has a database identity of its own, because its outbox goes on differently from the original's.
+Copies of the original may be further on, so they are refused, and rebuilt.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from orion_recall.postgres.pool import (
     translate,
 )
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 # A large table takes its time.
 _LONGEST_MS = 6 * 3600 * 1000
@@ -48,11 +48,11 @@ _APPLIED = "SELECT name, sha256 FROM orion_migrations ORDER BY name"
 
 
 async def back_up(
-    dsn: str, target: Path, *, with_decisions: bool = False, told: Told = lambda done, total: None
+    dsn: str, target: Path, *, with_decisions: bool = False, progress: Progress = lambda done, total: None
 ) -> Manifest:
-    """Writes the record at `dsn` into a folder, or a file named *.zip, that is not there yet; `told` counts rows.
+    """Writes the record at `dsn` into a new folder, or a new file named *.zip; `progress` counts rows.
 
-    Everything is of one moment, and nobody waits for it. BackupError: the target is there, or the schema is not
+    All of it is one snapshot, taken without locks. BackupError: the target is there, or the schema is not
     this version's; RecordError: Postgres is away. Nothing is left when it fails.
     """
     tables = (*KEPT, *DECISIONS) if with_decisions else KEPT
@@ -66,7 +66,7 @@ async def back_up(
             await asyncio.to_thread(writer.begin)
             # Ended with the connection: after a copy that was cut short nothing can be said on it any more.
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            manifest = await _save(connection, writer, tables, schema, told)
+            manifest = await _save(connection, writer, tables, schema, progress)
         with writer.file(MANIFEST) as file:
             file.write(manifest.as_json().encode())
         await asyncio.to_thread(writer.finish)
@@ -78,8 +78,8 @@ async def back_up(
     return manifest
 
 
-async def restore(dsn: str, source: Path, *, told: Told = lambda done, total: None) -> Manifest:
-    """Puts a backup into the database at `dsn`, which holds no memories yet; `told` counts rows.
+async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, total: None) -> Manifest:
+    """Puts a backup into the database at `dsn`, which holds no memories yet; `progress` counts rows.
 
     The files are checked first, the rows come in one transaction. The schema is made as it was, and brought up to
     this version's afterwards. BackupError: a file is damaged, the backup is of a later version, or the record has
@@ -104,7 +104,7 @@ async def restore(dsn: str, source: Path, *, told: Told = lambda done, total: No
             async with connection.transaction():
                 await connection.execute(record_sql.LOCK_OUTBOX)
                 await _refuse_filled(connection, [table for table, _ in tables])
-                await _load(connection, reader, tables, told)
+                await _load(connection, reader, tables, progress)
     finally:
         await close_connection(connection)
     await migrate(dsn)
@@ -116,7 +116,7 @@ async def _save(
     writer: BackupWriter,
     tables: Sequence[Table],
     schema: tuple[SavedMigration, ...],
-    told: Told,
+    progress: Progress,
 ) -> Manifest:
     total = done = 0
     for table in tables:
@@ -130,7 +130,7 @@ async def _save(
 
             async def write(data: bytes, file: Digested = file, before: int = done) -> None:
                 await asyncio.to_thread(file.write, data)
-                told(before + file.lines, total)
+                progress(before + file.lines, total)
 
             try:
                 await connection.copy_from_query(query, output=write)
@@ -145,7 +145,7 @@ async def _save(
         format=FORMAT,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=version("orion-recall"),
-        record=await connection.fetchval(record_sql.MARK),
+        record=await connection.fetchval(record_sql.DATABASE_IDENTITY),
         position=await connection.fetchval(record_sql.HEAD),
         schema=schema,
         tables=tuple(saved),
@@ -153,7 +153,7 @@ async def _save(
 
 
 async def _load(
-    connection: Connection, reader: BackupReader, tables: Sequence[tuple[Table, SavedTable]], told: Told
+    connection: Connection, reader: BackupReader, tables: Sequence[tuple[Table, SavedTable]], progress: Progress
 ) -> None:
     total, done = sum(saved.rows for _, saved in tables), 0
     for table, saved in tables:
@@ -162,7 +162,7 @@ async def _load(
             for chunk in reader.rows(saved):
                 yield chunk
                 done += chunk.count(b"\n")
-                told(done, total)
+                progress(done, total)
 
         await connection.copy_to_table(saved.name, source=rows(), columns=saved.columns)
         done += saved.rows

@@ -50,7 +50,7 @@ class SavedMigration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a backup holds. `record` is the mark of the record, `position` the head of its outbox, times are UTC."""
+    """What a backup holds. `record` is its database identity, `position` the head of its outbox, times are UTC."""
 
     format: int
     made_at: str
@@ -90,7 +90,7 @@ class Digested:
 
 
 class BackupWriter:
-    """Writes beside the target; `finish` puts it there, whole."""
+    """Writes a temporary copy; `finish` renames it to the target, complete."""
 
     def __init__(self, target: Path) -> None:
         self._target, self._part = target, target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -137,7 +137,7 @@ class BackupWriter:
             self._part.rename(self._target)
 
     def give_up(self) -> None:
-        """Nothing of it stays."""
+        """Deletes what was written."""
         if not self._begun:
             return
         if self._zip is not None and self._file is not None:
@@ -178,7 +178,9 @@ class BackupReader:
                 )
             return _READ_MANIFEST.validate_python(given)
         except (KeyError, TypeError, ValidationError) as error:
-            raise BackupError(f"{self._source}: {MANIFEST} is not that of a backup") from error
+            raise BackupError(
+                f"{self._source}: {MANIFEST} is not that of a backup: give a folder or *.zip of `memory backup`"
+            ) from error
 
     def check(self, table: SavedTable) -> None:
         """BackupError unless the file of the table is what was written."""
@@ -206,7 +208,7 @@ class BackupReader:
                 with zipfile.ZipFile(self._source) as archive, archive.open(name) as file:
                     yield from iter(lambda: file.read(_CHUNK), b"")
         except KeyError:
-            raise BackupError(f"{self._source}: there is no {name} in it") from None
+            raise BackupError(f"{self._source}: there is no {name} in it: give a complete backup") from None
         except zipfile.BadZipFile as error:
             raise BackupError(f"{self._source}: no backup that can be read: {error}") from error
         except OSError as error:

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from orion_recall.memory.intake.compose import as_message
+from orion_recall.memory.record.compose import as_message
 from orion_recall.memory.record.reader import ExportFilters, MemoryName, RecordReader
 from orion_recall.values import Memory
 

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
@@ -81,6 +81,12 @@ class ImportSummary:
             problems += self._count(batch, receipt)
         self.problems.extend(sorted(problems, key=_by_line)[: max(0, _KEPT_PROBLEMS - len(self.problems))])
 
+    def add_unread(self, problems: Sequence[LineProblem]) -> None:
+        """Counts rows that could not be read before any batch was made."""
+        self.read += len(problems)
+        self.rejected += len(problems)
+        self.problems = sorted([*self.problems, *problems], key=_by_line)[:_KEPT_PROBLEMS]
+
     def _count(self, batch: ImportBatch, receipt: MemoryReceiptV1) -> Iterator[LineProblem]:
         self.stored += receipt.stored
         self.unchanged += receipt.unchanged
@@ -93,10 +99,11 @@ class ImportSummary:
                 why = f"{verdict.status} {verdict.id!r}: {reason}"
                 yield LineProblem(file=self.file, line=line, reason=why)
 
-    def describe(self) -> str:
-        """One line for the person who imports."""
+    def describe(self, unit: str = "line") -> str:
+        """One line for the person who imports; `unit` is what was read."""
+        units = unit if self.read == 1 else f"{unit}s"
         return (
-            f"{self.file}: {self.read} lines read, {self.stored} stored, {self.unchanged} unchanged, "
+            f"{self.file}: {self.read} {units} read, {self.stored} stored, {self.unchanged} unchanged, "
             f"{self.conflict} in conflict, {self.rejected} rejected"
             + (f"; {self.undated} without a date (occurred_at: see --map)" if self.undated else "")
         )

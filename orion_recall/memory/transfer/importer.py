@@ -19,20 +19,20 @@ from orion_recall.memory.transfer.import_progress import ImportProgress
 from orion_recall.tasks import cancel
 
 IN_FLIGHT = 4
-# A copy that is behind and has not moved for so long is not waited for any longer.
+# A lagging copy that has not moved for so long is not waited for any longer.
 STALLED_S = 15.0
 _LOOK_EVERY_S = 0.1
 _KINDS = frozenset(("index", "graph"))
 
 
 class StoringClient(Protocol):
-    """What sends memories and gives receipts: a RecallClient."""
+    """Sends memories and returns receipts: a RecallClient."""
 
     async def store(self, memories: Sequence[Mapping[str, Any]]) -> MemoryReceiptV1: ...
 
 
 class Copies(Protocol):
-    """What knows how far the copies have come: the record."""
+    """The positions of the copies: the record."""
 
     async def copies(self) -> list[CopyPosition]: ...
 
@@ -52,20 +52,20 @@ class Imported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """How a wait for the copies ended: which of those that somebody keeps are `behind` the position.
+    """Result of a wait for the copies: those that are `lagging`, before the position.
 
-    `gone` are copies behind it that give no sign of life, and `missing` the kinds of which nobody keeps any.
+    `gone` are lagging copies without heartbeats, and `missing` the kinds without any copy that has heartbeats.
     """
 
     position: int
-    behind: tuple[CopyPosition, ...] = ()
+    lagging: tuple[CopyPosition, ...] = ()
     gone: tuple[CopyPosition, ...] = ()
     missing: tuple[str, ...] = ()
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything is where recalls look for it."""
-        return not self.behind and not self.missing
+        """Whether recalls find everything."""
+        return not self.lagging and not self.missing
 
 
 async def import_file(
@@ -156,7 +156,7 @@ async def wait_for_copies(
     stalled_s: float = STALLED_S,
     advanced: Callable[[Sequence[CopyPosition]], None] | None = None,
 ) -> Waited:
-    """Waits until every copy that somebody keeps, one of the index and one of the graph at least, is at `position`.
+    """Waits until every copy with heartbeats, at least one index and one graph, is at `position`.
 
     Copies that are gone are not waited for. Ends when all is there, or nothing has moved for `stalled_s`.
     RecordError: Postgres is away.
@@ -170,11 +170,11 @@ async def wait_for_copies(
             advanced(kept)
         waited = Waited(
             position=position,
-            behind=tuple(copy for copy in kept if copy.position < position),
+            lagging=tuple(copy for copy in kept if copy.position < position),
             gone=tuple(copy for copy in copies if copy.is_gone and copy.position < position),
             missing=tuple(sorted(_KINDS - {copy.kind for copy in kept})),
         )
-        # Not by the last sign of life: one that lives and cannot move gives those, too.
+        # Not by heartbeats: a copy that cannot move has those, too.
         now_at = {(copy.copy, copy.kind): copy.position for copy in kept}
         if now_at != last:
             last, moved_at = now_at, time.monotonic()

@@ -1,1 +1,1 @@
-"""From a ranking to a bundle: caps, the token budget, snippets, rendered lines."""
+"""The bundle: caps, the token budget, snippets and rendered lines."""

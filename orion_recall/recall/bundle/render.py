@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import one_line
-from orion_recall.values import ScoredCandidate
 
 _LONGEST_REFERENCE = 80
 
@@ -23,7 +23,7 @@ def head(scored: ScoredCandidate) -> str:
 
 
 def body(scored: ScoredCandidate) -> str:
-    """Everything there is to say of the memory on one line, to be cut to its heart."""
+    """The memory's text on one line, with title, speaker and statements, to be cut to a snippet."""
     memory = scored.memory
     text = one_line(memory.text)
     if memory.speaker:

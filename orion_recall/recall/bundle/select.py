@@ -1,4 +1,4 @@
-"""From a ranking to a bundle: caps per source and in total, then the token budget. What falls out is counted."""
+"""The choice of a bundle's items: caps per source and in total, then the token budget."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Literal
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.render import body, head
+from orion_recall.recall.bundle.selection import DropReason, SelectedItem, Selection
 from orion_recall.recall.bundle.snippet import line_tokens, snippet, stems
-from orion_recall.values import DropReason, ScoredCandidate, SelectedItem, Selection, SourceName
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.values import SourceName
 
 # No line takes fewer tokens: dash, brackets, date, source, reference.
 _SHORTEST_LINE = 8
-# A snippet cut to fewer tokens than this says nothing: the memory is left out instead.
+# A snippet of fewer tokens says nothing: the memory is left out instead.
 _SHORTEST_SNIPPET = 12
-# In any text a token takes fewer characters than this: what clearly does not fit is not counted.
+# In any text a token takes fewer characters than this: tokens of a text that clearly does not fit are not counted.
 _MOST_CHARS_A_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """How much a bundle may hold."""
+    """The limits of a bundle."""
 
     source_top_k: Mapping[SourceName, int]
     max_per_source: int
@@ -57,13 +59,13 @@ def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps,
             items.append(item)
             per_source[source] += 1
             left -= item.tokens
-    return _under_the_ceiling(items, caps.budget_tokens, left_out, tokens)
+    return _within_budget(items, caps.budget_tokens, left_out, tokens)
 
 
-def _under_the_ceiling(
+def _within_budget(
     items: list[SelectedItem], budget_tokens: int, left_out: dict[int, DropReason], tokens: TokenCounter
 ) -> Selection:
-    """The selection as it will be read: its last line has no newline, which a few endings pay a token for."""
+    """The selection with its exact tokens: the last line has no newline, which costs some endings a token."""
     used = 0
     while items:
         used = sum(item.tokens for item in items[:-1]) + tokens.count(items[-1].line)
@@ -81,7 +83,7 @@ def _under_the_ceiling(
 def _fitted(
     scored: ScoredCandidate, wanted: frozenset[str], snippet_tokens: int, left: int, tokens: TokenCounter
 ) -> SelectedItem | None:
-    """The item with as much of its heart as fits, or None when too little would be left of it."""
+    """The item with as much of its best window as fits, or None when too little would be left of it."""
     prefix, text = head(scored), body(scored)
     before = tokens.count(prefix)
     allowed = min(snippet_tokens, left - before)
@@ -93,5 +95,5 @@ def _fitted(
         if whole > allowed and tokens.count(f" {text}") > allowed:
             return None
         return SelectedItem(scored=scored, snippet=text, line=f"{prefix} {text}", tokens=before + whole)
-    heart, used = snippet(text, wanted, allowed, tokens)
-    return SelectedItem(scored=scored, snippet=heart, line=f"{prefix} {heart}", tokens=before + used)
+    window, used = snippet(text, wanted, allowed, tokens)
+    return SelectedItem(scored=scored, snippet=window, line=f"{prefix} {window}", tokens=before + used)

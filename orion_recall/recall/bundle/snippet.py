@@ -1,4 +1,4 @@
-"""The heart of a memory: the window of its text where the question's words stand closest."""
+"""The snippet of a memory: the window of its text where the question's words stand closest."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from orion_recall.text.normal import without_possessive
 
 # Words are compared by so many of their first characters: `repairing` finds `repaired`.
 _STEM = 5
-# What the two marks of an omission may take of a window's tokens.
-_MARKS = 2
+# Tokens that the two ellipses of a window may take.
+_ELLIPSES = 2
 _FEWEST_CHARS = 8
 
 
 def stems(terms: Set[str]) -> frozenset[str]:
-    """What `snippet` looks for: the beginnings of the question's words."""
+    """The stems that `snippet` looks for: the beginnings of the question's words."""
     return frozenset(without_possessive(term)[:_STEM] for term in terms) - {""}
 
 
@@ -28,14 +28,14 @@ def snippet(text: str, wanted: Set[str], max_tokens: int, tokens: TokenCounter) 
     if used <= max_tokens:
         return text, used
     places = _places(text, wanted)
-    chars = len(text) * max(1, max_tokens - _MARKS) // used
+    chars = len(text) * max(1, max_tokens - _ELLIPSES) // used
     while chars >= _FEWEST_CHARS:
         window = _window(text, places, chars)
         used = line_tokens(window, tokens)
         if used <= max_tokens:
             return window, used
         chars = min(chars * 9 // 10, chars * max_tokens // used)
-    for left in range(max_tokens - _MARKS, 0, -1):
+    for left in range(max_tokens - _ELLIPSES, 0, -1):
         kept = tokens.trim(text, left)
         if (used := line_tokens(kept, tokens)) <= max_tokens:
             return kept, used

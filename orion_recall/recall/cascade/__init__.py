@@ -1,1 +1,1 @@
-"""Further layers of memory, searched while the answer is not sure enough."""
+"""The cascade: further layers of memory, searched while the confidence is below a threshold."""

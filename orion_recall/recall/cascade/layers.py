@@ -1,4 +1,4 @@
-"""The layers of memory as one query meets them: which is first, what each may see, and by which profile."""
+"""The layers of a cascade for one query: the first one, and the scope and profile of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST: Mapping[str, LayerName] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How far this query's cascade may go, and whose memories it may search."""
+    """The limits of one query's cascade: its depth, its threshold and its scope."""
 
     cascade: Cascade
     first: LayerName
@@ -46,7 +46,7 @@ def limits_of(
     session_id: str | None,
     question_class: str = "factual",
 ) -> Limits | None:
-    """How far this query goes; None where neither it nor its profile wants a cascade."""
+    """The query's limits; None where neither the query nor its profile has a cascade on."""
     cascade = profile.cascade
     if not (cascade.enabled if options.cascade is None else options.cascade):
         return None
@@ -73,7 +73,7 @@ def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
 
 
 def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
-    """What the layer may see: never more than the query asks for. Text says why it can see nothing."""
+    """The scope of a layer, never wider than the query's; or, as text, why it can see nothing."""
     kinds = _both(limits.scope.kinds, layer.kinds)
     tags = _both(limits.scope.tags, layer.tags)
     if kinds is None or tags is None:
@@ -92,7 +92,7 @@ def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
 
 
 def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What is in both lists, where an empty one is everything; None when that is nothing."""
+    """The names in both lists, where an empty list means all; None when there are none."""
     if not asked or not searched:
         return asked or searched
     return tuple(name for name in asked if name in searched) or None

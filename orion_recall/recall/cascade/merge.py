@@ -1,8 +1,8 @@
-"""What several layers found, as one pool with one score.
+"""The merge of several layers' results into one pool with one composite score.
 
 composite = (0.5 confidence + 0.3 layer weight + 0.2 recency) / the weights' sum
 
-The weights are the profile's: it may also count the score that all items get when they are ranked as one pool.
+The weights are the profile's. It may also count the score that items get when all layers are ranked as one pool.
 """
 
 from __future__ import annotations
@@ -12,38 +12,39 @@ from dataclasses import dataclass, replace
 
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import LayerName, MergeWeights
-from orion_recall.recall.confidence import Confidence
-from orion_recall.recall.dropped import Dropped
-from orion_recall.recall.fallback import SILENT
-from orion_recall.recall.features import recency
-from orion_recall.recall.found import Found
-from orion_recall.recall.rank import combine, in_order, near_duplicates
-from orion_recall.values import SOURCE_NAMES, Hit, ScoredCandidate, SourceName, SourceReport
+from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.ranking.near_duplicates import near_duplicates
+from orion_recall.recall.ranking.score import combine, in_order
+from orion_recall.recall.search.fallback import SILENT
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.part_values import recency
+from orion_recall.values import SOURCE_NAMES, Hit, SourceName, SourceReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One layer's part: the items that it brings, best first, and how sure each of them is, by key."""
+class LayerResult:
+    """One layer's pass: the items that it brings, best first, and the confidence of each, by key."""
 
-    found: Found
+    result: PassResult
     items: Sequence[ScoredCandidate]
     confidences: Mapping[int, Confidence]
     weight: float
 
     @property
     def first(self) -> Confidence | None:
-        """How sure its first item is."""
+        """The confidence of its first item."""
         return self.confidences[self.items[0].candidate.key] if self.items else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """The layers as one look, and for each item its confidence, its layer and what it was before, by key.
+class MergedLayers:
+    """The layers as one pass, and for each item its confidence, its layer and its item before the merge, by key.
 
     `firsts` are the keys of the layers' first items.
     """
 
-    found: Found
+    result: PassResult
     confidences: Mapping[int, Confidence]
     layers: Mapping[int, LayerName]
     before: Mapping[int, ScoredCandidate]
@@ -51,19 +52,18 @@ class Merged:
 
 
 def merged(
-    members: Mapping[LayerName, Member],
+    members: Mapping[LayerName, LayerResult],
     pooled: Mapping[int, ScoredCandidate],
     weights: MergeWeights,
     profile: Profile,
     *,
     now: float,
-) -> Merged:
-    """One order of all the layers' items, best first, without those that say the same.
+) -> MergedLayers:
+    """One order of all layers' items, best first, without near-duplicates.
 
-    `pooled` are the items as they were ranked together, by key; one that is not there is as its layer ranked it. A
-    memory that several layers found counts where its composite score is best. Where only one layer has any, its
-    items stay as they are: there is nothing to merge.
-    """
+    `pooled` are the items as they were ranked together, by key; an item that is not there keeps its layer's score.
+    A memory that several layers found counts for the layer where its composite score is highest. Where only one
+    layer has items, they stay as they are."""
     whole = united(members.values())
     best: dict[int, tuple[ScoredCandidate, LayerName, ScoredCandidate]] = {}
     are_several = sum(bool(member.items) for member in members.values()) > 1
@@ -77,8 +77,8 @@ def merged(
                 best[key] = made, name, item
     if are_several:
         whole = replace(whole, ranked=_ranked([made for made, _, _ in best.values()], profile, whole.dropped))
-    return Merged(
-        found=whole,
+    return MergedLayers(
+        result=whole,
         confidences={key: members[name].confidences[key] for key, (_, name, _) in best.items()},
         layers={key: name for key, (_, name, _) in best.items()},
         before={key: item for key, (_, _, item) in best.items()} if are_several else {},
@@ -86,8 +86,8 @@ def merged(
     )
 
 
-def one_pool(members: Iterable[Member]) -> Found:
-    """What the layers' items were found by: one list a source, best first, to be ranked as one pool."""
+def pool_of(members: Iterable[LayerResult]) -> PassResult:
+    """The layers' hits with one list a source, best first, to be ranked as one pool."""
     each = list(members)
     keys = {item.candidate.key for member in each for item in member.items}
     whole = united(each)
@@ -112,7 +112,7 @@ def _ranked(pool: Sequence[ScoredCandidate], profile: Profile, dropped: Dropped)
 
 
 def _composite(
-    item: ScoredCandidate, member: Member, weights: Mapping[str, float], profile: Profile, now: float
+    item: ScoredCandidate, member: LayerResult, weights: Mapping[str, float], profile: Profile, now: float
 ) -> ScoredCandidate:
     parts = {
         "score": item.score,
@@ -122,34 +122,37 @@ def _composite(
             item.memory.ts,
             now,
             half_life_hours=profile.time_decay_half_life_hours,
-            floor=profile.recency_floor,
+            minimum=profile.recency_floor,
         ),
     }
     parts = {name: value for name, value in parts.items() if weights[name] > 0}
     return replace(item, score=combine(parts, weights), parts=parts, weights=weights)
 
 
-def united(members: Iterable[Member]) -> Found:
-    """Several looks as one, each memory in it once; `ranked` are the items that the layers bring, as they come."""
+def united(members: Iterable[LayerResult]) -> PassResult:
+    """Several passes as one, with each memory once; `ranked` are the layers' items in the order of the layers."""
     each = list(members)
-    looks = [member.found for member in each]
+    passes = [member.result for member in each]
     items = {item.candidate.key: item for member in each for item in member.items}
-    return Found(
-        reports=tuple(_report(name, looks) for name in SOURCE_NAMES),
-        within=tuple(report for look in looks for report in look.within),
-        pool=list({one.key: one for look in looks for one in look.pool}.values()),
-        memories={key: memory for look in looks for key, memory in look.memories.items()},
-        scored=list({one.candidate.key: one for look in looks for one in look.scored}.values()),
+    return PassResult(
+        reports=tuple(_report(name, passes) for name in SOURCE_NAMES),
+        within=tuple(report for one_pass in passes for report in one_pass.within),
+        pool=list({one.key: one for one_pass in passes for one in one_pass.pool}.values()),
+        memories={key: memory for one_pass in passes for key, memory in one_pass.memories.items()},
+        scored=list({one.candidate.key: one for one_pass in passes for one in one_pass.scored}.values()),
         ranked=tuple(items.values()),
-        dropped=_dropped(looks, items),
-        reranking=next((look.reranking for look in looks if look.reranking is not None), None),
+        dropped=_dropped(passes, items),
+        reranking=next((one_pass.reranking for one_pass in passes if one_pass.reranking is not None), None),
     )
 
 
-def _report(name: SourceName, looks: Sequence[Found]) -> SourceReport:
-    """How one source did in all of them: a layer for which it was late or failed is not made good by another."""
+def _report(name: SourceName, passes: Sequence[PassResult]) -> SourceReport:
+    """One source's report over all passes: late or failed as soon as it was so in one of them."""
     asked = [
-        report for look in looks for report in look.reports if report.source == name and report.status != "off"
+        report
+        for one_pass in passes
+        for report in one_pass.reports
+        if report.source == name and report.status != "off"
     ]
     if not asked:
         return SourceReport(source=name, status="off")
@@ -161,20 +164,20 @@ def _report(name: SourceName, looks: Sequence[Found]) -> SourceReport:
         hits=tuple(reversed(hits.values())),
         ms=sum(report.ms for report in asked),
         error=silent.error if silent else None,
-        stood_in=silent.stood_in if silent else None,
+        fallback=silent.fallback if silent else None,
     )
 
 
-def _dropped(looks: Sequence[Found], kept: Mapping[int, ScoredCandidate]) -> Dropped:
-    """Why each memory is not among `kept`, once, however many layers left it out."""
+def _dropped(passes: Sequence[PassResult], kept: Mapping[int, ScoredCandidate]) -> Dropped:
+    """Why each memory is not among `kept`, once for all layers."""
     made = Dropped()
-    for look in looks:
-        for key, why in look.dropped.each.items():
+    for one_pass in passes:
+        for key, why in one_pass.dropped.each.items():
             if key not in kept and key not in made.each:
                 made.note(why.reason, key, for_key=why.for_key)
-        for item in look.ranked:
+        for item in one_pass.ranked:
             if (key := item.candidate.key) not in kept and key not in made.each:
                 made.note("over_fetch", key)
-    left = {key for look in looks for key in look.keys} - kept.keys() - made.each.keys()
+    left = {key for one_pass in passes for key in one_pass.keys} - kept.keys() - made.each.keys()
     made["rank_pool"] += len(left)
     return made

@@ -1,1 +1,1 @@
-"""What a recall says of itself: reply, decision, explanation."""
+"""Reports of a recall: the reply, the decision and the explanation."""

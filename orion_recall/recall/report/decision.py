@@ -1,4 +1,4 @@
-"""What the decision log is told about one query, whatever became of it."""
+"""The decision: one query's row in the decision log, whatever its outcome."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.contracts import ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
-from orion_recall.recall.cascade.summary import descended, how_sure, not_answered
-from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.report.confidence import cascade_json, confidence_json, no_answer_json
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import backend_counts, source_stats
+from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
 from orion_recall.values import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is known of a query before it is answered; `query` is None when it could not be read."""
+class RequestFacts:
+    """Facts of a query that are known before it is answered; `query` is None when it could not be read."""
 
     decision_id: str
     corr_id: str
@@ -38,61 +38,61 @@ class Asked:
     shadow_of: str | None = None
 
 
-_ALL_OF_IT = KeptText()
+_FULL_TEXT = KeptText()
 
 
 def decision(
-    asked: Asked,
+    facts: RequestFacts,
     *,
     outcome: Outcome,
     latency_ms: float,
     recalled: Recalled | None = None,
     error: str | None = None,
-    kept_text: KeptText = _ALL_OF_IT,
+    kept_text: KeptText = _FULL_TEXT,
 ) -> RecallDecisionV1:
-    """One decision; `latency_ms` is rounded, and stands with its fraction in `stage_ms` under `total`.
+    """One decision; `latency_ms` is rounded in its own field, and exact in `stage_ms` under `total`.
 
-    What an unreadable query said is kept as far as it was text, and as `kept_text` has it.
+    Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives.
     """
-    query, text = asked.query, _fragment(asked)
+    query, text = facts.query, _fragment(facts)
     fields: dict[str, Any] = {
-        "id": asked.decision_id,
-        "corr_id": asked.corr_id,
-        "session_id": query.session_id if query else _raw_text(asked, "session_id"),
-        "node_id": query.node_id if query else _raw_text(asked, "node_id"),
-        "verb": query.verb if query else _raw_text(asked, "verb"),
+        "id": facts.decision_id,
+        "corr_id": facts.corr_id,
+        "session_id": query.session_id if query else _raw_text(facts, "session_id"),
+        "node_id": query.node_id if query else _raw_text(facts, "node_id"),
+        "verb": query.verb if query else _raw_text(facts, "verb"),
         "intent": kept_text.intent(query.intent) if query else None,
         "query": kept_text.query(text),
         "query_chars": len(text),
-        "profile": asked.profile,
-        "profile_requested": asked.profile_requested,
-        "profile_hash": asked.profile_hash,
-        "profile_fallback": asked.profile_fallback,
-        "tenant": asked.tenant,
+        "profile": facts.profile,
+        "profile_requested": facts.profile_requested,
+        "profile_hash": facts.profile_hash,
+        "profile_fallback": facts.profile_fallback,
+        "tenant": facts.tenant,
         "user_id": query.options.user if query and query.options else None,
         "latency_ms": latency_ms,
         "created_at": datetime.now(UTC),
         "outcome": outcome,
         "error": error,
-        "unknown_fields": asked.unknown_fields,
-        "deliveries": asked.deliveries,
-        "entry_id": asked.entry_id,
-        "reply_to": asked.reply_to,
-        "trace_id": asked.trace_id,
-        "worker": asked.worker,
-        "shadow_of": asked.shadow_of,
+        "unknown_fields": facts.unknown_fields,
+        "deliveries": facts.deliveries,
+        "entry_id": facts.entry_id,
+        "reply_to": facts.reply_to,
+        "trace_id": facts.trace_id,
+        "worker": facts.worker,
+        "shadow_of": facts.shadow_of,
     }
     stage_ms = {**(recalled.stage_ms if recalled else {}), "total": latency_ms}
-    found = _found(recalled, kept_text) if recalled else _NOTHING
+    found = _recall_fields(recalled, kept_text) if recalled else _NOTHING
     return RecallDecisionV1(**fields, stage_ms=stage_ms, **found)
 
 
 _NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
 
 
-def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
+def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
     scope = recalled.scope
-    items, descent = recalled.selection.items, recalled.descent
+    items, cascade = recalled.selection.items, recalled.cascade
     return {
         "scope": "session" if scope.session_id else "user" if scope.user_id else "global",
         "selected_ids": [item.scored.memory.id for item in items],
@@ -104,7 +104,7 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
                 parts={name: round(value, 6) for name, value in item.scored.parts.items()},
                 ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
                 confidence=_confidence(recalled, item.scored.candidate.key),
-                layer=descent.layers[item.scored.candidate.key] if descent else None,
+                layer=cascade.layers[item.scored.candidate.key] if cascade else None,
             )
             for item in items
         ],
@@ -115,22 +115,22 @@ def _found(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
         "understood": (
             understood(recalled.understood, with_words=kept_text.is_full) if recalled.understood else None
         ),
-        "confidence": recalled.sure.overall,
-        "cascade": descended(descent, recalled.sure, recalled.selection) if descent else None,
-        "no_answer": not_answered(recalled.withheld) if recalled.withheld else None,
+        "confidence": recalled.confidence.overall,
+        "cascade": cascade_json(cascade, recalled.confidence, recalled.selection) if cascade else None,
+        "no_answer": no_answer_json(recalled.withheld) if recalled.withheld else None,
         "strategy": recalled.strategy,
     }
 
 
 def _confidence(recalled: Recalled, key: int) -> ConfidenceV1 | None:
-    sure = recalled.sure.items.get(key)
-    return None if sure is None else how_sure(sure)
+    sure = recalled.confidence.items.get(key)
+    return None if sure is None else confidence_json(sure)
 
 
-def _fragment(asked: Asked) -> str:
-    return asked.query.fragment if asked.query else _raw_text(asked, "fragment") or ""
+def _fragment(facts: RequestFacts) -> str:
+    return facts.query.fragment if facts.query else _raw_text(facts, "fragment") or ""
 
 
-def _raw_text(asked: Asked, name: str) -> str | None:
-    value = asked.raw.get(name)
+def _raw_text(facts: RequestFacts, name: str) -> str | None:
+    value = facts.raw.get(name)
     return value if isinstance(value, str) else None

@@ -1,7 +1,7 @@
-"""Why an answer is what it is: every candidate with its sources, its score part by part, and what became of it.
+"""The explanation of an answer: every candidate with its sources, its score parts, and why it was kept or dropped.
 
-Made only for those who ask (`options.include.trace`), of what the recall found out anyway. What may not be
-seen (out of scope, deleted) is counted in `dropped` and not told here.
+Made only on request (`options.include.trace`), from what the recall found out anyway. Memories that may not be seen
+(out of scope, deleted) are counted in `dropped` and not named here.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orion_recall.recall.cascade.summary import descended, how_sure
-from orion_recall.recall.confidence import Confidence
-from orion_recall.recall.found import Found
-from orion_recall.recall.pipeline import Recalled
+from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.report.confidence import cascade_json, confidence_json
 from orion_recall.recall.report.explain_words import why_first
+from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
-from orion_recall.values import Candidate, DropReason, MemoryView, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.values import MemoryView
 
 MOST_RANKED, MOST_OTHERS = 40, 20
 _TEXT_CHARS = 200
 _STATEMENTS = 5
-# Of these nothing may be told: not even that they are there.
+# Memories dropped for these reasons are not named: not even that they exist may be told.
 _UNSEEN: frozenset[DropReason] = frozenset({"filtered", "deleted", "missing"})
 _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a score: its value in [0, 1], what it weighs, and how much of the score it makes."""
+    """One part of a score: its value in [0, 1], its weight, and its share of the score."""
 
     name: str
     value: float
@@ -37,7 +39,7 @@ class Part:
     share: float
 
 
-def parts_of(item: ScoredCandidate) -> list[Part]:
+def score_shares(item: ScoredCandidate) -> list[Part]:
     """The parts of an item's score, the largest share first; the shares add up to the score, to its last digit."""
     weights = {name: item.weights.get(name, 0.0) for name in item.parts}
     whole = sum(weights.values())
@@ -51,19 +53,19 @@ def parts_of(item: ScoredCandidate) -> list[Part]:
 
 
 def apportioned(values: Sequence[float], total: float, digits: int) -> list[float]:
-    """The values with so many digits, such that they add up to the total: the largest remainders are rounded up.
+    """The values rounded to so many digits so that they add up to the total: the largest remainders are rounded up.
 
-    `total` is the values' sum but for rounding.
+    `total` is the values' sum, apart from rounding.
     """
     unit = 10**digits
-    floors = [math.floor(value * unit) for value in values]
-    left = round(round(total, digits) * unit) - sum(floors)  # as the total is printed
-    by_remainder = sorted(range(len(values)), key=lambda place: floors[place] - values[place] * unit)
+    units = [math.floor(value * unit) for value in values]
+    left = round(round(total, digits) * unit) - sum(units)  # as the total is printed
+    by_remainder = sorted(range(len(values)), key=lambda place: units[place] - values[place] * unit)
     for place in by_remainder[: max(left, 0)]:
-        floors[place] += 1
+        units[place] += 1
     for place in reversed(by_remainder[left:] if left < 0 else ()):
-        floors[place] -= 1
-    return [round(floor / unit, digits) for floor in floors]
+        units[place] -= 1
+    return [round(whole / unit, digits) for whole in units]
 
 
 def explained(recalled: Recalled) -> dict[str, Any]:
@@ -79,27 +81,29 @@ def explained(recalled: Recalled) -> dict[str, Any]:
         }
     if recalled.strategy is not None:
         told["strategy"] = recalled.strategy
-    if recalled.descent is not None:
-        told["cascade"] = descended(recalled.descent, recalled.sure, recalled.selection).model_dump(mode="json")
-    if recalled.found is not None:
-        told |= _candidates(recalled, recalled.found)
+    if recalled.cascade is not None:
+        told["cascade"] = cascade_json(recalled.cascade, recalled.confidence, recalled.selection).model_dump(
+            mode="json"
+        )
+    if recalled.result is not None:
+        told |= _candidates(recalled, recalled.result)
     return told
 
 
-def _candidates(recalled: Recalled, found: Found) -> dict[str, Any]:
+def _candidates(recalled: Recalled, result: PassResult) -> dict[str, Any]:
     ranked = recalled.ranked[:MOST_RANKED]
-    sure = recalled.descent.confidences if recalled.descent else recalled.sure.items
+    confidences = recalled.cascade.confidences if recalled.cascade else recalled.confidence.items
     kept = {item.scored.candidate.key for item in recalled.selection.items}
-    names = {item.candidate.key: item.memory.id for item in (*found.scored, *recalled.ranked)}
+    names = {item.candidate.key: item.memory.id for item in (*result.scored, *recalled.ranked)}
     told = [
-        _ranked(item, recalled, place, sure.get(item.candidate.key), is_kept=item.candidate.key in kept)
+        _ranked(item, recalled, place, confidences.get(item.candidate.key), is_kept=item.candidate.key in kept)
         for place, item in enumerate(ranked, start=1)
     ]
-    left_out = _left_out(found, {item.candidate.key for item in recalled.ranked})
+    left_out = _left_out(result, {item.candidate.key for item in recalled.ranked})
     others = [
         {
             **_of(candidate, memory),
-            **_before(item, is_merged=recalled.descent is not None and recalled.descent.is_merged),
+            **_before(item, is_merged=recalled.cascade is not None and recalled.cascade.is_merged),
             "dropped": {"reason": reason, "for": names.get(for_key or 0)},
         }
         for candidate, memory, item, reason, for_key in left_out
@@ -107,7 +111,7 @@ def _candidates(recalled: Recalled, found: Found) -> dict[str, Any]:
     now = recalled.understood.question.now if recalled.understood else 0.0
     return {
         "why": why_first(
-            recalled.selection, parts_of, recalled.descent.layers if recalled.descent else {}, now=now
+            recalled.selection, score_shares, recalled.cascade.layers if recalled.cascade else {}, now=now
         ),
         "candidates": told + others[:MOST_OTHERS],
         "not_listed": len(recalled.ranked) - len(ranked) + len(others[MOST_OTHERS:]),
@@ -115,14 +119,14 @@ def _candidates(recalled: Recalled, found: Found) -> dict[str, Any]:
 
 
 def _left_out(
-    found: Found, ranked: set[int]
+    result: PassResult, ranked: set[int]
 ) -> list[tuple[Candidate, MemoryView, ScoredCandidate | None, DropReason, int | None]]:
-    """What was left out before ranking was done and may be told, best first: those with a score, then by fusion."""
-    scored = {item.candidate.key: item for item in found.scored}
+    """Candidates dropped before the final order that may be named, best first: by score, then by fused score."""
+    scored = {item.candidate.key: item for item in result.scored}
     told: list[tuple[Candidate, MemoryView, ScoredCandidate | None, DropReason, int | None]] = []
-    for candidate in found.pool:
-        why, item = found.dropped.each.get(candidate.key), scored.get(candidate.key)
-        memory = item.memory if item else found.memories.get(candidate.key)
+    for candidate in result.pool:
+        why, item = result.dropped.each.get(candidate.key), scored.get(candidate.key)
+        memory = item.memory if item else result.memories.get(candidate.key)
         if candidate.key in ranked or why is None or why.reason in _UNSEEN or memory is None:
             continue
         told.append((candidate, memory, item, why.reason, why.for_key))
@@ -130,22 +134,22 @@ def _left_out(
 
 
 def _ranked(
-    item: ScoredCandidate, recalled: Recalled, place: int, sure: Confidence | None, *, is_kept: bool
+    item: ScoredCandidate, recalled: Recalled, place: int, confidence: Confidence | None, *, is_kept: bool
 ) -> dict[str, Any]:
     key = item.candidate.key
     reason = recalled.selection.left_out.get(key)
     told = {"place": place, "kept": is_kept, **_of(item.candidate, item.memory), **_score(item)}
     told["dropped"] = {"reason": reason, "for": None} if reason else None
-    told["confidence"] = how_sure(sure).model_dump(mode="json") if sure else None
-    if recalled.descent is not None:
-        told["layer"] = recalled.descent.layers[key]
-        if (before := recalled.descent.before.get(key)) is not None:
+    told["confidence"] = confidence_json(confidence).model_dump(mode="json") if confidence else None
+    if recalled.cascade is not None:
+        told["layer"] = recalled.cascade.layers[key]
+        if (before := recalled.cascade.before.get(key)) is not None:
             told["before_merge"] = _score(before)
     return told
 
 
 def _before(item: ScoredCandidate | None, *, is_merged: bool) -> dict[str, Any]:
-    """The score of what was left out; one that a layer gave is on another scale than those of merged items."""
+    """The score of a dropped item; a layer's score is on another scale than a merged one."""
     if item is None or not is_merged:
         return _score(item)
     return {**_score(None), "before_merge": _score(item)}
@@ -156,13 +160,13 @@ def _score(item: ScoredCandidate | None) -> dict[str, Any]:
         return {"score": None, "parts": []}
     parts = [
         {"part": part.name, "value": part.value, "weight": part.weight, "share": part.share}
-        for part in parts_of(item)
+        for part in score_shares(item)
     ]
     return {"score": item.score, "parts": parts}
 
 
 def _of(candidate: Candidate, memory: MemoryView) -> dict[str, Any]:
-    """Which memory it is, and which source found it at which rank with which score."""
+    """The memory, and the sources that found it with their ranks and scores."""
     return {
         "id": memory.id,
         "kind": memory.kind,

@@ -1,12 +1,14 @@
-"""In plain words: why the first items of an answer came first."""
+"""The explanation in words: why the first items of an answer came first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from orion_recall.recall.bundle.selection import Selection
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.parts import REASONS
 from orion_recall.text.normal import one_line
-from orion_recall.values import ScoredCandidate, Selection
 
 MOST_TOLD = 3
 _CLOSER = 0.01  # cosines that differ by less are the same to people
@@ -16,39 +18,13 @@ _BY: dict[str, str] = {
     "rdf": "in the graph",
     "sql_timeline": "in the timeline",
 }
-_NAMES = {
-    "fusion": "what the sources found",
-    "similarity": "its meaning",
-    "neighbour": "the turn beside it",
-    "speaker": "who said it",
-    "time": "its time",
-    "tells_time": "telling a time",
-    "tells_name": "giving a name",
-    "tells_number": "giving a number",
-    "asks_nothing": "not asking itself",
-    "recency": "being newer",
-    "late": "how each word of the question is met",
-    "words": "its words",
-    "meaning": "its meaning",
-    "session": "what else its session has",
-    "after_question": "answering a question",
-    "length": "how much it says",
-    "first_person": "being told in the first person",
-    "links": "being named by the first hits",
-    "second_step": "the second search",
-    "path": "its path in the graph",
-    "rerank": "the reranker",
-    "confidence": "its confidence",
-    "layer": "the weight of its layer",
-    "score": "how it ranks among all layers' items",
-}
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
 _SAME = 5e-7
 
 
 class PartOfScore(Protocol):
-    """As `explain.Part`."""
+    """One part of a score, as `explain.Part`."""
 
     @property
     def name(self) -> str: ...
@@ -58,10 +34,12 @@ class PartOfScore(Protocol):
     def share(self) -> float: ...
 
 
-PartsOf = Callable[[ScoredCandidate], Sequence[PartOfScore]]
+ScoreShares = Callable[[ScoredCandidate], Sequence[PartOfScore]]
 
 
-def why_first(selection: Selection, parts_of: PartsOf, layers: Mapping[int, str], *, now: float) -> list[str]:
+def why_first(
+    selection: Selection, score_shares: ScoreShares, layers: Mapping[int, str], *, now: float
+) -> list[str]:
     """One sentence or two for each of the first items; `layers` are those of a cascade, by the memory's key.
 
     Ids, names and statements of memories are in them, on one line: they are data.
@@ -70,20 +48,20 @@ def why_first(selection: Selection, parts_of: PartsOf, layers: Mapping[int, str]
     told: list[str] = []
     for place, item in enumerate(items[:MOST_TOLD], start=1):
         first = f"{one_line(item.memory.id)} is {ordinal(place)} with {item.score:.3f}: "
-        reasons = "; ".join(_reasons(item, layers.get(item.candidate.key), parts_of, now))
-        ahead = _ahead(item, items[place], parts_of) if place < len(items) else ""
+        reasons = "; ".join(_reasons(item, layers.get(item.candidate.key), score_shares, now))
+        ahead = _ahead(item, items[place], score_shares) if place < len(items) else ""
         told.append(f"{first}{reasons}.{ahead}")
     return told
 
 
-def _reasons(item: ScoredCandidate, layer: str | None, parts_of: PartsOf, now: float) -> list[str]:
-    values = {part.name: part.value for part in parts_of(item) if part.share > 0}
+def _reasons(item: ScoredCandidate, layer: str | None, score_shares: ScoreShares, now: float) -> list[str]:
+    values = {part.name: part.value for part in score_shares(item) if part.share > 0}
     said = [f"the graph says {one_line(statement)}" for statement in item.candidate.statements[:1]]
     return [_found(item, layer), *_named(item, values), *said, _age(item.memory.ts, now)]
 
 
 def _found(item: ScoredCandidate, layer: str | None) -> str:
-    """Which source ranked it how, the best first."""
+    """The item's rank in each source, the best first."""
     ranks = sorted(item.candidate.ranks.items(), key=lambda one: (one[1], one[0]))
     found = "found " + ", ".join(f"{ordinal(rank)} {_BY.get(source, f'by {source}')}" for source, rank in ranks)
     if not ranks:
@@ -92,7 +70,7 @@ def _found(item: ScoredCandidate, layer: str | None) -> str:
 
 
 def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
-    """What else speaks for it, as far as it counts in the score."""
+    """Further reasons that count in the score."""
     told: list[str] = []
     if values.get("speaker") == 1.0 and item.memory.speaker:
         told.append(f"said by {one_line(item.memory.speaker)}, whom the question names")
@@ -106,7 +84,7 @@ def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
         told.append("it gives a number, and the question asks for one")
     if (rerank := values.get("rerank")) is not None:
         told.append(f"the reranker gives it {rerank:.2f}")
-    # Without turns beside it the part is the memory's own closeness, or that of the last one that was reached.
+    # Without neighbours the part is the memory's own cosine, or the lowest one that the dense search reached.
     if values.get("neighbour", 0.0) > item.candidate.scores.get("vector", 1.0) + _CLOSER:
         told.append("the turn beside it is closer still")
     if (sure := values.get("confidence")) is not None:
@@ -125,15 +103,15 @@ def _age(ts: float | None, now: float) -> str:
     return f"{age // _HOUR:.0f} hours old" if age < 2 * _DAY else f"{age // _DAY:.0f} days old"
 
 
-def _ahead(item: ScoredCandidate, following: ScoredCandidate, parts_of: PartsOf) -> str:
-    """By how much it leads, and what of its score makes most of that."""
+def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: ScoreShares) -> str:
+    """By how much the item leads the next one, and the part with the largest share of that."""
     lead = item.score - following.score
     if lead < _SAME:
         return " The next scores the same; the newer one comes first, then the smaller id."
-    theirs = {part.name: part.share for part in parts_of(following)}
-    gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in parts_of(item)}
+    theirs = {part.name: part.share for part in score_shares(following)}
+    gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in score_shares(item)}
     most = max(gains, key=lambda name: (gains[name], name))
-    return f" It leads the next by {lead:.3f}, most of all by {_NAMES.get(most, f'the part {most}')}."
+    return f" It leads the next by {lead:.3f}, most of all by {REASONS.get(most, f'the part {most}')}."
 
 
 def ordinal(number: int) -> str:

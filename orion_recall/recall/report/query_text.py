@@ -1,4 +1,4 @@
-"""What is kept of a query's text: all of it, a hash by which equal ones can be grouped, or nothing."""
+"""The query text in the decision log: in full, as a hash that groups equal texts, or not at all."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _DIGEST_BYTES = 16
 class KeptText:
     """How query text is kept.
 
-    The hash is BLAKE2b (RFC 7693) of the whole text as it was sent. Without a key whoever can guess a text can
-    check the guess; with a key, which all workers share, only who knows that can.
+    The hash is BLAKE2b (RFC 7693) of the whole text as it was sent. Without a key, anybody can check a guessed text
+    against the hash; with a key, which all workers share, only those with the key can.
     """
 
     mode: Literal["full", "hash", "none"] = "full"

@@ -1,9 +1,9 @@
-"""A recall as the reply that its caller gets."""
+"""The reply: a recall as the message that its caller gets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from orion_recall.contracts import (
     BundleStats,
@@ -16,19 +16,20 @@ from orion_recall.contracts import (
     SourceStats,
     whole_ms,
 )
-from orion_recall.recall.cascade.summary import how_sure, not_answered
-from orion_recall.recall.pipeline import Recalled
+from orion_recall.errors import ErrorKind
+from orion_recall.recall.bundle.selection import SelectedItem
+from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
-from orion_recall.values import SelectedItem, SourceReport
+from orion_recall.recall.types import Recalled
+from orion_recall.values import SourceReport
 
-ErrorKind = Literal["invalid", "expired", "refused", "failed"]
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 
 def reply(
     query: RecallQueryV1, recalled: Recalled, *, latency_ms: float, profile: str, decision_id: str
 ) -> RecallReplyV1:
-    """The bundle; with the further fields, an error among them, only when the query carried options."""
+    """The reply with its bundle; with further fields, an error among them, only when the query had options."""
     extended = query.options is not None
     include = (query.options.include if query.options else None) or Include()
     items = [_item(item, recalled, extended=extended, include=include) for item in recalled.selection.items]
@@ -44,10 +45,10 @@ def reply(
             "tokens": recalled.selection.tokens,
             "dropped": dict(recalled.selection.dropped),
             "sources": source_stats(recalled),
-            "confidence": recalled.sure.overall,
+            "confidence": recalled.confidence.overall,
         }
         if recalled.withheld is not None:
-            stats["no_answer"] = not_answered(recalled.withheld)
+            stats["no_answer"] = no_answer_json(recalled.withheld)
         if include.trace:
             stats["trace"] = explained(recalled)
     bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
@@ -87,7 +88,7 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
 
 
 def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
-    """Status, hits and milliseconds of every source, and of what was wanted besides, under `rerank` and `late`."""
+    """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
     stats = {str(report.source): _stats(report) for report in recalled.reports}
     for name, asked in (("rerank", recalled.reranking), ("late", recalled.late)):
         if asked is not None:
@@ -104,13 +105,13 @@ def _stats(report: SourceReport) -> SourceStats:
         "ms": round(report.ms, 3),
         "error": report.error,
     }
-    if report.stood_in is not None:
-        fields["stood_in"] = report.stood_in
+    if report.fallback is not None:
+        fields["stood_in"] = report.fallback
     return SourceStats(**fields)
 
 
 def why_failed(reports: tuple[SourceReport, ...]) -> str:
-    """What every source said when none of them answered."""
+    """The error of every source, when none of them answered."""
     said = [f"{report.source}: {report.error or report.status}" for report in reports if report.status != "off"]
     return "no source answered (" + ("; ".join(said) or "none of the profile's sources is configured") + ")"
 
@@ -143,10 +144,10 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
         "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
         "ranks": dict(candidate.ranks),
     }
-    if (sure := recalled.sure.items.get(candidate.key)) is not None:
-        fields["confidence"] = how_sure(sure)
-    if recalled.descent is not None:
-        fields["layer"] = recalled.descent.layers[candidate.key]
+    if (confidence := recalled.confidence.items.get(candidate.key)) is not None:
+        fields["confidence"] = confidence_json(confidence)
+    if recalled.cascade is not None:
+        fields["layer"] = recalled.cascade.layers[candidate.key]
     if include.entities:
         fields["entities"] = list(memory.entities)
     if include.chunks:

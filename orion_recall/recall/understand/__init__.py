@@ -1,1 +1,1 @@
-"""What a question asks for: its class, names, chains and further words."""
+"""Query understanding: class, time, names, possessive chains and further words of a question."""

@@ -1,9 +1,9 @@
 """Possessive chains in a question: "Ana's sister's employer" begins at Ana and goes by her sister to an employer.
 
-Two ways to say it are read, and both at once: "Ana's sister's employer", "the employer of the sister of Ana", "the
+Two forms are read, also mixed: "Ana's sister's employer", "the employer of the sister of Ana", "the
 employer of Ana's sister". What follows the last of them may be a further step ("where does Ana's sister work?"), or
-the other half of a name ("home town"), or neither; so a question gives several readings, the longest first, and
-whoever goes along them takes the first that leads somewhere. Chains begin at a name with capitals. English only.
+the other half of a name ("home town"), or neither; so a question gives several readings, the longest first; the
+first that has a path in the graph counts. Chains begin at a name with capitals. English only.
 """
 
 from __future__ import annotations

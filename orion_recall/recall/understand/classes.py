@@ -1,4 +1,4 @@
-"""What a question is after: one of seven classes, and the words that say so.
+"""The class of a question, one of seven, and the words that decide it.
 
 classify(words("How should we staff the Christmas peak?"), NO_TIME) -> planning, ("how should",)
 """
@@ -43,7 +43,7 @@ FACTUAL = Classified("factual", ())
 def classify(
     said: Sequence[str], time: QuestionTime = NO_TIME, *, now: float = 0.0, language: Language = DEFAULT
 ) -> Classified:
-    """The class for which the most is said, `factual` when less than 2 is said for any.
+    """The class with the highest weight, `factual` when no class has a weight of 2.
 
     `said` are the folded words of the question, of which the first 300 are read. What it says of `time` counts as
     words do; an interval that begins after `now` speaks for what is still to be done as well.

@@ -1,4 +1,4 @@
-"""The words by which a question's class is told, by language: a line a class and weight, phrases between bars.
+"""Cues: the phrases that decide a question's class, by language; a line a class and weight, phrases between bars.
 
 `_` stands for any one word. Weights: 3 says it nearly alone, 2 says it unless more speaks for another class, 1 only
 tips the balance. Where no list is given for a language, the English one is read.
@@ -23,7 +23,7 @@ predecessor in-law ancestor
 """
 
 ROLES = frozenset(_ROLES.split())
-"""What somebody is to somebody: after "Ana's" or before "of" it asks for a relation."""
+"""Words for relations between people: after "Ana's" or before "of" they ask for a relation."""
 
 _ENGLISH = """
 meta 3: what do _ know about | what do _ remember about | what do _ have on | what can you tell me about
@@ -133,7 +133,7 @@ _CLASSES: Mapping[str, QueryClass] = {one: one for one in QUERY_CLASSES}
 
 
 class Cue(NamedTuple):
-    """A phrase and what it says: `rest` are the words after its first, None for any word."""
+    """A phrase with its class and weight: `rest` are the words after its first, None for any word."""
 
     rest: tuple[str | None, ...]
     query_class: QueryClass

@@ -1,4 +1,4 @@
-"""Whom and what a question names, by the rules that find names in memories: so that the two meet.
+"""The names in a question, by the rules that find names in memories, so that both agree.
 
 What is quoted comes first, then what has capitals, then what is known here and written in lower case.
 """

@@ -1,4 +1,4 @@
-"""Words that a question does not say and its answer may: other forms of its verbs, and full names.
+"""Query expansion: words that an answer may have and the question has not, verb forms and full names.
 
 The keyword index stems, so "running" finds "runs" already; what no stemmer does is "bought" and "buy".
 """
@@ -62,7 +62,7 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
 
 
 def more_words_wanted(profile: Profile) -> MoreWordsWanted | None:
-    """What the keyword arm is to find out for itself; None for nothing."""
+    """The expansion that the keyword source does itself; None for none."""
     wanted = profile.expansion
     if not profile.enable_query_expansion or not (wanted.aliases or wanted.feedback_documents):
         return None

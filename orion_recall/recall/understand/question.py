@@ -1,4 +1,4 @@
-"""What a query asks for: the text to embed, the words to look up, the clock, its class, whom and what it names."""
+"""The question of a query: the text to embed, the keywords, the clock, the class, the names and the time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Understanding:
 
 
 def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: frozenset[str]) -> Understanding:
-    """The query as the arms see it.
+    """The query as the sources need it.
 
     A speaker's name drags a dense search to the turns that address that person, so names are taken out of the
     text that is embedded (unless nothing would be left); the keyword search keeps them.

@@ -1,4 +1,4 @@
-"""What was understood of a query, as decision and trace tell it."""
+"""The understanding of a query as JSON, for decision and trace."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Time in questions: a pure grammar from words to half-open intervals, relative to the query's own now."""
+"""Time expressions: a grammar from the words of a question to half-open intervals, relative to the query's now."""

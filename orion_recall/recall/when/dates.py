@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from orion_recall.recall.when.calendar import DAY, Span, months, shifted, unit_of, yearly, years
-from orion_recall.recall.when.chosen import SHORT_YEAR, YEAR, choice, of_year, whole_year, year_told
 from orion_recall.recall.when.reading import Period, Reading
+from orion_recall.recall.when.recurrence import SHORT_YEAR, YEAR, choice, of_year, whole_year, year_told
 from orion_recall.recall.when.vocabulary import DAY_WORDS, DECADES, LAST, MONTHS, NEXT, THIS
 
 _LEAP = 2024

@@ -21,9 +21,9 @@ from orion_recall.recall.when.calendar import (
     shifted,
     unit_of,
 )
-from orion_recall.recall.when.chosen import choice, of_year, year_told
 from orion_recall.recall.when.dates import day_of_month, numbered
 from orion_recall.recall.when.reading import Period, Reading
+from orion_recall.recall.when.recurrence import choice, of_year, year_told
 from orion_recall.recall.when.vocabulary import (
     HOLIDAY_BEGINNINGS,
     LAST,

@@ -1,4 +1,4 @@
-"""Periods by their place to now or to another period: "last week", "two months ago", "the Friday before Easter"."""
+"""Periods relative to now or to another period: "last week", "two months ago", "the Friday before Easter"."""
 
 from __future__ import annotations
 

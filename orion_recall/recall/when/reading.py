@@ -1,4 +1,4 @@
-"""A question as the grammar reads it: its words with their places, and the clock it is asked at."""
+"""The input of the time grammar: a question's words with their places, and the clock."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Duration(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """What the rules look at. `now` is the asker's wall clock; `names` are words that are people's names here."""
+    """The input of the rules. `now` is the asker's wall clock; `names` are words that are people's names here."""
 
     text: str
     words: Sequence[str]

@@ -1,4 +1,4 @@
-"""Periods by their place to now: "last week", "in the past two months", "three years ago"."""
+"""Periods relative to now: "last week", "in the past two months", "three years ago"."""
 
 from __future__ import annotations
 

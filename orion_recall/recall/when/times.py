@@ -1,4 +1,4 @@
-"""What a question says of time: its intervals, the words that decided them, and whether it asks for a time.
+"""The time in a question: its intervals, the words that decided them, and whether it asks for a time.
 
 times("What did Ana say last week?", now) -> one interval: the whole week before the one of `now`
 """
@@ -40,7 +40,7 @@ _RANGING: Final = frozenset(("to", "until", "till", "through", "-", "–"))
 _ASKS: Final = QuestionTime(asks_when=True)
 
 
-class _Found(NamedTuple):
+class _Named(NamedTuple):
     """One interval in wall-clock time; None is without end on that side."""
 
     start: datetime | None
@@ -84,8 +84,8 @@ def _session(text: str) -> SessionNamed | None:
     return "first" if match[1].casefold() == "first" else "last"
 
 
-def _all(read: Reading) -> list[_Found]:
-    found: list[_Found] = []
+def _all(read: Reading) -> list[_Named]:
+    found: list[_Named] = []
     place = 0
     while place < len(read.words):
         try:
@@ -100,7 +100,7 @@ def _all(read: Reading) -> list[_Found]:
     return _years_shared(read, found)
 
 
-def _at(read: Reading, place: int) -> _Found | None:
+def _at(read: Reading, place: int) -> _Named | None:
     """The interval that the words from there on tell."""
     word = read.word(place)
     if word in ("between", "from") and (both := _from_to(read, place)) is not None:
@@ -128,10 +128,10 @@ def _at(read: Reading, place: int) -> _Found | None:
     if ranging and (both := _from_to(read, place - 1, first=one)) is not None:
         return both
     kind: TimeKind = "date" if one.kind == "date" else "relative" if one.kind == "relative" else "period"
-    return _Found(one.span.start, one.span.end, kind, place, one.after, one)
+    return _Named(one.span.start, one.span.end, kind, place, one.after, one)
 
 
-def _opened(read: Reading, link: str, place: int, one: Period) -> _Found:
+def _opened(read: Reading, link: str, place: int, one: Period) -> _Named:
     start: datetime | None = None
     end: datetime | None = None
     if link == "since":
@@ -142,10 +142,10 @@ def _opened(read: Reading, link: str, place: int, one: Period) -> _Found:
         end = one.span.start
     else:
         end = one.span.end
-    return _Found(start, end, "open", place, one.after, None)
+    return _Named(start, end, "open", place, one.after, None)
 
 
-def _from_to(read: Reading, place: int, first: Period | None = None) -> _Found | None:
+def _from_to(read: Reading, place: int, first: Period | None = None) -> _Named | None:
     """ "from May to July 2022", "between the 3rd and the 5th of May"; both ends are inside."""
     one = period(read, place + 1) if first is None else first
     if one is None:
@@ -163,10 +163,10 @@ def _from_to(read: Reading, place: int, first: Period | None = None) -> _Found |
         again = period(read.at(one.span.start, future=True), one.after + 1)
         other = again if again is not None else other
     start, end = min(one.span.start, other.span.start), max(one.span.end, other.span.end)
-    return _Found(start, end, "period", max(place, 0) if first is None else place + 1, other.after, None)
+    return _Named(start, end, "period", max(place, 0) if first is None else place + 1, other.after, None)
 
 
-def _from_a_number(read: Reading, place: int) -> _Found | None:
+def _from_a_number(read: Reading, place: int) -> _Named | None:
     """ "between 3 and 5 May", "from the 3rd to the 5th of May"."""
     after = place + 2 if read.word(place + 1) == "the" else place + 1
     match = re.fullmatch(r"([12]?\d|3[01])(?:st|nd|rd|th)?", read.word(after))
@@ -176,10 +176,10 @@ def _from_a_number(read: Reading, place: int) -> _Found | None:
     if other is None or other.grain != "day" or not 0 < int(match[1]) < other.span.start.day:
         return None
     start = other.span.start.replace(day=int(match[1]))
-    return _Found(start, other.span.end, "period", place, other.after, None)
+    return _Named(start, other.span.end, "period", place, other.after, None)
 
 
-def _years_shared(read: Reading, found: list[_Found]) -> list[_Found]:
+def _years_shared(read: Reading, found: list[_Named]) -> list[_Named]:
     """ "in May and June 2022": a year that is told of the second is the first's, too."""
     for place in range(len(found) - 1, 0, -1):
         one, other = found[place - 1], found[place]
@@ -192,7 +192,7 @@ def _years_shared(read: Reading, found: list[_Found]) -> list[_Found]:
     return found
 
 
-def _interval(read: Reading, one: _Found) -> Interval | None:
+def _interval(read: Reading, one: _Named) -> Interval | None:
     try:
         start, end = _instant(one.start, read.zone), _instant(one.end, read.zone)
     except (ValueError, OverflowError):  # beyond the calendar in UTC

@@ -1,4 +1,4 @@
-"""The words that time is told in, folded, and what each stands for."""
+"""The vocabulary of time expressions: folded words and their values."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What others see of a running worker: metrics, traces and the health port."""
+"""Observability of a worker: metrics, traces and the health port."""

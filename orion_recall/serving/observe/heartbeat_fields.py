@@ -1,4 +1,4 @@
-"""What a worker's card says of its stores and copies: bounded, and readable for whoever looks at the bus."""
+"""The fields of a heartbeat that state the health of sources and copies, as bounded JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from orion_recall.values import SourceName
 
-# broken: not before the worker is started again; failing: it is asked again by itself; unknown: nobody has looked.
+# broken: until the worker is restarted; failing: it is asked again; unknown: it was not asked yet.
 Health = Literal["ok", "failing", "broken", "unknown"]
 _MOST_ENTRIES, _MOST_CHARS = 100, 300
 T = TypeVar("T")
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """One store of one arm. `store` is the name of a mapped one, "" the service's own.
+    """One store of one retrieval source (`arm`, its name on the bus). `store` is a mapped one, or "" for our own.
 
-    `required` says that recalls are not whole without the arm; `why` is there unless all is well.
+    `required`: recalls are incomplete without the source. `why` is set unless the store is well.
     """
 
     arm: SourceName
@@ -32,10 +32,10 @@ class StoreState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyState:
-    """One copy that the worker keeps: index or graph, under the name it is registered by.
+    """One copy that the worker keeps: index or graph, under its registered name.
 
-    `behind` is None while the worker does not know it: another one writes the copy, or it cannot be used. `note`
-    says what profiles want of it and it does not offer.
+    `behind` is its lag in outbox positions; None while another worker writes the copy, or it cannot be used. `note`
+    says what profiles ask of the copy and it does not offer.
     """
 
     kind: str
@@ -48,8 +48,8 @@ class CopyState:
 _STORES, _COPIES = TypeAdapter(tuple[StoreState, ...]), TypeAdapter(tuple[CopyState, ...])
 
 
-def card_fields(stores: Sequence[StoreState], copies: Sequence[CopyState]) -> dict[str, str]:
-    """The fields for a card; of very many stores those that are well are left out first."""
+def health_fields(stores: Sequence[StoreState], copies: Sequence[CopyState]) -> dict[str, str]:
+    """The fields for a heartbeat; of very many stores those that are well are left out first."""
     kept = sorted(stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
     shown = tuple(replace(one, why=_cut(one.why)) for one in stores if one in kept)
     fields = {
@@ -62,14 +62,14 @@ def card_fields(stores: Sequence[StoreState], copies: Sequence[CopyState]) -> di
     return fields | ({"stores_left_out": str(left_out)} if left_out else {})
 
 
-def stores_of(card: Mapping[str, str]) -> tuple[StoreState, ...] | None:
-    """What the card says of stores; None when it says nothing that can be read, as one of an older worker."""
-    return _read(_STORES, card.get("stores"))
+def stores_of(heartbeat: Mapping[str, str]) -> tuple[StoreState, ...] | None:
+    """The stores of a heartbeat; None when it has none that can be read, as one of an older worker."""
+    return _read(_STORES, heartbeat.get("stores"))
 
 
-def copies_of(card: Mapping[str, str]) -> tuple[CopyState, ...] | None:
-    """What the card says of copies; None when it says nothing that can be read."""
-    return _read(_COPIES, card.get("copies"))
+def copies_of(heartbeat: Mapping[str, str]) -> tuple[CopyState, ...] | None:
+    """The copies of a heartbeat; None when it has none that can be read."""
+    return _read(_COPIES, heartbeat.get("copies"))
 
 
 def _read(adapter: TypeAdapter[T], value: str | None) -> T | None:

@@ -1,7 +1,7 @@
-"""What is measured as it happens: one call for every entry served, after its answer has gone out.
+"""Metric instruments that record every served entry, after its reply has gone out.
 
-A measurement of the SDK costs some ten microseconds, so only durations are measured one by one; what is merely
-counted is kept here and read when somebody asks.
+A measurement of the SDK costs some ten microseconds, so only durations are recorded one by one; counts are kept
+here and read when metrics are exported.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from orion_recall.recall.pipeline import Recalled
-from orion_recall.serving.worker import Served
+from orion_recall.recall.types import Recalled
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import (
     LABEL_OUTCOME,
     LABEL_PROFILE,
@@ -29,14 +29,14 @@ from orion_recall.telemetry import (
     METRIC_TOKENS,
 )
 
-# From half a millisecond, which is a stage, to the longest that anybody waits.
+# From half a millisecond, a stage, to the longest wait for a reply.
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-# Given, because looking the current one up costs more than it is worth: no measurement here stands in a span.
+# Given, because looking up the current one costs time, and no measurement here is inside a span.
 _NO_CONTEXT = Context()
 
 
 class Instruments:
-    """Counters and histograms of recalls. A profile is a label: it is one of those that are loaded."""
+    """Counters and histograms of recalls. The label `profile` is one of the loaded profiles."""
 
     def __init__(self, meter: Meter) -> None:
         self._recalls = Tally(meter, METRIC_RECALLS, "Queries answered", LABEL_OUTCOME, LABEL_PROFILE)
@@ -49,11 +49,11 @@ class Instruments:
         self._stages = Durations(meter, METRIC_STAGE_DURATION, "Stages of a recall", LABEL_STAGE)
         self._sources = Durations(meter, METRIC_SOURCE_DURATION, "Searches of a source", LABEL_SOURCE)
 
-    def record(self, served: Served) -> None:
-        """Count one entry that this worker has answered; one that the fence stopped is another worker's."""
+    def record(self, served: ServedMessage) -> None:
+        """Record one entry that this worker has answered; a refused commit means that another worker did."""
         if served.commit != "committed":
             return
-        profile = served.asked.profile
+        profile = served.facts.profile
         self._recalls.add(1, served.outcome, profile)
         self._duration.record(served.seconds, profile)
         if served.recalled is not None:
@@ -71,7 +71,7 @@ class Instruments:
 
 
 class Tally:
-    """Counts by the values of its labels, in their order; the meter reads them when it is asked."""
+    """A counter by the values of its labels, in order; the meter reads it on export."""
 
     def __init__(self, meter: Meter, name: str, description: str, *labels: str) -> None:
         self._labels = labels
@@ -83,7 +83,7 @@ class Tally:
         self._counts[values] += count
 
     def _observe(self, _: CallbackOptions) -> Iterable[Observation]:
-        # A copy in one step: this runs in the asking thread.
+        # A copy in one step: this runs in the exporting thread.
         counts = dict(self._counts)
         return [
             Observation(count, dict(zip(self._labels, values, strict=True))) for values, count in counts.items()
@@ -100,5 +100,5 @@ class Durations:
         )
 
     def record(self, seconds: float, value: str) -> None:
-        """One more."""
+        """Record one duration."""
         self._histogram.record(seconds, {self._label: value}, _NO_CONTEXT)

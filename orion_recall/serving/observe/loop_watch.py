@@ -1,4 +1,4 @@
-"""Whether the event loop still turns, seen from another thread."""
+"""Loop watch: how long the event loop has not run, as seen from another thread."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from orion_recall.tasks import cancel
 _EVERY_S = 0.25
 
 
-class Heartbeat:
-    """Beats on the loop while `beating()` runs; `silent_s` may be read from any thread."""
+class LoopWatch:
+    """Ticks on the event loop while `running()`; `silent_s` may be read from any thread."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last beat."""
+        """Seconds since the last tick."""
         return time.monotonic() - self._last
 
     @contextlib.asynccontextmanager
-    async def beating(self) -> AsyncGenerator[None]:
-        """Beats four times a second for the block."""
-        task = asyncio.create_task(self._beat(), name="heartbeat")
+    async def running(self) -> AsyncGenerator[None]:
+        """Tick four times a second during the block."""
+        task = asyncio.create_task(self._tick(), name="loop watch")
         try:
             yield
         finally:
             await cancel(task)
 
-    async def _beat(self) -> None:
+    async def _tick(self) -> None:
         while True:
             self._last = time.monotonic()
             await asyncio.sleep(_EVERY_S)

@@ -1,6 +1,6 @@
-"""Who looks on at one service: what is measured and traced, and the port that shows it.
+"""The observer of a service: its metrics and traces, and the health port that serves them.
 
-Without a health port and without an OTLP endpoint nothing is recorded, and looking on costs next to nothing.
+Without a health port and an OTLP endpoint nothing is recorded, and observing costs next to nothing.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from redis.asyncio import Redis
 
 from orion_recall.serving.observe.instruments import Instruments
-from orion_recall.serving.observe.loop_watch import Heartbeat
+from orion_recall.serving.observe.loop_watch import LoopWatch
 from orion_recall.serving.observe.otlp import otlp_exporters
 from orion_recall.serving.observe.port import Answer, HttpPort
 from orion_recall.serving.observe.readiness import Readiness
-from orion_recall.serving.observe.readings import Gauges, Running
+from orion_recall.serving.observe.readings import Gauges, ObservedService
 from orion_recall.serving.observe.spans import describe_recall
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
+from orion_recall.tasks import sleep
 from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
 
-# A loop that has not turned for so long hangs: a recall holds it for a millisecond or two.
+# An event loop that has not run for so long hangs: a recall holds it for a millisecond or two.
 _HANGS_AFTER_S = 5.0
 _LOOK_S = 3.0
 _FLUSH_S = 5.0
 
 
 class Observer:
-    """Looks on at one service. `observing()` makes it; `attach` gives it the service once that is there."""
+    """Observes one service. `observing()` makes it; `attach` gives it the service once that exists."""
 
     def __init__(
         self, settings: Settings, *, readers: tuple[MetricReader, ...] = (), spans: SpanProcessor | None = None
@@ -59,24 +60,24 @@ class Observer:
 
     @property
     def tracer(self) -> Tracer | None:
-        """Where spans come from; None when nobody takes them."""
+        """The tracer; None when spans are not exported."""
         return self._tracer
 
-    def attach(self, running: Running, redis: Redis) -> None:
-        """From now on the service's own numbers can be read, and whether it is ready."""
+    def attach(self, running: ObservedService, redis: Redis) -> None:
+        """Read metrics and readiness from this service from now on."""
         if self._instruments is not None:
             Gauges(self._meter, running)
         self.readiness.attach(running, redis)
 
-    def served(self, served: Served) -> None:
-        """One entry has been answered."""
+    def served(self, served: ServedMessage) -> None:
+        """Record one entry that has been answered."""
         if self._instruments is not None:
             self._instruments.record(served)
         if self._tracer is not None and served.traced.span.is_recording():
             describe_recall(served, self._tracer, with_content=self._with_content)
 
     def shutdown(self) -> None:
-        """Send what is left. Blocks for as long as a collector that is away is tried."""
+        """Export what is left. Blocks while a collector that is away is retried."""
         if self._traces is not None:
             self._traces.shutdown()
         self._meters.shutdown()
@@ -113,17 +114,17 @@ async def observing(settings: Settings) -> AsyncGenerator[Observer]:
 
 @contextlib.asynccontextmanager
 async def _serving(host: str, number: int, observer: Observer, registry: CollectorRegistry) -> AsyncGenerator[None]:
-    heartbeat, loop = Heartbeat(), asyncio.get_running_loop()
-    one_scrape = asyncio.Lock()  # two at a time would share out the exporter's families between them
+    watch, loop = LoopWatch(), asyncio.get_running_loop()
+    one_scrape = asyncio.Lock()  # two at a time would split the exporter's families between them
 
     async def live() -> Answer:
-        silent_s = heartbeat.silent_s
+        silent_s = watch.silent_s
         turns = silent_s < _HANGS_AFTER_S
         status = HTTPStatus.OK if turns else HTTPStatus.SERVICE_UNAVAILABLE
         return Answer.of_json(status, {"live": turns, "silent_s": round(silent_s, 3)})
 
     async def ready() -> Answer:
-        asked = asyncio.run_coroutine_threadsafe(observer.readiness.look(), loop)
+        asked = asyncio.run_coroutine_threadsafe(observer.readiness.check(), loop)
         try:
             async with asyncio.timeout(_LOOK_S):
                 found = await asyncio.wrap_future(asked)
@@ -139,7 +140,7 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
         return Answer(status=HTTPStatus.OK, body=body, content_type=CONTENT_TYPE_LATEST)
 
     port = HttpPort(host, number, {"/live": live, "/ready": ready, "/metrics": metrics})
-    async with heartbeat.beating():
+    async with watch.running():
         await port.start()
         observer.url = port.url
         try:
@@ -150,7 +151,7 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
 
 
 async def _within(longest_s: float, blocking: Callable[[], None]) -> None:
-    """Run it in a thread that nobody has to wait for at the end, and wait no longer than that."""
+    """Run it in a daemon thread, and wait for it that long at most."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def run() -> None:
@@ -159,6 +160,4 @@ async def _within(longest_s: float, blocking: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(done.set)
 
     threading.Thread(target=run, name="flush telemetry", daemon=True).start()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(longest_s):
-            await done.wait()
+    await sleep(longest_s, done)

@@ -1,6 +1,6 @@
-"""Exporters for OpenTelemetry's own protocol, when OTEL_EXPORTER_OTLP_ENDPOINT is set; the extra `otlp` has them.
+"""OTLP exporters for OTEL_EXPORTER_OTLP_ENDPOINT; they need the extra `otlp`.
 
-The standard variables say the rest: headers, time-outs, certificates, OTEL_TRACES_SAMPLER and the export interval.
+The standard variables set the rest: headers, time-outs, certificates, OTEL_TRACES_SAMPLER, the export interval.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from orion_recall.errors import SettingsError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Otlp:
-    """Where spans and metrics go."""
+    """The exporters of spans and of metrics."""
 
     spans: SpanExporter
     metrics: MetricExporter

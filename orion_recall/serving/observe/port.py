@@ -1,7 +1,7 @@
-"""A small HTTP port in a thread and event loop of its own: it answers while the worker's loop hangs.
+"""The health port: a small HTTP server in its own thread and event loop, so that it answers while the worker hangs.
 
-It knows GET and HEAD, answers one request a connection, and gives nobody more than five seconds, 8 KiB of request
-and one of 32 connections at a time, so that no client can harm the worker.
+It serves GET and HEAD, one request a connection, and allows five seconds, 8 KiB of request and 32 connections at a
+time, so that no client can harm the worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is sent back."""
+    """An HTTP response."""
 
     status: HTTPStatus
     body: bytes
@@ -67,7 +67,7 @@ class HttpPort:
         await asyncio.wrap_future(self._started)
 
     async def stop(self) -> None:
-        """Stop listening and drop whoever is connected."""
+        """Stop listening and close all connections."""
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             await asyncio.to_thread(self._thread.join, _STOP_S)
@@ -83,7 +83,7 @@ class HttpPort:
             listener.setblocking(False)
             self.address = listener.getsockname()[:2]
             self._started.set_result(None)
-            loop.add_reader(listener, self._let_in, listener, loop)
+            loop.add_reader(listener, self._accept, listener, loop)
             await self._stop.wait()
             loop.remove_reader(listener)
         clients = dict(self._open)
@@ -91,15 +91,15 @@ class HttpPort:
         for client in clients.values():
             client.close()
 
-    def _let_in(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        """Lets one client in. asyncio's own ways of accepting leak a client that comes while they are ended."""
+    def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        """Accept one client. asyncio's own servers leak a client that connects while they are closed."""
         try:
             client, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError:  # no more files may be opened, most likely: later
             loop.remove_reader(listener)
-            loop.call_later(_PAUSE_S, self._let_in_again, listener, loop)
+            loop.call_later(_PAUSE_S, self._accept_again, listener, loop)
             return
         if len(self._open) >= _MOST_CONNECTIONS:
             client.close()
@@ -109,19 +109,19 @@ class HttpPort:
         self._open[task] = client
         task.add_done_callback(self._open.pop)
 
-    def _let_in_again(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+    def _accept_again(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         if not self._stop.is_set():
-            loop.add_reader(listener, self._let_in, listener, loop)
+            loop.add_reader(listener, self._accept, listener, loop)
 
     async def _serve_client(self, client: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=client, limit=_REQUEST_BYTES)
-        # Nothing is left in our buffers: whoever does not read what was asked for is dropped like any slow client.
+        # Nothing stays in our buffers: a client that does not read its response is dropped like any slow one.
         writer.transport.set_write_buffer_limits(0)
         try:
             async with asyncio.timeout(_REQUEST_S):
                 await self._exchange(reader, writer)
         except (OSError, EOFError, TimeoutError):
-            pass  # it has gone, or was too slow
+            pass  # it is gone, or was too slow
         finally:
             writer.transport.abort()
 

@@ -1,6 +1,6 @@
-"""Whether a worker can answer now, and if not, why: the model is warm, the group is there, the sources answer.
+"""Readiness: whether a worker can answer now, and if not, why. It checks model, group and required sources.
 
-It is looked at when somebody asks, at most once a second, and a look is over within two.
+A check is made on request, at most once a second, and is over within two.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.errors import ModelError
-from orion_recall.serving.observe.look import answers, required_sources
-from orion_recall.serving.observe.readings import Running
+from orion_recall.serving.observe.readings import ObservedService
+from orion_recall.serving.observe.source_checks import answers, required_sources
 from orion_recall.settings import RECALL_GROUP
 from orion_recall.tasks import cancel
 from orion_recall.values import SourceName
@@ -26,14 +26,14 @@ _CHECK_S = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What stands in the way, by what was looked at; None where nothing does."""
+class ReadinessReport:
+    """The reason why each checked part is not ready; None where it is."""
 
     checks: Mapping[str, str | None]
 
     @property
     def ready(self) -> bool:
-        """Whether nothing stands in the way."""
+        """Whether all parts are ready."""
         return not any(self.checks.values())
 
     def as_json(self) -> dict[str, object]:
@@ -45,46 +45,47 @@ class Found:
 
 
 class Readiness:
-    """Looks at a service, once there is one to look at."""
+    """Checks a service, once it is attached."""
 
     def __init__(self) -> None:
-        self._looks: tuple[Running, Redis] | None = None
-        self._looking: asyncio.Task[Found] | None = None
-        self._looked_at = 0.0
+        self._attached: tuple[ObservedService, Redis] | None = None
+        self._checking: asyncio.Task[ReadinessReport] | None = None
+        self._checked_at = 0.0
 
-    def attach(self, running: Running, redis: Redis) -> None:
-        """From now on there is."""
-        self._looks = (running, redis)
+    def attach(self, running: ObservedService, redis: Redis) -> None:
+        """Check this service from now on."""
+        self._attached = (running, redis)
 
-    async def look(self) -> Found:
-        """What stands in the way now, or did within the last second."""
-        if self._looks is None:
-            return Found(checks={"model": "the model and the stores are being opened"})
-        over = self._looking is None or self._looking.done()
-        if self._looking is None or (over and time.monotonic() - self._looked_at > _FRESH_S):
-            self._looking = asyncio.create_task(self._look(*self._looks), name="look whether ready")
-        return await asyncio.shield(self._looking)
+    async def check(self) -> ReadinessReport:
+        """The report of now, or of less than a second ago."""
+        if self._attached is None:
+            return ReadinessReport(checks={"model": "the model and the stores are being opened"})
+        over = self._checking is None or self._checking.done()
+        if self._checking is None or (over and time.monotonic() - self._checked_at > _FRESH_S):
+            self._checking = asyncio.create_task(self._check(*self._attached), name="readiness")
+        return await asyncio.shield(self._checking)
 
     async def close(self) -> None:
-        """End a look that is under way."""
-        if self._looking is not None:
-            await cancel(self._looking)
+        """End a check that is running."""
+        if self._checking is not None:
+            await cancel(self._checking)
 
-    async def _look(self, running: Running, redis: Redis) -> Found:
+    async def _check(self, running: ObservedService, redis: Redis) -> ReadinessReport:
         names = required_sources(running)
         bus, *sources = await asyncio.gather(_bus(running, redis), *(_source(name, running) for name in names))
-        self._looked_at = time.monotonic()
-        return Found(checks={"model": _model(running), "bus": bus, **dict(zip(names, sources, strict=True))})
+        self._checked_at = time.monotonic()
+        checks = {"model": _model(running), "bus": bus, **dict(zip(names, sources, strict=True))}
+        return ReadinessReport(checks=checks)
 
 
-def _model(running: Running) -> str | None:
+def _model(running: ObservedService) -> str | None:
     try:
         return None if running.opened.embedder.dimension > 0 else "the model has no dimension"
     except ModelError as error:
         return str(error)
 
 
-async def _bus(running: Running, redis: Redis) -> str | None:
+async def _bus(running: ObservedService, redis: Redis) -> str | None:
     stream = running.settings.query_stream
     try:
         async with asyncio.timeout(_CHECK_S):
@@ -104,8 +105,8 @@ async def _bus(running: Running, redis: Redis) -> str | None:
     return None if running.is_taking else "no queries are taken: starting or stopping"
 
 
-async def _source(name: SourceName, running: Running) -> str | None:
-    source = running.opened.sources.arms.get(name)
+async def _source(name: SourceName, running: ObservedService) -> str | None:
+    source = running.opened.sources.by_name.get(name)
     if source is None:
         return "not configured"
     # A table that belongs to one tenant refuses every other one.

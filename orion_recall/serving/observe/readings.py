@@ -1,6 +1,6 @@
-"""What is read from a running worker when somebody asks for metrics, and costs nothing in between.
+"""Metrics that are read from a running worker on export, and cost nothing in between.
 
-The readings are taken in the asking thread: each is one number that the worker changes in one step.
+They are read in the exporting thread: each is one number that the worker changes in one step.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from orion_recall.bus.channels import QueryChannels
 from orion_recall.decisions.sink import DecisionSink
-from orion_recall.memory.extraction.background import BackgroundExtraction
+from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import CountsQueries
+from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened
-from orion_recall.serving.worker import LoadedProfile, Worker
+from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.telemetry import (
@@ -27,15 +28,15 @@ from orion_recall.telemetry import (
     LABEL_SIZE,
     LABEL_SOURCE,
     LABEL_STREAM,
-    METRIC_BEHIND,
     METRIC_BREAKER_OPEN,
+    METRIC_COPY_LAG,
     METRIC_DECISIONS,
     METRIC_DECISIONS_LAG,
     METRIC_EMBEDDING_BATCHES,
     METRIC_EMBEDDING_QUERIES,
     METRIC_EXTRACTIONS,
     METRIC_FENCED,
-    METRIC_IN_HAND,
+    METRIC_IN_FLIGHT,
     METRIC_POISON,
     METRIC_PUBLISHED,
     METRIC_SUBSCRIPTIONS_LOST,
@@ -46,8 +47,8 @@ from orion_recall.telemetry import (
 Readings = Iterable[tuple[int, dict[str, str]]]
 
 
-class Running(Protocol):
-    """What is read of a running service."""
+class ObservedService(Protocol):
+    """A service, as far as it is observed."""
 
     @property
     def settings(self) -> Settings: ...
@@ -69,8 +70,8 @@ class Running(Protocol):
     def extractions(self) -> Sequence[BackgroundExtraction]: ...
 
     @property
-    def in_hand(self) -> Mapping[str, int]:
-        """Entries being worked on, by what they bring: queries, stores."""
+    def in_flight(self) -> Mapping[str, int]:
+        """Entries in flight, by what they bring: queries, stores, …."""
         ...
 
     @property
@@ -80,9 +81,9 @@ class Running(Protocol):
 
 
 class Gauges:
-    """Reads a service for a meter."""
+    """Counters and gauges of one service."""
 
-    def __init__(self, meter: Meter, running: Running) -> None:
+    def __init__(self, meter: Meter, running: ObservedService) -> None:
         self._running = running
         counted, shown = meter.create_observable_counter, meter.create_observable_gauge
         counters = running.worker.counters
@@ -115,9 +116,9 @@ class Gauges:
             "Query vectors, by whether the cache had them",
         )
         counted(METRIC_EMBEDDING_BATCHES, [_callback(self._batches)], "", "Batches of queries embedded, by size")
-        shown(METRIC_IN_HAND, [_callback(self._in_hand)], "", "Entries being worked on")
+        shown(METRIC_IN_FLIGHT, [_callback(self._in_flight)], "", "Entries being worked on")
         shown(METRIC_DECISIONS_LAG, [_callback(self._lag)], "", "Decisions on the bus that are not in Postgres yet")
-        shown(METRIC_BEHIND, [_callback(self._behind)], "", "Outbox positions that a copy does not hold yet")
+        shown(METRIC_COPY_LAG, [_callback(self._copy_lag)], "", "Outbox positions that a copy does not hold yet")
         shown(METRIC_BREAKER_OPEN, [_callback(self._breakers)], "", "1 while a source is left alone")
 
     def _decisions(self) -> Readings:
@@ -147,19 +148,19 @@ class Gauges:
         if sink is not None and sink.lag is not None:
             yield sink.lag, {}
 
-    def _in_hand(self) -> Readings:
-        for stream, count in self._running.in_hand.items():
+    def _in_flight(self) -> Readings:
+        for stream, count in self._running.in_flight.items():
             yield count, {LABEL_STREAM: stream}
 
-    def _behind(self) -> Readings:
+    def _copy_lag(self) -> Readings:
         for projector in tuple(self._running.projectors):
-            if (behind := projector.behind) is not None:
+            if (behind := projector.lag) is not None:
                 yield behind, {LABEL_COPY: projector.kind}
 
     def _breakers(self) -> Readings:
         sources = self._running.opened.sources
-        for name in sources.arms:
-            arm = sources.arms[name]
+        for name in sources.by_name:
+            arm = sources.by_name[name]
             is_open = sources.breakers[name].is_open or (isinstance(arm, SeveralStores) and arm.are_left_alone)
             yield int(is_open), {LABEL_SOURCE: name}
 

@@ -1,7 +1,7 @@
-"""The stages and sources of a recall as spans, made after the fact: a recall that nobody traces pays nothing.
+"""Spans for the stages and sources of a recall, made afterwards: a recall that is not traced pays nothing.
 
-What was measured is laid end to end from when the recall began: stages follow each other, and sources are searched
-together in the stage `search`.
+The measured times are put one after another from the recall's beginning: stages follow each other, and sources are
+searched together in the stage `search`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import (
     ATTRIBUTE_HITS,
     ATTRIBUTE_ITEMS,
@@ -29,11 +29,11 @@ _SEARCH = "search"
 _TEXT_CHARS = 4000
 
 
-def describe_recall(served: Served, tracer: Tracer, *, with_content: bool) -> None:
-    """Add what was found to the recall's span, and a span below it for every stage and source."""
+def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool) -> None:
+    """Add the results to the recall's span, and a child span for every stage and source."""
     recalled, span = served.recalled, served.traced.span
-    if with_content and served.asked.query is not None:
-        span.set_attribute(ATTRIBUTE_QUERY, served.asked.query.fragment[:_TEXT_CHARS])
+    if with_content and served.facts.query is not None:
+        span.set_attribute(ATTRIBUTE_QUERY, served.facts.query.fragment[:_TEXT_CHARS])
     if served.outcome == "failed":
         span.set_status(Status(StatusCode.ERROR))
     if recalled is None:
@@ -63,7 +63,7 @@ def _describe_source(
         {ATTRIBUTE_SOURCE: report.source, ATTRIBUTE_STATUS: report.status, ATTRIBUTE_HITS: len(report.hits)}
     )
     if report.error is not None:
-        # A server may repeat the query in what it complains of; the decision has the words.
+        # A server may repeat the query in its error; the decision has the text.
         made.set_status(Status(StatusCode.ERROR, report.error if with_content else None))
     made.end(began_ns + _ns(report.ms))
 

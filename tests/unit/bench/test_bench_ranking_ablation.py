@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from orion_recall.profile import Profile, diff_profiles
 from orion_recall.profile.sections import RankingWeights
-from orion_recall.serving.service import loaded_profiles
+from orion_recall.profile.watch import loaded_profiles
 from tests.bench.ranking_ablation import RANK_POOL_BEFORE, before, graph_options, measured
 
 REFLECT = loaded_profiles(None)["reflect.v1"].profile

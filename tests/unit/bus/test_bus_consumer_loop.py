@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from orion_recall.bus.consumer_loop import Pace, Server
+from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import Entry
 
-QUICK = Pace(concurrency=2, refresh_ms=1, claim_idle_ms=5)
+QUICK = ConsumerLimits(concurrency=2, refresh_ms=1, claim_idle_ms=5)
 
 
 class FakeIntake:
@@ -80,15 +80,15 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 
 @asynccontextmanager
 async def running(
-    intake: FakeIntake, handle: Callable[[Entry], Awaitable[None]], pace: Pace = QUICK
-) -> AsyncGenerator[tuple[Server, asyncio.Task[None]]]:
+    intake: FakeIntake, handle: Callable[[Entry], Awaitable[None]], limits: ConsumerLimits = QUICK
+) -> AsyncGenerator[tuple[ConsumerLoop, asyncio.Task[None]]]:
     async def handled(taken: Entry) -> None:
         await handle(taken)
 
-    server = Server(intake, handled, pace)
-    task = asyncio.create_task(server.run())
-    yield server, task
-    server.stop()
+    loop = ConsumerLoop(intake, handled, limits)
+    task = asyncio.create_task(loop.run())
+    yield loop, task
+    loop.stop()
     await task
 
 
@@ -111,8 +111,8 @@ async def test_only_as_many_entries_are_asked_for_as_there_are_free_slots(
     intake: FakeIntake, handler: Handler
 ) -> None:
     give(intake, "a", "b", "c")
-    async with running(intake, handler) as (server, _):
-        await until(lambda: server.in_hand == 2, "both slots are taken")
+    async with running(intake, handler) as (loop, _):
+        await until(lambda: loop.in_flight == 2, "both slots are taken")
         assert set(intake.asked) == {2, 1}
         assert handler.begun == ["a", "b"]
         handler.gate.set()
@@ -121,9 +121,9 @@ async def test_only_as_many_entries_are_asked_for_as_there_are_free_slots(
 
 async def test_stopping_finishes_what_is_held_and_takes_nothing_more(intake: FakeIntake, handler: Handler) -> None:
     give(intake, "a", "b")
-    async with running(intake, handler) as (server, task):
-        await until(lambda: server.in_hand == 2, "both slots are taken")
-        server.stop()
+    async with running(intake, handler) as (loop, task):
+        await until(lambda: loop.in_flight == 2, "both slots are taken")
+        loop.stop()
         give(intake, "late")
         refreshed = len(intake.refreshed)
         await until(lambda: len(intake.refreshed) > refreshed + 3, "what is held is still refreshed")
@@ -138,15 +138,15 @@ async def test_stopping_finishes_what_is_held_and_takes_nothing_more(intake: Fak
 
 async def test_an_orphan_is_taken_over_even_when_all_slots_are_taken(intake: FakeIntake, handler: Handler) -> None:
     give(intake, "a", "b")
-    async with running(intake, handler) as (server, _):
-        await until(lambda: server.in_hand == 2, "both slots are taken")
+    async with running(intake, handler) as (loop, _):
+        await until(lambda: loop.in_flight == 2, "both slots are taken")
         intake.orphans = [entry("orphan")]
-        await until(lambda: "orphan" in handler.begun, "the orphan is in hand")
-        assert server.claimed == 1
+        await until(lambda: "orphan" in handler.begun, "the orphan is in flight")
+        assert loop.claimed == 1
         handler.gate.set()
 
 
-async def test_entries_in_hand_are_never_more_than_one_beyond_the_limit_however_many_others_have_left(
+async def test_entries_in_flight_are_never_more_than_one_beyond_the_limit_however_many_others_have_left(
     intake: FakeIntake,
 ) -> None:
     gate, at_once, ended = asyncio.Event(), [0], list[str]()
@@ -160,29 +160,29 @@ async def test_entries_in_hand_are_never_more_than_one_beyond_the_limit_however_
 
     intake.orphans = [entry(f"left-{number}") for number in range(20)]
     give(intake, *(f"new-{number}" for number in range(20)))
-    async with running(intake, handle) as (server, _):
-        await until(lambda: server.in_hand > QUICK.concurrency, "one more than the limit is in hand")
+    async with running(intake, handle) as (loop, _):
+        await until(lambda: loop.in_flight > QUICK.concurrency, "one more than the limit is in flight")
         refreshed = len(intake.refreshed)
         await until(lambda: len(intake.refreshed) > refreshed + 50, "others' entries could have been claimed often")
-        assert server.in_hand == QUICK.concurrency + 1
+        assert loop.in_flight == QUICK.concurrency + 1
         gate.set()
         await until(lambda: len(ended) == 40, "every entry is handled")
     assert max(at_once) == QUICK.concurrency + 1
-    assert server.claimed == 20
+    assert loop.claimed == 20
 
 
-async def test_an_entry_in_hand_that_is_claimed_again_is_not_handled_twice(
+async def test_an_entry_in_flight_that_is_claimed_again_is_not_handled_twice(
     intake: FakeIntake, handler: Handler
 ) -> None:
     give(intake, "a")
-    async with running(intake, handler) as (server, _):
-        await until(lambda: server.in_hand == 1, "a is in hand")
+    async with running(intake, handler) as (loop, _):
+        await until(lambda: loop.in_flight == 1, "a is in flight")
         intake.orphans = [entry("a")]
         await until(lambda: not intake.orphans, "it is claimed")
         handler.gate.set()
-        await until(lambda: server.in_hand == 0, "all is done")
+        await until(lambda: loop.in_flight == 0, "all is done")
         assert handler.begun == ["a"]
-        assert server.claimed == 0
+        assert loop.claimed == 0
 
 
 async def test_an_entry_that_a_new_group_hands_out_again_is_held_until_both_have_ended(
@@ -197,14 +197,14 @@ async def test_an_entry_that_a_new_group_hands_out_again_is_held_until_both_have
         await gates[turn].wait()
 
     give(intake, "a", "a")
-    async with running(intake, handle) as (server, task):
+    async with running(intake, handle) as (loop, task):
         await until(lambda: begun == [1, 2], "handed out twice")
         gates[1].set()
-        await until(lambda: server.in_hand == 1, "the first has ended")
+        await until(lambda: loop.in_flight == 1, "the first has ended")
         seen = len(intake.refreshed)
         await until(lambda: len(intake.refreshed) > seen + 1, "another refresh")
         assert intake.refreshed[-1] == {"a"}, "the second is still refreshed"
-        server.stop()
+        loop.stop()
         await asyncio.sleep(0)
         assert not task.done()
         gates[2].set()
@@ -215,8 +215,8 @@ async def test_a_handler_that_raises_frees_its_slot_and_is_heard_of(
 ) -> None:
     handler.gate.set()
     give(intake, "bad", "good")
-    async with running(intake, handler) as (server, _):
-        await until(lambda: handler.ended == ["good"] and server.in_hand == 0, "the next is handled")
+    async with running(intake, handler) as (loop, _):
+        await until(lambda: handler.ended == ["good"] and loop.in_flight == 0, "the next is handled")
     assert "entry bad stays pending" in caplog.text
 
 
@@ -225,11 +225,11 @@ async def test_a_loop_that_breaks_ends_the_server_with_its_error_after_what_is_h
     call: str, intake: FakeIntake, handler: Handler
 ) -> None:
     give(intake, "a")
-    server = Server(intake, lambda taken: handler(taken), QUICK)
-    task = asyncio.create_task(server.run())
-    await until(lambda: server.in_hand == 1, "a is in hand")
+    loop = ConsumerLoop(intake, lambda taken: handler(taken), QUICK)
+    task = asyncio.create_task(loop.run())
+    await until(lambda: loop.in_flight == 1, "a is in flight")
     intake.fails = call
-    await until(lambda: server._stopping.is_set(), "it stops")  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: loop._stopping.is_set(), "it stops")  # pyright: ignore[reportPrivateUsage]
     assert not task.done()
     handler.gate.set()
     with pytest.raises(ZeroDivisionError, match=call):
@@ -239,9 +239,9 @@ async def test_a_loop_that_breaks_ends_the_server_with_its_error_after_what_is_h
 
 async def test_a_cancelled_server_gives_what_it_holds_a_moment(intake: FakeIntake, handler: Handler) -> None:
     give(intake, "a")
-    server = Server(intake, lambda taken: handler(taken), QUICK)
-    task = asyncio.create_task(server.run())
-    await until(lambda: server.in_hand == 1, "a is in hand")
+    loop = ConsumerLoop(intake, lambda taken: handler(taken), QUICK)
+    task = asyncio.create_task(loop.run())
+    await until(lambda: loop.in_flight == 1, "a is in flight")
     task.cancel()
     await asyncio.sleep(0)
     handler.gate.set()
@@ -255,10 +255,10 @@ async def test_a_cancelled_server_lets_go_of_what_takes_too_long(
 ) -> None:
     monkeypatch.setattr("orion_recall.bus.consumer_loop._GRACE_S", 0.01)
     give(intake, "a")
-    server = Server(intake, lambda taken: handler(taken), QUICK)
-    task = asyncio.create_task(server.run())
-    await until(lambda: server.in_hand == 1, "a is in hand")
+    loop = ConsumerLoop(intake, lambda taken: handler(taken), QUICK)
+    task = asyncio.create_task(loop.run())
+    await until(lambda: loop.in_flight == 1, "a is in flight")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (handler.ended, intake.left, server.in_hand) == ([], 1, 0)
+    assert (handler.ended, intake.left, loop.in_flight) == ([], 1, 0)

@@ -196,7 +196,7 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
         LEFT, trace={"why": []}, no_answer={"reason": "the confidence of 0.300 is under …", "near_misses": 4}
     )
     out = show(withheld, 120)
-    assert "Nothing is handed over: the confidence of 0.300 is under …. There were 4 near misses." in out
+    assert "Nothing is returned: the confidence of 0.300 is under …. 4 near misses were left out." in out
     assert "What was ranked best" in out
 
 

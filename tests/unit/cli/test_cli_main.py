@@ -148,7 +148,7 @@ def test_an_error_cannot_steer_the_terminal(
     ("line", "told"),
     [
         ("ask x --k many --json", "--k"),
-        ("ask x --since yesterday --json", "--since"),
+        ("ask x --since someday --json", "--since"),
         ("ask --json", "TEXT"),
         ("decisions list --outcome good --json", "--outcome"),
         ("dead requeue --json", "--all"),

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from uuid import UUID
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.cli.output import console, plain, print_json, table, visible
+from orion_recall.cli.output import Table, console, counted, plain, print_json, prose, table, visible, wrapped
 
 MOMENT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -74,3 +76,111 @@ def test_a_table_shows_markup_as_text_and_is_not_squeezed(
     printed = capsys.readouterr().out
     assert "[b]name[/b]" in printed
     assert "[red]x[/red]" + "y" * 80 in printed
+
+
+ID = "0b7d3c1e-5a52-4c3b-9c39-1b1f0a7e42aa"
+LONG = "A sentence with many words, of which none may be cut in two, however narrow the screen is. " * 3
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    def show(renderable: Table, width: int | None = None) -> list[str]:
+        if width is not None:
+            monkeypatch.setenv("COLUMNS", str(width))
+        console().print(renderable)
+        return capsys.readouterr().out.splitlines()
+
+    return show
+
+
+def test_a_table_without_a_terminal_fits_a_hundred_columns(printed: Callable[..., list[str]]) -> None:
+    lines = printed(table(("at", "id", "says"), [(MOMENT, ID, LONG)]))
+    assert max(map(len, lines)) <= 100
+    assert any("2026-03-01 09:30:00" in line and ID in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 100, 140])
+def test_no_id_number_or_json_is_broken_and_prose_wraps_between_words(
+    printed: Callable[..., list[str]], width: int
+) -> None:
+    whole = {"vector": 12345, "words": [1, 2]}
+    lines = printed(table(("id", "count", "parts", "says"), [(ID, 1234567, whole, LONG)] * 2), width)
+    assert max(map(len, lines)) <= width
+    shown = "\n".join(lines)
+    for value in (ID, "1234567", json.dumps(whole)):
+        assert shown.count(value) == 2
+    assert set(re.split(r"\s+", shown)) <= {
+        "", *LONG.split(), *json.dumps(whole).split(), ID, "1234567", "id", "count", "parts", "says",
+    }  # fmt: skip
+
+
+def test_what_does_not_fit_side_by_side_is_a_list_of_fields(printed: Callable[..., list[str]]) -> None:
+    lines = printed(table(("id", "other id", "says"), [(ID, ID, "short"), (ID, ID, "again")]), 60)
+    assert lines == [
+        f"id        {ID}", f"other id  {ID}", "says      short", "",
+        f"id        {ID}", f"other id  {ID}", "says      again",
+    ]  # fmt: skip
+
+
+def test_a_word_that_is_wider_than_the_screen_is_not_cut(printed: Callable[..., list[str]]) -> None:
+    assert "x" * 130 in printed(table(("id", "says"), [("x" * 130, "a b")]), 80)[0]
+
+
+def test_titles_and_heads_wrap_between_words(printed: Callable[..., list[str]]) -> None:
+    title = "What the profile reflect.v1 is made of, measured on judged queries"
+    lines = printed(table(("95% interval", "queries"), [("a", 1)], title=title), 30)
+    assert max(map(len, lines)) <= 30
+    assert set(" ".join(lines).split()) == {*title.split(), "95%", "interval", "queries", "a", "1"}
+
+
+def test_heads_wrap_before_rows_become_fields(printed: Callable[..., list[str]]) -> None:
+    lines = printed(table(("name", "recall@10 - assist.light.v1"), [("a", "+0.0123\n-0.011..+0.034")]), 24)
+    assert lines == [
+        "name  recall@10 -",
+        "      assist.light.v1",
+        "a     +0.0123",
+        "      -0.011..+0.034",
+    ]
+
+
+def test_bullets_hang_and_wrap_between_words() -> None:
+    assert wrapped("- [m-1] The crane is repaired.\n  plain words here", 14) == [
+        "- [m-1] The", "  crane is", "  repaired.", "  plain words", "  here",
+    ]  # fmt: skip
+
+
+def test_prose_wraps_on_a_screen_and_stays_one_line_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    prose(LONG)
+    assert capsys.readouterr().out.rstrip("\n") == LONG
+    monkeypatch.setenv("COLUMNS", "40")
+    prose(LONG)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(lines) == LONG.strip()
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "told"),
+    [
+        (1, "memory", "1 memory"),
+        (2, "memory", "2 memories"),
+        (0, "line", "0 lines"),
+        (1200, "query", "1,200 queries"),
+        (3, "day", "3 days"),
+    ],
+)
+def test_a_number_and_its_noun_agree(count: int, noun: str, told: str) -> None:
+    assert counted(count, noun) == told
+
+
+def test_a_plural_may_be_another_word() -> None:
+    assert counted(2, "piece of evidence", "pieces of evidence") == "2 pieces of evidence"
+
+
+@given(st.text(), st.integers(1, 60))
+def test_wrapping_loses_no_word(text: str, width: int) -> None:
+    text = visible(text)
+    assert " ".join(wrapped(text, width)).split() == text.split()

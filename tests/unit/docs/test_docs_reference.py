@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -23,13 +22,6 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:
     folder = ROOT / project["docs_dir"]
     listed = {page for _, _, page in navigation(project["nav"])}
     assert listed == {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
-
-
-def test_links_between_pages_lead_to_pages() -> None:
-    folder = FOLDER.parent
-    for page in folder.rglob("*.md"):
-        for link in re.findall(r"\]\(([^)#]+\.md)[^)]*\)", page.read_text("utf-8")):
-            assert (page.parent / link).is_file(), f"{page.name} links to {link}"
 
 
 def test_language_models_get_a_list_of_pages_and_each_page_as_text(tmp_path: Path) -> None:

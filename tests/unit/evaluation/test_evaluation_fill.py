@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes, fill
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory, Neighbour
 
 

@@ -14,7 +14,8 @@ from orion_recall.external.mappings import Mappings, TableColumns, load_mappings
 from orion_recall.external.opening import open_mapped
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.settings import TIMELINE_ROLES, Settings
+from orion_recall.setting_values import TIMELINE_ROLES
+from orion_recall.settings import Settings
 from orion_recall.sources.timeline_table import TimelineTable
 
 WHOLE = """

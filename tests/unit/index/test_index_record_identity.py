@@ -93,7 +93,7 @@ async def filled(made: Opener, record: str | None) -> None:
         graph.expect(record)
         await graph.adopt(None)
     await graph.apply(changes(WORK, SHIP))
-    assert graph.record == record
+    assert graph.database_identity == record
     await graph.close()
 
 
@@ -123,7 +123,7 @@ async def test_its_own_record_goes_on_where_it_was(made: Opener):
     graph.expect(OURS)
     await graph.open()
     await graph.apply(changes(LATER, start=3))
-    assert (graph.position, graph.record) == (3, OURS)
+    assert (graph.position, graph.database_identity) == (3, OURS)
 
 
 async def test_a_copy_from_before_marks_is_adopted_by_the_record_whose_newest_memory_it_holds(made: Opener):
@@ -131,16 +131,16 @@ async def test_a_copy_from_before_marks_is_adopted_by_the_record_whose_newest_me
     graph = made()
     graph.expect(OURS)
     await graph.open()
-    with pytest.raises(AnotherRecordsCopy, match="says of no record that it is its copy"):
+    with pytest.raises(AnotherRecordsCopy, match="has no database identity"):
         await graph.adopt(memory("ship", "Bo sold the Aurora."))
     with pytest.raises(AnotherRecordsCopy):
         await graph.adopt(LATER)
-    assert graph.record is None
+    assert graph.database_identity is None
     await graph.adopt(SHIP)
-    assert graph.record == OURS
+    assert graph.database_identity == OURS
     await graph.check()
     await graph.apply(changes(LATER, start=3))
-    assert (graph.position, graph.record) == (3, OURS)
+    assert (graph.position, graph.database_identity) == (3, OURS)
     await graph.close()
     other = made()
     other.expect(THEIRS)
@@ -171,7 +171,7 @@ async def test_before_the_record_is_known_only_an_empty_server_is_read(shared: C
     await first.apply(changes(WORK))
     await graph.open()
     for call in (lambda: graph.fetch([key("work")]), graph.check, lambda: graph.apply(changes(SHIP, start=2))):
-        with pytest.raises(TransientSourceError, match="this record's mark is not known yet"):
+        with pytest.raises(TransientSourceError, match="this record's database identity is not known yet"):
             await call()
     graph.expect(OURS)
     assert set(await graph.fetch([key("work")])) == {key("work")}
@@ -188,7 +188,7 @@ async def test_a_server_without_a_mark_is_not_read_until_somebody_adopts_it(
     for graph in (one, other):
         graph.expect(OURS)
         await graph.open()
-        with pytest.raises(TransientSourceError, match="it has no record's mark yet"):
+        with pytest.raises(TransientSourceError, match="it has no database identity yet"):
             await graph.fetch([key("work")])
     await one.adopt(WORK)
     assert set(await other.fetch([key("work")])) == {key("work")}
@@ -258,10 +258,10 @@ async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
         assert await found(new) == []
         await old.apply(changes(WORK))
         await new.open()
-        with pytest.raises(TransientSourceError, match="this record's mark is not known yet"):
+        with pytest.raises(TransientSourceError, match="this record's database identity is not known yet"):
             await found(new)
         new.expect(OURS)
-        with pytest.raises(TransientSourceError, match="it has no record's mark yet"):
+        with pytest.raises(TransientSourceError, match="it has no database identity yet"):
             await found(new)
         await new.adopt(WORK)
         assert await found(new) == [key("work")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orion_recall.index.vector_prefetch import VectorsAhead
+from orion_recall.index.vector_prefetch import VectorPrefetch
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
 
@@ -24,7 +24,7 @@ class Counting:
 
 async def test_what_was_made_ahead_is_there_when_it_is_asked_for() -> None:
     counting = Counting()
-    ahead = VectorsAhead(counting)
+    ahead = VectorPrefetch(counting)
     await ahead.vectors(["a", "bbb"])
 
     vectors = await ahead.vectors(["bbb", "cc", "a", "cc"])
@@ -35,7 +35,7 @@ async def test_what_was_made_ahead_is_there_when_it_is_asked_for() -> None:
 
 async def test_a_few_hundred_are_kept_and_older_ones_made_again() -> None:
     counting = Counting()
-    ahead = VectorsAhead(counting)
+    ahead = VectorPrefetch(counting)
     texts = [f"text {number}" for number in range(601)]
     await ahead.vectors(texts)
 
@@ -65,7 +65,7 @@ class CountingTokens(Counting):
 
 async def test_a_text_is_embedded_once_for_its_vector_and_those_of_its_tokens() -> None:
     counting = CountingTokens()
-    ahead = VectorsAhead(counting)
+    ahead = VectorPrefetch(counting)
     (plain,) = await ahead.vectors(["a bb"])
     ahead.with_tokens = True
 
@@ -83,13 +83,13 @@ async def test_a_text_is_embedded_once_for_its_vector_and_those_of_its_tokens() 
 async def test_nothing_is_nothing() -> None:
     counting = Counting()
 
-    assert len(await VectorsAhead(counting).vectors([])) == 0
+    assert len(await VectorPrefetch(counting).vectors([])) == 0
     assert counting.asked == []
 
 
 async def test_names_are_embedded_once_without_vectors_of_tokens_and_thousands_of_them_kept() -> None:
     counting = CountingTokens()
-    ahead = VectorsAhead(counting)
+    ahead = VectorPrefetch(counting)
     ahead.with_tokens = True
     labels = [f"name {number}" for number in range(4001)]
     await ahead.of_names(labels)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from orion_recall.errors import ModelError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 
 
@@ -163,10 +163,10 @@ async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
 ) -> None:
     (asked,) = await start(batcher, encoder, ["a question"])
     began = time.perf_counter()
-    await RECALLS.pause(0.05)
+    await FOREGROUND.pause(0.05)
     assert time.perf_counter() - began >= 0.05, "documents wait, for as long as they may"
 
-    waiting = asyncio.create_task(RECALLS.pause(60))
+    waiting = asyncio.create_task(FOREGROUND.pause(60))
     encoder.gate.set()
     await asked
     async with asyncio.timeout(30):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.models.embedder import Embedder, OnnxEmbedder, lower_thread_priority
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import Weights
@@ -160,24 +160,24 @@ async def test_files_that_are_no_model_are_a_model_error(
     await embedder.close()
 
 
-async def test_documents_that_a_recall_waits_for_do_not_give_way_to_it(
+async def test_documents_that_a_recall_waits_for_do_not_yield_to_it(
     weights: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gave_way: list[bool] = []
-    monkeypatch.setattr(RECALLS, "give_way", lambda: gave_way.append(True))
+    yielded: list[bool] = []
+    monkeypatch.setattr(FOREGROUND, "yield_to_foreground", lambda: yielded.append(True))
     embedder = OnnxEmbedder("mine", path=weights.model_path.parent.parent)
     await embedder.load()
     await embedder.embed_documents(["somebody may need it later"])
-    assert gave_way == [True]
-    with RECALLS.taken():
+    assert yielded == [True]
+    with FOREGROUND.active():
         await asyncio.create_task(embedder.embed_documents(["a recall needs it now"]))
         await embedder.documents_with_tokens(["this one, too"])
-    assert gave_way == [True]
+    assert yielded == [True]
     await embedder.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
-def test_the_thread_of_documents_gives_way_and_no_other() -> None:
+def test_the_thread_of_documents_has_a_low_priority_and_no_other() -> None:
     def priority() -> int:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 

@@ -18,7 +18,7 @@ class Server:
         self.closed = 0
 
     async def open(
-        self, dsn: str, *, name: str, statement_timeout_ms: int, for_tables_of_others: bool
+        self, dsn: str, *, name: str, statement_timeout_ms: int, for_external_tables: bool
     ) -> Connection:
         return Connection(self)
 

@@ -15,8 +15,10 @@ from orion_recall.errors import InvalidMessage, ModelError, SourceError, Transie
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, Sources, recall, scope_of
-from orion_recall.recall.search import StandIn
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
 from tests.samples.recall_fakes import (
     HEAD,
@@ -72,31 +74,31 @@ async def test_what_was_just_deleted_is_left_out_whoever_finds_it_and_the_graph_
 ):
     """Found by every arm, read by the arm itself, or brought by what stands in for the index."""
     known = Tombstones()
-    known.floor = lambda: 6
+    known.applied_position = lambda: 6
     known.add({HITS[0].key: 7, HITS[2].key: 6})
     reasons = [each._replace(read=lambda: ORDER, statements=("Bo works at Fjord Labs",)) for each in HITS[:2]]
-    stand_in = StandIn(source=FakeSource("lexical", HITS))
+    stand_in = FallbackSource(source=FakeSource("lexical", HITS))
     for made in (
         sources(tokens, arms(), CRANE, ORDER, SHED, tombstones=known),
         sources(tokens, arms("rdf", hits=(*reasons, HITS[2])), ORDER, SHED, tombstones=known),
         sources(
             tokens,
             [FakeSource(name, errors=[SourceError("away")]) for name in ("vector", "lexical")],
-            CRANE, ORDER, SHED, tombstones=known, standing_by=stand_in,
+            CRANE, ORDER, SHED, tombstones=known, fallback=stand_in,
         ),
     ):  # fmt: skip
         recalled = await ask(made)
         assert sorted(ids(recalled)) == ["m2", "m3"]
         assert recalled.selection.dropped == {"deleted": 1}
         assert "Bo works at" not in recalled.rendered
-    known.floor = lambda: 7
+    known.applied_position = lambda: 7
     recalled = await ask(sources(tokens, arms("rdf", hits=reasons), CRANE, ORDER, tombstones=known))
     assert "Bo works at Fjord Labs" in recalled.rendered
 
 
 async def test_a_copy_that_moves_on_while_it_is_searched_shows_nothing_old(tokens: TokenCounter):
     known, opened = Tombstones(), asyncio.Event()
-    known.floor = lambda: 7 if opened.is_set() else 6
+    known.applied_position = lambda: 7 if opened.is_set() else 6
     known.add({HITS[0].key: 7})
     arm = FakeSource("vector", HITS, opened=opened)
     asking = asyncio.create_task(ask(sources(tokens, [arm], CRANE, ORDER, SHED, tombstones=known)))

@@ -347,14 +347,6 @@ def test_the_schema_of_the_mappings_takes_what_the_file_may_say(
             Mappings.model_validate({kind: [store]})
 
 
-def test_the_readmes_mappings_are_valid_by_their_schema_and_their_model():
-    (text,) = re.findall(
-        r"```yaml\n((?:#.*\n)?qdrant:.*?)```", (CONTRACTS.parent / "README.md").read_text("utf-8"), re.DOTALL
-    )
-    check("mappings", yaml.safe_load(text))
-    assert len(Mappings.model_validate(yaml.safe_load(text)).tables) == 3
-
-
 def test_every_reference_of_the_asyncapi_document_resolves():
     document = asyncapi()
     found = list(references(document))

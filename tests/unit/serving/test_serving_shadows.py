@@ -14,9 +14,9 @@ from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile
-from orion_recall.recall.pipeline import Sources
-from orion_recall.recall.report.decision import Asked
-from orion_recall.serving.shadows import Shadowed, Shadows, shadow_for
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.types import Sources
+from orion_recall.serving.shadows import Shadows, ShadowTask, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
@@ -36,8 +36,8 @@ def loaded(name: str, **values: Any) -> LoadedProfile:
 OTHER = loaded("other.v1", max_total_items=1)
 
 
-def asked(corr_id: str = "c-1") -> Asked:
-    return Asked(
+def facts(corr_id: str = "c-1") -> RequestFacts:
+    return RequestFacts(
         decision_id="875a5172-46c0-4014-94f6-ee2cdfb0d3b0",
         corr_id=corr_id,
         entry_id="17-0",
@@ -85,15 +85,15 @@ class Stage:
     def __init__(self, source: Gulls, **settings: Any) -> None:
         self.source = source
         self.sent: list[dict[str, Any]] = []
-        self.shadows = Shadows(Settings(**settings), Sources(arms={"vector": source}, tokens=TOKENS), self._send)
+        self.shadows = Shadows(Settings(**settings), Sources(by_name={"vector": source}, tokens=TOKENS), self._send)
 
     async def _send(self, message: bytes) -> None:
         self.sent.append(json.loads(message))
 
     def note(self, count: int = 1, profile: LoadedProfile = OTHER, query: RecallQueryV1 = QUERY) -> None:
         for _ in range(count):
-            self.shadows.note(
-                Shadowed(first=asked(), query=query, tenant="default", profile=profile, now=1.0, sealed=bytes)
+            self.shadows.add(
+                ShadowTask(facts=facts(), query=query, tenant="default", profile=profile, now=1.0, envelope=bytes)
             )
 
     @asynccontextmanager
@@ -121,7 +121,7 @@ async def test_a_shadow_is_a_decision_of_its_own_that_names_the_first() -> None:
     async with stage.running():
         await stage.until_ended(1)
     (told,) = stage.sent
-    first = asked()
+    first = facts()
     assert told["id"] != first.decision_id
     assert (told["shadow_of"], told["corr_id"], told["entry_id"]) == (first.decision_id, "c-1", "17-0")
     assert (told["profile"], told["profile_hash"]) == ("other.v1", "hash of other.v1")
@@ -188,8 +188,8 @@ async def test_one_in_hand_is_dropped_when_the_worker_stops() -> None:
 
 def test_the_share_is_chosen_by_the_correlation_id() -> None:
     profiles = {"test.v1": loaded("test.v1", shadow={"profile": "other.v1", "share": 0.25}), "other.v1": OTHER}
-    chosen = [shadow_for(asked(f"c-{n}"), profiles) for n in range(2000)]
-    assert chosen == [shadow_for(asked(f"c-{n}"), profiles) for n in range(2000)]
+    chosen = [shadow_for(facts(f"c-{n}"), profiles) for n in range(2000)]
+    assert chosen == [shadow_for(facts(f"c-{n}"), profiles) for n in range(2000)]
     assert {one for one in chosen if one is not None} == {OTHER}
     assert 0.2 < sum(one is not None for one in chosen) / 2000 < 0.3
 
@@ -197,10 +197,10 @@ def test_the_share_is_chosen_by_the_correlation_id() -> None:
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (1.0, 200)])
 def test_none_and_all(share: float, expected: int) -> None:
     profiles = {"test.v1": loaded("test.v1", shadow={"profile": "other.v1", "share": share}), "other.v1": OTHER}
-    assert sum(shadow_for(asked(f"c-{n}"), profiles) is not None for n in range(200)) == expected
+    assert sum(shadow_for(facts(f"c-{n}"), profiles) is not None for n in range(200)) == expected
 
 
 def test_without_a_shadow_or_with_one_that_is_not_there_nothing_is_recalled_twice() -> None:
-    assert shadow_for(asked(), {"test.v1": loaded("test.v1")}) is None
+    assert shadow_for(facts(), {"test.v1": loaded("test.v1")}) is None
     gone = loaded("test.v1", shadow={"profile": "gone.v1", "share": 1})
-    assert shadow_for(asked(), {"test.v1": gone}) is None
+    assert shadow_for(facts(), {"test.v1": gone}) is None

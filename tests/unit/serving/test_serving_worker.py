@@ -22,13 +22,13 @@ from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
 from orion_recall.errors import SourceError
-from orion_recall.foreground import RECALLS
+from orion_recall.foreground import FOREGROUND
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
-from orion_recall.recall.pipeline import Sources
-from orion_recall.serving.shadows import Shadowed
-from orion_recall.serving.worker import Served, Watch, Worker
+from orion_recall.recall.types import Sources
+from orion_recall.serving.shadows import ShadowTask
+from orion_recall.serving.worker import ServedMessage, ServingObserver, Worker
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
@@ -73,7 +73,7 @@ PAYLOAD = st.fixed_dictionaries(
 )
 
 
-class Ending:
+class Commits:
     """Keeps what is committed; says `says` in turn, then that it is committed."""
 
     def __init__(self, *says: Committed | Exception) -> None:
@@ -114,11 +114,11 @@ class Desk:
         *says: Committed | Exception,
         error: Exception | None = None,
         source: Gulls | None = None,
-        watch: Watch | None = None,
+        watch: ServingObserver | None = None,
         shadow: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        self.ending, self.source = Ending(*says), source or Gulls(error)
+        self.commits, self.source = Commits(*says), source or Gulls(error)
         self.now = ARRIVED + 0.01
         self.used: list[tuple[str, list[str]]] = []
         profile = Profile(
@@ -135,8 +135,8 @@ class Desk:
         self.shadows = Shadowing()
         self.worker = Worker(
             Settings(default_profile="test.v1", **settings),
-            self.ending,
-            Sources(arms={"vector": self.source}, tokens=TOKENS),
+            self.commits,
+            Sources(by_name={"vector": self.source}, tokens=TOKENS),
             ProfilesInUse(
                 {
                     "test.v1": LoadedProfile(profile=profile, content_hash="h-1"),
@@ -145,14 +145,14 @@ class Desk:
             ),
             server_time=lambda: self.now,
             used=lambda tenant, ids: self.used.append((tenant, list(ids))),
-            watch=watch,
-            shadows=self.shadows,
+            observer=watch,
+            shadow=self.shadows.add,
         )
 
     async def serve(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Commit:
         """The last commit of one message."""
         await self.serve_alone(payload, deliveries=deliveries, **envelope)
-        return self.ending.commits[-1]
+        return self.commits.commits[-1]
 
     async def serve_alone(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> None:
         """One message."""
@@ -178,7 +178,7 @@ def decision_of(commit: Commit) -> RecallDecisionV1:
 async def test_whatever_a_payload_holds_there_is_one_commit_with_a_reply_and_a_decision(payload: Any) -> None:
     desk = Desk(tenants=("*",))
     await desk.serve(payload)
-    (commit,) = desk.ending.commits
+    (commit,) = desk.commits.commits
     reply, decision = reply_of(commit), decision_of(commit)
     assert decision.outcome in ("invalid", "refused", "empty", "ok"), decision.error
     told = decision.outcome in ("invalid", "refused") and payload.get("options") not in (None, "")
@@ -194,7 +194,7 @@ async def test_whatever_a_payload_holds_there_is_one_commit_with_a_reply_and_a_d
 async def test_whatever_the_fields_hold_there_is_one_commit(fields: dict[bytes, bytes], deliveries: int) -> None:
     desk = Desk()
     await desk.worker.serve(Entry(id=ENTRY_ID, fields=fields, deliveries=deliveries))
-    (commit,) = desk.ending.commits
+    (commit,) = desk.commits.commits
     assert decision_of(commit).outcome == ("failed" if deliveries > 5 else "invalid")
     assert commit.dead_reason.startswith("poison" if deliveries > 5 else "invalid")
     assert commit.address.mode == "shared"
@@ -321,7 +321,7 @@ async def test_a_lane_means_what_the_settings_say(use: str, tags: tuple[str, ...
 async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -> None:
     """The bus takes no commit until work that waits for queries has been done."""
 
-    class Away(Ending):
+    class Away(Commits):
         def __init__(self) -> None:
             super().__init__()
             self.is_back = asyncio.Event()
@@ -331,12 +331,12 @@ async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -
             return await super().commit(commit)
 
     desk, away = Desk(), Away()
-    desk.worker._committer = away  # pyright: ignore[reportPrivateUsage]
+    desk.worker._deliveries._committer = away  # pyright: ignore[reportPrivateUsage]
     serving = asyncio.create_task(desk.serve_alone(QUESTION))
     async with asyncio.timeout(30):
         while not desk.source.asked:
             await asyncio.sleep(0.001)
-        await RECALLS.pause(40)
+        await FOREGROUND.pause(40)
     assert away.commits == []
     away.is_back.set()
     await serving
@@ -349,7 +349,7 @@ class Breaking:
     def __init__(self) -> None:
         self.tracer = None
 
-    def served(self, served: Served) -> None:
+    def served(self, served: ServedMessage) -> None:
         raise ZeroDivisionError(QUESTION["fragment"])
 
 
@@ -399,7 +399,7 @@ async def test_what_its_own_address_does_not_take_is_said_on_the_shared_stream(
 ) -> None:
     desk = Desk("reply_not_writable")
     last = await desk.serve(payload, deliveries=deliveries)
-    first, _ = desk.ending.commits
+    first, _ = desk.commits.commits
     assert (first.address.mode, last.address.mode) == ("own", "shared")
     assert decision_of(last).outcome == outcome
     assert decision_of(last).id == decision_of(first).id
@@ -413,7 +413,7 @@ async def test_what_its_own_address_does_not_take_is_said_on_the_shared_stream(
 async def test_a_commit_that_the_server_does_not_take_is_sent_again_as_it_was(says: Any) -> None:
     desk = Desk(says, says)
     await desk.serve(QUESTION)
-    first, second, third = desk.ending.commits
+    first, second, third = desk.commits.commits
     assert first == second == third
     assert len(desk.source.asked) == 1
     assert desk.worker.counters.outcomes["ok"] == 1
@@ -423,7 +423,7 @@ async def test_a_query_may_be_cancelled_while_it_waits_for_its_commit() -> None:
     desk = Desk(*["stream_not_writable"] * 1000)  # pyright: ignore[reportArgumentType]
     serving = asyncio.create_task(desk.serve(QUESTION))
     async with asyncio.timeout(30):
-        while len(desk.ending.commits) < 2:
+        while len(desk.commits.commits) < 2:
             await asyncio.sleep(0.001)
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -458,7 +458,7 @@ async def test_what_nobody_waits_for_waits_while_a_query_is_served() -> None:
 
         async def search(self, request: SearchRequest) -> Sequence[Hit]:
             began = time.perf_counter()
-            await RECALLS.pause(0.05)
+            await FOREGROUND.pause(0.05)
             self.waited_s = time.perf_counter() - began
             return await super().search(request)
 
@@ -466,7 +466,7 @@ async def test_what_nobody_waits_for_waits_while_a_query_is_served() -> None:
     await Desk(source=source).serve(QUESTION)
     assert source.waited_s >= 0.05
     async with asyncio.timeout(30):
-        await RECALLS.pause(60)
+        await FOREGROUND.pause(60)
 
 
 SECRET = "what did my doctor say?"
@@ -524,9 +524,9 @@ class Looking:
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self.tracer = tracer
-        self.told: list[Served] = []
+        self.told: list[ServedMessage] = []
 
-    def served(self, served: Served) -> None:
+    def served(self, served: ServedMessage) -> None:
         self.told.append(served)
 
 
@@ -537,7 +537,7 @@ async def test_who_looks_on_is_told_of_every_entry_whatever_became_of_it() -> No
     await Desk(watch=looking).serve({"verb": 7})
     await Desk("fenced", watch=looking).serve(QUESTION)
     answered, invalid, fenced = looking.told
-    assert (answered.outcome, answered.commit, answered.asked.profile) == ("ok", "committed", "test.v1")
+    assert (answered.outcome, answered.commit, answered.facts.profile) == ("ok", "committed", "test.v1")
     assert before_ns <= answered.recall_began_ns <= time.time_ns()
     assert answered.recalled is not None
     assert 0 < sum(answered.recalled.stage_ms.values()) / 1000 <= answered.seconds
@@ -571,9 +571,9 @@ class Shadowing:
     """Keeps what is to be recalled once more."""
 
     def __init__(self) -> None:
-        self.noted: list[Shadowed] = []
+        self.noted: list[ShadowTask] = []
 
-    def note(self, one: Shadowed) -> None:
+    def add(self, one: ShadowTask) -> None:
         self.noted.append(one)
 
 
@@ -582,11 +582,11 @@ async def test_an_answered_query_is_handed_to_the_shadow_that_its_profile_names(
     desk = Desk(shadow=shadow)
     answered = decision_of(await desk.serve(QUESTION))
     (one,) = desk.shadows.noted
-    assert (one.first.decision_id, one.tenant, one.profile.profile.profile) == (answered.id, "default", "other.v1")
+    assert (one.facts.decision_id, one.tenant, one.profile.profile.profile) == (answered.id, "default", "other.v1")
     assert one.query.fragment == QUESTION["fragment"]
-    sealed = json.loads(one.sealed(b'{"x":1}'))
+    sealed = json.loads(one.envelope(b'{"x":1}'))
     assert (sealed["kind"], sealed["correlation_id"], sealed["payload"]) == ("recall.decision.v1", "c-1", {"x": 1})
-    assert len(desk.ending.commits) == 1
+    assert len(desk.commits.commits) == 1
 
 
 @pytest.mark.parametrize(

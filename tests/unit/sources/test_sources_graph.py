@@ -425,7 +425,7 @@ async def test_entities_close_in_meaning_start_a_walk_where_that_is_wanted(graph
 @pytest.mark.parametrize("arm", ["activation", "push", "pagerank"])
 async def test_every_way_of_spreading_finds_what_is_near_in_scope_with_its_reasons(graph: MemoryGraph, arm: Any):
     await graph.apply(changes(*FAMILY, start=9))
-    asked = request("Ida", hops=2, graph_arm=arm, max_statements=100)
+    asked = request("Ida", hops=2, graph_method=arm, max_statements=100)
     hits = await RdfSource(graph, None).search(asked)
     found = names(hits, (*ALL, *FAMILY))
     assert set(found[:2]) == {"sister", "job"}, "what is said of Ida comes first"

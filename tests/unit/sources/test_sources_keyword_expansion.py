@@ -21,7 +21,7 @@ class Shelf:
         self.names, self.texts = names, texts or {}
         self.searched: list[SparseTerms] = []
 
-    async def names_beside(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         return self.names[:limit]
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:

@@ -23,7 +23,7 @@ from qdrant_client import AsyncQdrantClient
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import Patience, QdrantServer
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.index.text_forms import dense_form
 from orion_recall.interfaces import MemoryIndex, Prepares
 from orion_recall.models.onnx_encoder import Vectors
@@ -51,7 +51,7 @@ from tests.stand_ins.qdrant_process import QdrantStandIn
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
 KINDS = ("edge", "local", "stand-in", "server")
-_PATIENT = Patience(aside=10, read=20)
+_PATIENT = Timeouts(aside=10, read=20)
 _NO_SERVER = "ORION_TEST_QDRANT_URL is not set: no real Qdrant server to test against"
 
 
@@ -362,11 +362,11 @@ async def test_a_merged_name_finds_the_other_until_it_is_taken_apart(index: Memo
 
     await index.apply([bob])
     assert (await found("Bob"), await found("Robert")) == (["Bob"], [])
-    assert await index.names_beside("Bob", TENANT, 5) == [("Bob",)]
+    assert await index.names_sharing_words("Bob", TENANT, 5) == [("Bob",)]
     for _ in range(2):
         await index.apply([robert])
         assert await found("Bob") == await found("Robert") == ["Robert Miles"]
-        assert await index.names_beside("Bob", TENANT, 5) == [("Robert Miles", "Bob")]
+        assert await index.names_sharing_words("Bob", TENANT, 5) == [("Robert Miles", "Bob")]
     await index.apply([bob])
     assert (await found("Bob"), await found("Robert")) == (["Bob"], [])
 

@@ -15,10 +15,10 @@ from qdrant_client import AsyncQdrantClient
 
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.metadata import CARD
+from orion_recall.index.embedded.metadata import METADATA_FILE
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import Patience, QdrantServer
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.index.text_forms import dense_form
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -55,7 +55,7 @@ class Places:
         if self.kind == "edge":
             one = EdgeIndex(self.folder / "index", embedder, self._sparse)
         elif self.kind == "local":
-            server = QdrantServer(self._client, "memory", Patience(aside=10, read=20))
+            server = QdrantServer(self._client, "memory", Timeouts(aside=10, read=20))
             one = QdrantIndex(server, self._name, embedder, self._sparse)
         else:
             one = QdrantIndex(QdrantServer.at(self._stand_in.url), self._name, embedder, self._sparse)
@@ -150,9 +150,9 @@ async def test_the_card_of_an_older_version_is_read_as_one_without(folder: Path,
     index = EdgeIndex(folder / "index", embedder, sparse)
     await index.open()
     await index.close()
-    card = json.loads((folder / "index" / CARD).read_text("utf-8"))
-    assert card.pop("tokens") == "hashing-32"
-    (folder / "index" / CARD).write_text(json.dumps(card), "utf-8")
+    metadata = json.loads((folder / "index" / METADATA_FILE).read_text("utf-8"))
+    assert metadata.pop("tokens") == "hashing-32"
+    (folder / "index" / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
     again = EdgeIndex(folder / "index", embedder, sparse)
     await again.open()
     try:

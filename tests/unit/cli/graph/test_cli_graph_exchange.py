@@ -14,7 +14,7 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change
 
 
@@ -78,7 +78,7 @@ def test_csv_goes_into_a_folder(data: Path, capsys: pytest.CaptureFixture[str]):
     ("arguments", "code", "told"),
     [
         ("export --data {data} --out {data}/g.ttl", 2, "Turtle holds one graph, and there are 2: acme, other"),
-        ("export --data {data} --out {data}/graph", 2, "is there already"),
+        ("export --data {data} --out {data}/graph", 2, "already exists"),
         ("stats --data {data} --tenant nobody", 1, "no memories of a tenant 'nobody'"),
         ("stats --data {data}/none", 1, "there is no graph in"),
         ("import {data}/none.csv --out {data}/l.jsonl", 2, "No such file"),

@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import io
-import sys
-from typing import Any
-
 import pytest
 
-from orion_recall.cli.memory.options import conditions_of, confirmed, fields_of
-from orion_recall.contracts import MemoryReceiptV1, MemoryVerdictV1
+from orion_recall.cli.memory.options import conditions_of, fields_of
 from orion_recall.errors import SettingsError
 
 
@@ -44,16 +39,6 @@ def test_a_value_may_hold_anything_and_nothing_clears() -> None:
 def test_conditions_that_would_match_more_than_is_meant_are_refused(pairs: list[str], why: str) -> None:
     with pytest.raises(SettingsError, match=why):
         conditions_of(pairs)
-
-
-def test_without_anybody_to_ask_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: dict[str, Any] = {"stored": 0, "unchanged": 0, "conflict": 0, "rejected": 0}
-    looked = MemoryReceiptV1(matched=1, results=[MemoryVerdictV1(id="m-1", status="matched")], **counts)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    with pytest.raises(SettingsError, match="--yes would delete 1 memories"):
-        confirmed(looked, "delete", yes=False, as_json=False)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert confirmed(looked, "delete", yes=False, as_json=False)
 
 
 def test_a_condition_that_there_is_not_is_told_those_that_there_are() -> None:

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.evaluation.tuning.features import PARTS, Candidates, ranked, run_under, scores, table_of
-from orion_recall.recall.rank import combine, in_order, near_duplicates
+from orion_recall.recall.ranking.near_duplicates import near_duplicates
+from orion_recall.recall.ranking.score import combine, in_order
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.simhash import simhash
-from orion_recall.values import Candidate, MemoryView, ScoredCandidate
+from orion_recall.values import MemoryView
 from tests.samples.evaluation_samples import judged_query
 
 LEARNABLE = [name for name in PARTS if name != "recency"]

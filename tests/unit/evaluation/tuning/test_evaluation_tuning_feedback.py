@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.decisions.fed_back import FedBack, Said
+from orion_recall.decisions.feedback import FeedbackMessage, JudgedRecall
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.evaluation.tuning.feedback import Converted
 from tests.samples.evaluation_samples import written
 
 QUESTION = "What did Ana say about the crane?"
-RECALL = FedBack(
+RECALL = JudgedRecall(
     decision_id="d-1",
     correlation_id="c-1",
     tenant="acme",
@@ -30,7 +30,7 @@ RECALL = FedBack(
     query_class="factual",
     shown=("a", "b", "c", "d"),
     live=frozenset("abcd"),
-    said=(Said(used=("b",), wrong=("a",)),),
+    feedback=(FeedbackMessage(used=("b",), wrong=("a",)),),
 )
 
 
@@ -51,16 +51,16 @@ def test_a_line_is_read_back_as_the_query_that_was_asked(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("said", "used", "wrong"),
     [
-        ((Said(used=("a",), wrong=()), Said(used=("b",), wrong=("a",))), ["b"], ["a"]),
-        ((Said(used=(), wrong=("a",)), Said(used=("a",), wrong=())), ["a"], []),
-        ((Said(used=("a", "b"), wrong=("a",)),), ["b"], ["a"]),
-        ((Said(used=("d", "a"), wrong=()), Said(used=("a",), wrong=())), ["a", "d"], []),
+        ((FeedbackMessage(used=("a",), wrong=()), FeedbackMessage(used=("b",), wrong=("a",))), ["b"], ["a"]),
+        ((FeedbackMessage(used=(), wrong=("a",)), FeedbackMessage(used=("a",), wrong=())), ["a"], []),
+        ((FeedbackMessage(used=("a", "b"), wrong=("a",)),), ["b"], ["a"]),
+        ((FeedbackMessage(used=("d", "a"), wrong=()), FeedbackMessage(used=("a",), wrong=())), ["a", "d"], []),
     ],
 )
 def test_the_last_word_on_a_memory_counts_and_wrong_before_used(
-    said: tuple[Said, ...], used: list[str], wrong: list[str]
+    said: tuple[FeedbackMessage, ...], used: list[str], wrong: list[str]
 ) -> None:
-    line = Converted().add(replace(RECALL, said=said), len(said))
+    line = Converted().add(replace(RECALL, feedback=said), len(said))
     assert line is not None
     assert (line["evidence"], line["wrong"]) == (used, wrong)
 
@@ -81,19 +81,21 @@ def test_a_text_that_was_cut_is_another_question() -> None:
 
 def test_where_nothing_was_of_use_nothing_is_known_of_what_would_have_been() -> None:
     converted = Converted()
-    for said in ((Said(used=(), wrong=("a", "b", "c", "d")),), (Said(used=(), wrong=()),)):
-        assert converted.add(replace(RECALL, said=said), 1) is None
+    for said in ((FeedbackMessage(used=(), wrong=("a", "b", "c", "d")),), (FeedbackMessage(used=(), wrong=()),)):
+        assert converted.add(replace(RECALL, feedback=said), 1) is None
     assert converted.left_out == {"nothing_used": 2}
 
 
 def test_memories_that_are_gone_or_were_not_shown_are_left_out_and_counted() -> None:
     converted = Converted()
-    line = converted.add(replace(RECALL, said=(Said(used=("b", "z"), wrong=("c",)),), live=frozenset("abd")), 1)
+    line = converted.add(
+        replace(RECALL, feedback=(FeedbackMessage(used=("b", "z"), wrong=("c",)),), live=frozenset("abd")), 1
+    )
     assert line is not None
     assert (line["evidence"], line["wrong"], line["shown"]) == (["b"], [], ["a", "b", "d"])
     assert (converted.not_shown, converted.gone) == (1, 1)
     assert converted.add(replace(RECALL, live=frozenset("acd")), 1) is None
-    assert converted.add(replace(RECALL, said=(Said(used=("z",), wrong=()),)), 1) is None
+    assert converted.add(replace(RECALL, feedback=(FeedbackMessage(used=("z",), wrong=()),)), 1) is None
     assert converted.left_out == {"used_is_gone": 1, "nothing_used": 1}
 
 

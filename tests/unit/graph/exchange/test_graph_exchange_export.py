@@ -20,7 +20,7 @@ from orion_recall.graph.exchange.import_file import memory_lines
 from orion_recall.graph.exchange.paging import tenants
 from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import tenant_graph
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.values import Memory, Statement
 from tests.samples.graph_samples import apply, changes, memory, select, told
 

@@ -208,22 +208,22 @@ async def test_an_index_that_was_never_made_is_made_when_the_model_comes(folder:
 
 async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(live: Path, sparse: SparseEncoder):
     async with opened(live, OLD, sparse) as index:
-        assert index.beside() is None
+        assert index.staged_rebuild() is None
         place = await build(live, OLD, sparse)
-        beside = index.beside()
-        assert beside is not None
-        await beside.open()
-        await index.take(beside)
+        staged = index.staged_rebuild()
+        assert staged is not None
+        await staged.open()
+        await index.swap_in(staged)
         assert (index.position, await found(index, OLD)) == (7, ["boat"])
-        assert (live_place(live), index.beside()) == (place, None)
+        assert (live_place(live), index.staged_rebuild()) == (place, None)
         assert not (live / "shard").exists()
         await index.apply(changes(CRANE, start=8))
         again = await build(live, OLD, sparse)
         assert again != place
-        beside = index.beside()
-        assert beside is not None
-        await beside.open()
-        await index.take(beside)
+        staged = index.staged_rebuild()
+        assert staged is not None
+        await staged.open()
+        await index.swap_in(staged)
         assert await found(index, OLD) == ["boat"]
         assert not place.exists()
     async with opened(live, OLD, sparse) as index:

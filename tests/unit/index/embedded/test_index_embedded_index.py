@@ -17,6 +17,7 @@ from orion_recall.errors import EngineError, SourceError
 from orion_recall.index.embedded import index as edge
 from orion_recall.index.embedded import optimised_copy as edge_renewal
 from orion_recall.index.embedded import optimiser as edge_optimiser
+from orion_recall.index.embedded import writer as edge_writer
 from orion_recall.index.embedded import writes as edge_writes
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.metadata import FORMAT
@@ -114,18 +115,18 @@ async def test_a_card_that_cannot_be_read_is_an_error_with_advice(
     index: EdgeIndex, folder: Path, sparse: SparseEncoder
 ):
     await index.close()
-    card = folder / "index" / "index.json"
-    good = json.loads(card.read_text())
+    metadata = folder / "index" / "index.json"
+    good = json.loads(metadata.read_text())
     for text in ("", "{", "[]", "null", "{}", '{"format": 1}', "\x00", json.dumps(good | {"position": "x"})):
-        card.write_text(text)
+        metadata.write_text(text)
         with pytest.raises(SourceError, match=r"index\.json cannot be read .*delete .* and it will be rebuilt"):
             await made(folder, sparse).open()
     assert good["format"] == FORMAT
     for other in (FORMAT - 1, 99):
-        card.write_text(json.dumps(good | {"format": other}))
+        metadata.write_text(json.dumps(good | {"format": other}))
         with pytest.raises(SourceError, match=rf"format {other}: delete the folder to rebuild it"):
             await made(folder, sparse).open()
-    card.write_text(json.dumps(good))
+    metadata.write_text(json.dumps(good))
     async with opened(made(folder, sparse)) as again:
         assert again.position == 4
 
@@ -217,7 +218,7 @@ async def test_a_copy_that_takes_its_place_between_two_reads_of_a_write_costs_no
     monkeypatch.setattr(edge_optimiser, "optimise_apart", optimise_later)
     async with opened(made(folder, sparse)) as one:
         await one.apply(changes(*OURS))
-        read_first = one._held_of  # pyright: ignore[reportPrivateUsage]
+        read_first = one._writes._held_of  # pyright: ignore[reportPrivateUsage]
 
         async def then_another_takes_the_place(keys: Sequence[int]) -> dict[int, HeldPoint]:
             found = await read_first(keys)
@@ -226,7 +227,7 @@ async def test_a_copy_that_takes_its_place_between_two_reads_of_a_write_costs_no
                 await asyncio.sleep(0.01)
             return found
 
-        monkeypatch.setattr(one, "_held_of", then_another_takes_the_place)
+        monkeypatch.setattr(one._writes, "_held_of", then_another_takes_the_place)  # pyright: ignore[reportPrivateUsage]
         await one.apply([Change(position=10, memory=replace(OURS[0], text="A quiet lighthouse", version=2))])
         assert (await held(one))[OURS[0].id] == (2, "A quiet lighthouse")
 
@@ -300,7 +301,7 @@ async def test_the_loop_goes_on_while_a_closing_index_waits_for_a_search(
     reading = asyncio.create_task(index.held())
     await asyncio.to_thread(began.wait, 60)
     closing = asyncio.create_task(index.close())
-    while index._kept.shard is not None:  # pyright: ignore[reportPrivateUsage]
+    while index._live.shard is not None:  # pyright: ignore[reportPrivateUsage]
         await asyncio.sleep(0.01)
     with contextlib.suppress(SourceError):  # after the last write comes the waiting
         await index._writer.run(lambda: None)  # pyright: ignore[reportPrivateUsage]
@@ -312,18 +313,18 @@ async def test_the_loop_goes_on_while_a_closing_index_waits_for_a_search(
 async def test_what_was_written_is_saved_in_time_and_at_the_end(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(edge, "_SAVE_AFTER_S", 0.05)
-    card = folder / "index" / "index.json"
+    monkeypatch.setattr(edge_writer, "_SAVE_AFTER_S", 0.05)
+    metadata = folder / "index" / "index.json"
 
     def position() -> int:
-        return json.loads(card.read_text("utf-8"))["position"] if card.exists() else 0
+        return json.loads(metadata.read_text("utf-8"))["position"] if metadata.exists() else 0
 
     async with opened(made(folder, sparse)) as one:
         await one.apply(changes(*ALL))
         assert (one.position, position()) == (len(ALL), 0)
         while position() == 0:
             await asyncio.sleep(0.01)
-        monkeypatch.setattr(edge, "_SAVE_AFTER_S", 60)
+        monkeypatch.setattr(edge_writer, "_SAVE_AFTER_S", 60)
         await one.apply([Change(position=len(ALL) + 1, memory=ALL[0])])
     assert position() == len(ALL) + 1
 

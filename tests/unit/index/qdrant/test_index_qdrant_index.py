@@ -1,4 +1,4 @@
-"""The index on a server: the collection and its card, what is refused, and servers that fail."""
+"""The index on a server: the collection and its metadata, what is refused, and servers that fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qdrant_client import models as qm
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.index.points import KEYWORD_FIELDS, SPARSE_VECTORS
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import Patience, QdrantServer
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import number_of
 from orion_recall.values import Scope
@@ -24,12 +24,12 @@ from tests.samples.source_samples import ALL, OURS, TENANT, HashingEmbedder, cha
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 # Of a test run on a busy machine nobody may expect an answer within 0.3 s.
-PATIENT = Patience(aside=10, read=20)
-CARD = number_of("card\x1f", "index")
+LONG_TIMEOUTS = Timeouts(aside=10, read=20)
+METADATA_KEY = number_of("card\x1f", "index")
 VECTORS: dict[str, qm.VectorParams] = dict.fromkeys(
     ("dense", "name"), qm.VectorParams(size=64, distance=qm.Distance.COSINE)
 )
-IMPATIENT = Patience(aside=0.2, read=0.5, write=0.5)
+SHORT_TIMEOUTS = Timeouts(aside=0.2, read=0.5, write=0.5)
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -51,11 +51,11 @@ async def index_at(
     name: str,
     *,
     embedder: HashingEmbedder | None = None,
-    patience: Patience = PATIENT,
+    timeouts: Timeouts = LONG_TIMEOUTS,
     api_key: str | None = None,
 ) -> AsyncGenerator[QdrantIndex]:
     """An index that has sent nothing yet."""
-    server = QdrantServer.at(url, api_key=api_key, patience=patience)
+    server = QdrantServer.at(url, api_key=api_key, timeouts=timeouts)
     one = QdrantIndex(server, name, embedder or HashingEmbedder(), SparseEncoder())
     try:
         yield one
@@ -223,7 +223,7 @@ async def test_a_sparse_vector_without_idf_is_refused(stand_in: QdrantStandIn, n
 
 async def ours_but(index: QdrantIndex, name: str, point: qm.PointStruct) -> None:
     """A collection of our shape that holds one point."""
-    client, words = index._server.client, index._words  # pyright: ignore[reportPrivateUsage]
+    client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
     await client.create_collection(
         name, vectors_config=words.vectors(64), sparse_vectors_config=words.sparse_vectors()
     )
@@ -238,7 +238,7 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
         with pytest.raises(SourceError, match="holds points that orion-recall did not write: give"):
             await index.open()
     async with index_at(stand_in.url, f"{name}-2") as index:
-        client, words = index._server.client, index._words  # pyright: ignore[reportPrivateUsage]
+        client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
         await client.create_collection(
             f"{name}-2", vectors_config=words.vectors(64), sparse_vectors_config=words.sparse_vectors()
         )
@@ -259,16 +259,16 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
 async def test_a_card_that_cannot_be_read_or_is_of_another_format_is_refused(
     stand_in: QdrantStandIn, name: str, payload: dict[str, Any]
 ):
-    card = {"format": 5, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
+    metadata = {"format": 5, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
     async with index_at(stand_in.url, name) as index:
         await index.open()
-        made = await index._server.client.retrieve(name, [CARD])  # pyright: ignore[reportPrivateUsage]
+        made = await index._server.client.retrieve(name, [METADATA_KEY])  # pyright: ignore[reportPrivateUsage]
         told = made[0].payload or {}
-        assert told == card | {"made": told["made"], "record": "", "tokens": ""}
+        assert told == metadata | {"made": told["made"], "record": "", "tokens": ""}
         await index._server.client.upsert(  # pyright: ignore[reportPrivateUsage]
-            name, [qm.PointStruct(id=CARD, vector={}, payload=payload)]
+            name, [qm.PointStruct(id=METADATA_KEY, vector={}, payload=payload)]
         )
-        with pytest.raises(SourceError, match=r"(card that cannot be read|has format 99): give ORION_QDRANT"):
+        with pytest.raises(SourceError, match=r"(metadata that cannot be read|has format 99): give ORION_QDRANT"):
             await index.open()
 
 
@@ -356,7 +356,7 @@ async def test_a_server_that_is_away_at_first_is_found_by_the_first_call_when_it
 
 @pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 async def test_a_server_that_never_answers_costs_what_patience_allows_and_leaves_nothing_behind(name: str):
-    async with answering(silent) as (url, connections), index_at(url, name, patience=IMPATIENT) as index:
+    async with answering(silent) as (url, connections), index_at(url, name, timeouts=SHORT_TIMEOUTS) as index:
         before = asyncio.all_tasks()
         for call in await calls_of(index):
             began = time.perf_counter()
@@ -377,19 +377,19 @@ async def test_a_server_that_never_answers_costs_what_patience_allows_and_leaves
 
 
 async def test_after_a_search_that_was_given_up_the_memories_are_not_waited_for(name: str):
-    async with answering(silent) as (url, _), index_at(url, name, patience=Patience(read=20)) as index:
+    async with answering(silent) as (url, _), index_at(url, name, timeouts=Timeouts(read=20)) as index:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.6):
                 await dense(index, "crane")
-        with pytest.raises(TransientSourceError, match="left alone for a moment"):  # and so not asked
+        with pytest.raises(TransientSourceError, match="asked again in two seconds"):  # and so not asked
             await index.fetch([1])
 
 
 async def test_what_a_recall_can_do_without_is_not_waited_for_again_at_once(name: str):
-    async with answering(silent) as (url, _), index_at(url, name, patience=IMPATIENT) as index:
+    async with answering(silent) as (url, _), index_at(url, name, timeouts=SHORT_TIMEOUTS) as index:
         with pytest.raises(TransientSourceError, match=r"within 0\.2 s"):
             await index.speakers(TENANT)
-        with pytest.raises(TransientSourceError, match="left alone for a moment"):  # and so not asked
+        with pytest.raises(TransientSourceError, match="asked again in two seconds"):  # and so not asked
             await index.find_entities("crane", TENANT, 3)
 
 
@@ -411,7 +411,7 @@ async def test_what_a_recall_can_do_without_is_not_waited_for_again_at_once(name
 async def test_every_answer_that_is_none_is_told_by_what_can_be_done(
     name: str, status: str, body: str, transient: bool, said: str
 ):
-    async with answering(saying(status, body)) as (url, _), index_at(url, name, patience=IMPATIENT) as index:
+    async with answering(saying(status, body)) as (url, _), index_at(url, name, timeouts=SHORT_TIMEOUTS) as index:
         with pytest.raises(SourceError, match=said) as failed:
             await index.open()
         assert isinstance(failed.value, TransientSourceError) == transient
@@ -423,7 +423,7 @@ async def test_a_server_that_hangs_up_is_away(name: str):
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
 
-    async with answering(hang_up) as (url, _), index_at(url, name, patience=IMPATIENT) as index:
+    async with answering(hang_up) as (url, _), index_at(url, name, timeouts=SHORT_TIMEOUTS) as index:
         with pytest.raises(TransientSourceError, match=r"cannot be reached \(\w+\)"):
             await index.open()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -12,14 +13,13 @@ from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import ErrorInfo, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
-from orion_recall.memory.intake import message_worker
 from orion_recall.memory.intake.message_worker import MessageWorker
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
 from tests.stand_ins.mesh import decoded
 
 
-class Ending:
+class Commits:
     """Takes every commit."""
 
     def __init__(self) -> None:
@@ -48,29 +48,39 @@ class Told:
         return RecallReceiptV1(recorded=False, error=error)
 
 
+async def without_sleep(seconds: float, until: asyncio.Event | None) -> None:
+    assert seconds > 0
+
+
 async def served(
     handler: Told, *, deliveries: int = 1, tracer: Tracer | None = None, **envelope: Any
 ) -> tuple[Commit, dict[str, Any], list[str]]:
-    """The commit, its payload, and the entries that were forgiven."""
-    ending, forgiven = Ending(), list[str]()
+    """The commit, its payload, and the entries whose delivery count was reset."""
+    commits, waited = Commits(), list[str]()
 
-    async def forgive(entry_id: str) -> None:
-        forgiven.append(entry_id)
+    async def reset_delivery_count(entry_id: str) -> None:
+        waited.append(entry_id)
 
     worker = MessageWorker(
-        Settings.read(), ending, handler, forgive=forgive, server_time=lambda: 1003.0, tracer=tracer
+        Settings.read(),
+        commits,
+        handler,
+        reset_delivery_count=reset_delivery_count,
+        server_time=lambda: 1003.0,
+        tracer=tracer,
+        sleep=without_sleep,
     )
     message: dict[str, Any] = {"kind": handler.kind, "correlation_id": "c", "payload": dict[str, Any]()}
     message |= envelope
     fields = {b"envelope": json.dumps(message).encode()}
     await worker.serve(Entry(id="1000000-0", fields=fields, deliveries=deliveries))
-    (commit,) = ending.commits
-    return commit, json.loads(commit.reply)["payload"], forgiven
+    (commit,) = commits.commits
+    return commit, json.loads(commit.reply)["payload"], waited
 
 
 async def test_a_message_is_handled_once_and_its_receipt_committed() -> None:
-    commit, payload, forgiven = await served(Told(), ttl_ms=5000)
-    assert (payload, commit.entry_id, commit.dead_reason, forgiven) == ({"recorded": True}, "1000000-0", "", [])
+    commit, payload, waited = await served(Told(), ttl_ms=5000)
+    assert (payload, commit.entry_id, commit.dead_reason, waited) == ({"recorded": True}, "1000000-0", "", [])
     assert json.loads(commit.reply)["kind"] == "recall.receipt.v1"
 
 
@@ -88,11 +98,6 @@ def of_the_record(cause: Exception) -> RecordError:
     return caught.value
 
 
-@pytest.fixture
-def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_worker, "_FIRST_PAUSE_S", 0.0)
-
-
 @pytest.mark.parametrize(
     "cause",
     [
@@ -106,11 +111,10 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda cause: type(cause).__name__,
 )
-@pytest.mark.usefixtures("without_pauses")
-async def test_while_the_record_is_away_it_waits_and_the_entry_is_forgiven(cause: Exception) -> None:
-    commit, payload, forgiven = await served(Told(*[of_the_record(cause)] * 20))
+async def test_while_the_record_is_away_it_waits_and_its_deliveries_are_not_counted(cause: Exception) -> None:
+    commit, payload, waited = await served(Told(*[of_the_record(cause)] * 20))
     assert (payload, commit.dead_reason) == ({"recorded": True}, "")
-    assert forgiven == ["1000000-0"] * 20
+    assert waited == ["1000000-0"] * 20
 
 
 REFUSALS: list[tuple[Exception, str]] = [
@@ -134,8 +138,8 @@ async def test_what_the_record_refuses_is_tried_once_answered_with_what_to_do_an
     cause: Exception, advice: str
 ) -> None:
     told = Told(of_the_record(cause), of_the_record(cause))
-    commit, payload, forgiven = await served(told)
-    assert (len(told.left_s), forgiven) == (1, [])
+    commit, payload, waited = await served(told)
+    assert (len(told.left_s), waited) == (1, [])
     error = payload["error"]
     assert error["type"] == "failed"
     assert error["message"].startswith("keeping feedback: Postgres")
@@ -154,13 +158,12 @@ PASSING = [
 
 
 @pytest.mark.parametrize("cause", PASSING, ids=lambda cause: type(cause).__name__)
-@pytest.mark.usefixtures("without_pauses")
 async def test_what_another_transaction_was_in_the_way_of_is_tried_again_and_not_for_ever(cause: Exception) -> None:
-    commit, payload, forgiven = await served(Told(*[of_the_record(cause)] * 4))
-    assert (payload, commit.dead_reason, forgiven) == ({"recorded": True}, "", [])
+    commit, payload, waited = await served(Told(*[of_the_record(cause)] * 4))
+    assert (payload, commit.dead_reason, waited) == ({"recorded": True}, "", [])
     told = Told(*[of_the_record(cause)] * 50)
-    commit, payload, forgiven = await served(told)
-    assert (len(told.left_s), forgiven) == (5, [])
+    commit, payload, waited = await served(told)
+    assert (len(told.left_s), waited) == (5, [])
     assert payload["error"]["type"] == "failed"
     assert "send it again later" in payload["error"]["message"]
     assert commit.dead_reason.startswith("failed: ")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.memory.names.aliases import NameKind
 from orion_recall.memory.names.guards import core, guard
+from orion_recall.memory.record.aliases import NameKind
 
 
 @pytest.mark.parametrize(

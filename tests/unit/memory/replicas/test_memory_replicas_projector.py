@@ -10,7 +10,7 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError
-from orion_recall.memory.intake.compose import compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.values import Change
@@ -34,7 +34,7 @@ class Outbox:
         last = min(self._head, after + limit)
         return [Change(position=number, memory=_MEMORY) for number in range(after + 1, last + 1)]
 
-    async def report(self, copy: str, kind: str, position: int) -> None:
+    async def report_position(self, copy: str, kind: str, position: int) -> None:
         """Nobody reads it here."""
 
 

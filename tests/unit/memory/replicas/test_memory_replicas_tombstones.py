@@ -10,12 +10,12 @@ from orion_recall.memory.replicas.tombstones import Tombstones
 
 def test_one_is_in_force_while_the_copies_are_below_it():
     known = Tombstones()
-    known.floor = lambda: 6
+    known.applied_position = lambda: 6
     known.add({1: 7, 2: 5})
-    assert [known.hides(key, known.floor()) for key in (1, 2, 3)] == [True, False, False]
+    assert [known.hides(key, known.applied_position()) for key in (1, 2, 3)] == [True, False, False]
     assert known.in_force
-    known.floor = lambda: 7
-    assert not known.hides(1, known.floor())
+    known.applied_position = lambda: 7
+    assert not known.hides(1, known.applied_position())
     assert known.hides(1, 6), "a recall that began before still needs it"
     assert not known.in_force
 
@@ -30,15 +30,15 @@ def test_of_two_the_later_counts_in_whatever_order_they_come():
 def test_a_worker_without_copies_needs_none():
     known = Tombstones()
     known.add({1: 9})
-    assert known.floor() == math.inf
+    assert known.applied_position() == math.inf
     assert not known.in_force
-    assert not known.hides(1, known.floor())
+    assert not known.hides(1, known.applied_position())
 
 
 def test_what_was_out_of_force_at_the_last_sweep_is_forgotten(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tombstones, "_SWEEP_EVERY_S", 0.0)
     known = Tombstones()
-    known.floor = lambda: 5
+    known.applied_position = lambda: 5
     known.add({1: 4, 2: 6})
     known.sweep()
     assert known.hides(1, 3), "recalls that began before may still run"

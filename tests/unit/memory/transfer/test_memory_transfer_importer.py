@@ -170,7 +170,7 @@ async def test_the_wait_ends_when_every_copy_is_there() -> None:
 
 async def test_a_copy_that_does_not_move_is_named_though_it_gives_signs_of_life() -> None:
     waited = await wait_for_copies(Copies({"index-a": 9, "graph-a": 9, "index-b": 2}), 9, stalled_s=0.2)
-    assert [(one.copy, one.position) for one in waited.behind] == [("index-b", 2)]
+    assert [(one.copy, one.position) for one in waited.lagging] == [("index-b", 2)]
     assert not waited.caught_up
 
 
@@ -183,7 +183,7 @@ async def test_a_copy_that_is_gone_is_not_waited_for_at_all() -> None:
 
 async def test_a_kind_that_nobody_keeps_is_not_there() -> None:
     waited = await wait_for_copies(Copies({"graph-a": 9, "index-gone": 9}), 9, stalled_s=0.2)
-    assert (waited.missing, waited.behind, waited.caught_up) == (("index",), (), False)
+    assert (waited.missing, waited.lagging, waited.caught_up) == (("index",), (), False)
 
 
 async def test_each_look_is_told() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.select import Caps, select
-from orion_recall.values import SOURCE_NAMES, ScoredCandidate, Selection, SourceName
+from orion_recall.recall.bundle.selection import Selection
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.values import SOURCE_NAMES, SourceName
 from tests.samples.recall_fakes import HEAD, NOW, scored
 
 WIDE = Caps(

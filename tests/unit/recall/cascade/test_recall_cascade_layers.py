@@ -7,7 +7,7 @@ import pytest
 
 from orion_recall.profile.cascade import LAYER_NAMES, Layers
 from orion_recall.recall.cascade.layers import limits_of, profile_of_layer, scope_of_layer
-from orion_recall.recall.requests import scope_of
+from orion_recall.recall.search.requests import scope_of
 from orion_recall.values import Scope
 from tests.samples.layered import cascading
 from tests.samples.recall_fakes import profile, query

@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 from orion_recall.profile.cascade import LayerName, MergeWeights
-from orion_recall.recall.cascade.merge import Member, merged, one_pool, united
-from orion_recall.recall.confidence import Confidence, confidence
-from orion_recall.recall.dropped import Dropped
-from orion_recall.recall.found import Found
-from orion_recall.values import ScoredCandidate, SourceName, SourceReport, SourceStatus
+from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of, united
+from orion_recall.recall.confidence.factors import Confidence, confidence
+from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.values import SourceName, SourceReport, SourceStatus
 from tests.samples.recall_fakes import NOW, hit, key, profile, scored
 
 HALF = confidence(relevance=0.5, quality=0.5, recency=0.5, consistency=0.5, completeness=0.5)
@@ -23,8 +23,8 @@ def reported(
 
 def member(
     items: list[ScoredCandidate], *reports: SourceReport, weight: float = 0.5, sure: Confidence = HALF
-) -> Member:
-    found = Found(
+) -> LayerResult:
+    found = PassResult(
         reports=reports,
         within=(),
         pool=[item.candidate for item in items],
@@ -33,14 +33,18 @@ def member(
         ranked=tuple(items),
         dropped=Dropped(),
     )
-    return Member(found=found, items=items, confidences={item.candidate.key: sure for item in items}, weight=weight)
+    return LayerResult(
+        result=found, items=items, confidences={item.candidate.key: sure for item in items}, weight=weight
+    )
 
 
 def of(name: str, score: float = 0.5, **fields: Any) -> ScoredCandidate:
     return scored(name, f"the words of {name}", score=score, **fields)
 
 
-def by(members: dict[LayerName, Member], pooled: dict[int, ScoredCandidate] | None = None, **weights: float) -> Any:
+def by(
+    members: dict[LayerName, LayerResult], pooled: dict[int, ScoredCandidate] | None = None, **weights: float
+) -> Any:
     return merged(members, pooled or {}, MergeWeights(**weights), profile(), now=NOW)
 
 
@@ -52,27 +56,27 @@ def test_a_worked_composite_score():
         }
     )
     # 0.5 x 1 + 0.3 x 0.9 + 0.2 x 1, and 0.5 x 0.5 + 0.3 x 0.75 + 0.2 x 0.5
-    assert [(item.memory.id, item.score) for item in together.found.ranked] == [("a", 0.97), ("b", 0.575)]
+    assert [(item.memory.id, item.score) for item in together.result.ranked] == [("a", 0.97), ("b", 0.575)]
     assert together.firsts == {key("a"), key("b")}
 
 
 def test_a_memory_of_two_layers_counts_where_it_is_best():
     together = by({"semantic": member([of("a")], weight=0.2), "episodic": member([of("a")], weight=0.8)})
-    (item,) = together.found.ranked
+    (item,) = together.result.ranked
     assert (item.parts["layer"], together.layers[key("a")]) == (0.8, "episodic")
 
 
 def test_of_one_layer_alone_nothing_is_changed():
     items = [of("a", 0.9), of("b", 0.4)]
     together = by({"semantic": member(items), "graph": member([])})
-    assert list(together.found.ranked) == items
+    assert list(together.result.ranked) == items
     assert (together.before, together.firsts) == ({}, {key("a")})
 
 
 def test_the_score_of_the_one_pool_is_used_where_there_is_one():
-    members: dict[LayerName, Member] = {"semantic": member([of("a", 0.9)]), "graph": member([of("b", 0.9)])}
+    members: dict[LayerName, LayerResult] = {"semantic": member([of("a", 0.9)]), "graph": member([of("b", 0.9)])}
     together = by(members, {key("a"): of("a", 0.2)}, confidence=0.0001, layer=0.0, recency=0.0, score=0.9999)
-    assert [item.memory.id for item in together.found.ranked] == ["b", "a"]
+    assert [item.memory.id for item in together.result.ranked] == ["b", "a"]
     assert {name: item.score for name, item in together.before.items()} == {key("a"): 0.2, key("b"): 0.9}
 
 
@@ -91,18 +95,18 @@ def test_a_source_that_was_silent_for_one_layer_is_so_for_all_and_keeps_what_it_
 
 def test_what_no_layer_kept_has_one_reason():
     one, other = member([of("a")], reported(names="abxy")), member([of("c")], reported(names="bcx"))
-    one.found.dropped.note("excluded", key("b"))
-    other.found.dropped.note("filtered", key("b"))
-    other.found.dropped.note("filtered", key("a"))
+    one.result.dropped.note("excluded", key("b"))
+    other.result.dropped.note("filtered", key("b"))
+    other.result.dropped.note("filtered", key("a"))
     dropped = united([one, other]).dropped
     assert dict(+dropped) == {"excluded": 1, "rank_pool": 2}
-    brief = Member(found=one.found, items=[], confidences={}, weight=0.5)
+    brief = LayerResult(result=one.result, items=[], confidences={}, weight=0.5)
     assert dict(+united([brief, other]).dropped)["over_fetch"] == 1
 
 
 def test_one_pool_has_only_what_the_layers_bring_and_one_list_a_source():
     weak, strong = hit("a", 0.2), hit("c", 0.9)
-    pool = one_pool(
+    pool = pool_of(
         [
             member([of("a")], SourceReport(source="vector", status="ok", hits=(weak, hit("x", 0.1)))),
             member([of("c")], SourceReport(source="vector", status="ok", hits=(strong,))),

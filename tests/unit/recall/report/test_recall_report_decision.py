@@ -7,14 +7,14 @@ import pytest
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.decision import Asked, decision
+from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.query_text import KeptText
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> RequestFacts:
     fields: dict[str, Any] = {"decision_id": "d-1", "corr_id": "c-1", "profile": "test.v1"}
-    return Asked(**(fields | changes))
+    return RequestFacts(**(fields | changes))
 
 
 async def decided(tokens: TokenCounter, **fields: Any) -> dict[str, Any]:

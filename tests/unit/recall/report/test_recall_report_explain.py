@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.recall.rank import combine
-from orion_recall.recall.report.explain import MOST_OTHERS, MOST_RANKED, apportioned, explained, parts_of
-from orion_recall.values import ScoredCandidate
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.ranking.score import combine
+from orion_recall.recall.report.explain import MOST_OTHERS, MOST_RANKED, apportioned, explained, score_shares
+from orion_recall.recall.types import Recalled
+from orion_recall.scoring.candidates import ScoredCandidate
 from tests.samples.layered import LayeredSource, asked, cascading, of_kind
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, profile, query, scored, sources, view
 
@@ -132,14 +133,14 @@ def item(parts: dict[str, float], weights: dict[str, float]) -> ScoredCandidate:
 
 def test_a_worked_score():
     weights = {"fusion": 0.6, "similarity": 0.2, "recency": 0.2}
-    parts = parts_of(item({"fusion": 1.0, "similarity": 0.5, "recency": 0.25}, weights))
+    parts = score_shares(item({"fusion": 1.0, "similarity": 0.5, "recency": 0.25}, weights))
     assert [(part.name, part.value, part.weight, part.share) for part in parts] == [
         ("fusion", 1.0, 0.6, 0.6), ("similarity", 0.5, 0.2, 0.1), ("recency", 0.25, 0.2, 0.05),
     ]  # fmt: skip
 
 
 def test_thirds_are_rounded_so_that_they_make_a_whole():
-    shares = [part.share for part in parts_of(item(dict.fromkeys("abc", 1.0), dict.fromkeys("abc", 1.0)))]
+    shares = [part.share for part in score_shares(item(dict.fromkeys("abc", 1.0), dict.fromkeys("abc", 1.0)))]
     assert sorted(shares) == [0.333333, 0.333333, 0.333334]
     assert apportioned([1 / 3, 1 / 3, 1 / 3], 1.0, 2) == [0.34, 0.33, 0.33]
     assert apportioned([], 0.0, 3) == []
@@ -159,7 +160,7 @@ PARTS = ("fusion", "similarity", "neighbour", "recency", "speaker", "time")
 @example({"fusion": 1.0}, dict.fromkeys(PARTS, 0.0), 3)
 def test_the_shares_add_up_to_the_printed_score(parts: dict[str, float], weights: dict[str, float], digits: int):
     made = item(parts, weights)
-    shares = [part.share for part in parts_of(made)]
+    shares = [part.share for part in score_shares(made)]
     assert round(sum(shares), 6) == made.score
     assert all(-1e-6 <= share <= made.score + 1e-6 for share in shares)
     printed = apportioned(shares, made.score, digits)

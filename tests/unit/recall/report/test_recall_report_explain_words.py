@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from orion_recall.recall.rank import combine
-from orion_recall.recall.report.explain import parts_of
+from orion_recall.recall.bundle.selection import SelectedItem, Selection
+from orion_recall.recall.ranking.score import combine
+from orion_recall.recall.report.explain import score_shares
 from orion_recall.recall.report.explain_words import ordinal, why_first
-from orion_recall.values import ScoredCandidate, SelectedItem, Selection, SourceName
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.values import SourceName
 from tests.samples.recall_fakes import NOW, scored
 
 WEIGHTS = {
@@ -36,7 +38,7 @@ def item(
 
 def why(*items: ScoredCandidate, layers: dict[int, str] | None = None) -> list[str]:
     kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
-    return why_first(Selection(items=kept, tokens=0, dropped={}), parts_of, layers or {}, now=NOW)
+    return why_first(Selection(items=kept, tokens=0, dropped={}), score_shares, layers or {}, now=NOW)
 
 
 def test_why_an_item_is_first_and_by_how_much():

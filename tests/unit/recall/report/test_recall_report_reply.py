@@ -9,8 +9,9 @@ from orion_recall.contracts import CascadeV1, RecallQueryV1, RecallReplyV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.reply import backend_counts, error_reply, reply, reply_json, why_failed
+from orion_recall.recall.types import Recalled
 from orion_recall.values import SourceReport
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 

@@ -8,17 +8,18 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry
 
-from orion_recall.recall.pipeline import Recalled
-from orion_recall.recall.report.decision import Asked
+from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.types import Recalled
 from orion_recall.serving.observe.instruments import Instruments
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import continue_trace
-from orion_recall.values import Scope, Selection, SourceReport
+from orion_recall.values import Scope, SourceReport
 
 Sample = Callable[..., float | None]
 
-SERVED = Served(
-    asked=Asked(decision_id="d", corr_id="c", profile="reflect.v1", tenant="acme"),
+SERVED = ServedMessage(
+    facts=RequestFacts(decision_id="d", corr_id="c", profile="reflect.v1", tenant="acme"),
     outcome="ok",
     commit="committed",
     seconds=0.02,

@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from orion_recall.serving.observe.loop_watch import Heartbeat
+from orion_recall.serving.observe.loop_watch import LoopWatch
 
 
 async def test_a_loop_that_is_held_is_silent_and_heard_again_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orion_recall.serving.observe.loop_watch._EVERY_S", 0.01)
-    heart = Heartbeat()
-    async with heart.beating():
+    heart = LoopWatch()
+    async with heart.running():
         await asyncio.sleep(0.05)
         time.sleep(0.3)
         assert heart.silent_s >= 0.3

@@ -5,15 +5,15 @@ import threading
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.recall.report.decision import Asked
+from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.serving.observe.observer import observing
 from orion_recall.serving.observe.readiness import Readiness
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
 from orion_recall.telemetry import continue_trace
 
-SERVED = Served(
-    asked=Asked(decision_id="d", corr_id="c", profile="reflect.v1"),
+SERVED = ServedMessage(
+    facts=RequestFacts(decision_id="d", corr_id="c", profile="reflect.v1"),
     outcome="invalid",
     commit="committed",
     seconds=0.01,
@@ -48,7 +48,7 @@ async def test_an_endpoint_that_cannot_be_spoken_to_is_refused_before_anything_l
 
 
 async def test_nothing_is_ready_before_there_is_a_service() -> None:
-    found = await Readiness().look()
+    found = await Readiness().check()
     assert not found.ready
     assert found.as_json() == {
         "ready": False,

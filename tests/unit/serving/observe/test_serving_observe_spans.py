@@ -9,23 +9,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext, StatusCode
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.recall.pipeline import Recalled
-from orion_recall.recall.report.decision import Asked
+from orion_recall.recall.bundle.selection import SelectedItem, Selection
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.types import Recalled
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.serving.observe.spans import describe_recall
-from orion_recall.serving.worker import Served
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import continue_trace
 from orion_recall.text.normal import memory_key
-from orion_recall.values import (
-    Candidate,
-    Hit,
-    MemoryView,
-    Outcome,
-    Scope,
-    ScoredCandidate,
-    SelectedItem,
-    Selection,
-    SourceReport,
-)
+from orion_recall.values import Hit, MemoryView, Outcome, Scope, SourceReport
 
 BEGAN_NS = 1_772_400_000_000_000_000
 QUERY, MEMORY = "Where does Ana keep the spare key?", "The spare key is under the third pot."
@@ -58,9 +50,9 @@ def spans_of(found: Recalled | None, outcome: Outcome, *, with_content: bool = F
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("test")
     traced = continue_trace(None, tracer=tracer)
-    asked = Asked(decision_id="d", corr_id="c", query=RecallQueryV1(fragment=QUERY), profile="reflect.v1")
-    served = Served(
-        asked=asked,
+    facts = RequestFacts(decision_id="d", corr_id="c", query=RecallQueryV1(fragment=QUERY), profile="reflect.v1")
+    served = ServedMessage(
+        facts=facts,
         outcome=outcome,
         commit="committed",
         seconds=0.01,

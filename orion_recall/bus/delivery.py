@@ -1,0 +1,114 @@
+"""Deliveries: what every consumer of messages does alike, from an entry's bytes to the commit that ends it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opentelemetry.trace import Tracer
+
+from orion_recall.bus.addresses import ReplyRules
+from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress, commit_when_possible
+from orion_recall.bus.envelope import Received, decode, encode
+from orion_recall.bus.group_reader import Entry
+from orion_recall.errors import RefusedMessage
+from orion_recall.settings import Settings
+from orion_recall.telemetry import SPAN_RECALL, Continued, continue_trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One message as it was delivered: its content, its trace, its reply address, and when serving it began.
+
+    `refused` says why the reply goes to the shared stream and not to the address that the sender named.
+    """
+
+    received: Received
+    traced: Continued
+    address: ReplyAddress
+    refused: RefusedMessage | None
+    started: float
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since serving it began."""
+        return time.perf_counter() - self.started
+
+    @property
+    def elapsed_ms(self) -> float:
+        """The same in milliseconds, with three decimals."""
+        return round(self.elapsed_s * 1000, 3)
+
+
+class Deliveries:
+    """Opens the messages of one kind and commits what answers them.
+
+    `server_time` is the clock of the bus: a ttl is counted on it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        committer: CommitPort,
+        *,
+        kind: str,
+        server_time: Callable[[], float] = time.time,
+        tracer: Tracer | None = None,
+        span: str = SPAN_RECALL,
+    ) -> None:
+        self._kind, self._span, self._tracer = kind, span, tracer
+        self._max_bytes, self._max_deliveries = settings.max_message_bytes, settings.max_deliveries
+        self._committer, self._server_time = committer, server_time
+        self._rules = ReplyRules.of(settings)
+        self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
+
+    def open(self, entry: Entry) -> Delivery:
+        """The delivery of an entry. It never fails: `received.error` says what could not be read."""
+        started = time.perf_counter()
+        received = decode(entry, kind=self._kind, max_bytes=self._max_bytes)
+        address, refused = self._rules.resolve_or_shared(received.reply_to)
+        return Delivery(
+            received=received,
+            traced=continue_trace(received.trace, tracer=self._tracer, name=self._span),
+            address=address,
+            refused=refused,
+            started=started,
+        )
+
+    def poison(self, delivery: Delivery) -> str | None:
+        """Why the message is not served again; None while it was not delivered too often."""
+        deliveries = delivery.received.entry.deliveries
+        if deliveries <= self._max_deliveries:
+            return None
+        return f"delivered {deliveries - 1} times without an answer: its workers may have died of it"
+
+    def time_left_s(self, delivery: Delivery) -> float:
+        """Seconds until the sender stops waiting: negative once it has stopped, infinite without a ttl."""
+        received = delivery.received
+        if received.expires_at is None:
+            return math.inf
+        # Our reading of the server's clock may lag a little; an entry has not come before its time.
+        return received.expires_at - max(self._server_time(), received.entry.added_at)
+
+    def envelope(
+        self, delivery: Delivery, kind: str, payload: bytes, *, correlation_id: str | None = None
+    ) -> bytes:
+        """A message of ours that follows from the delivery: under its correlation id, in its trace."""
+        received = delivery.received
+        return encode(
+            kind,
+            payload,
+            correlation_id=received.correlation_id if correlation_id is None else correlation_id,
+            source=self._source,
+            trace=delivery.traced.trace,
+            causality_chain=received.onward_chain,
+        )
+
+    async def commit(self, delivery: Delivery, commit_to: Callable[[ReplyAddress], Commit]) -> Committed:
+        """Commit to the reply address; where that cannot be written, commit anew to the shared reply stream."""
+        result = await commit_when_possible(self._committer, commit_to(delivery.address))
+        if result == "reply_not_writable":
+            result = await commit_when_possible(self._committer, commit_to(self._rules.shared))
+        return result

@@ -1,0 +1,88 @@
+"""The bus as one worker uses it: its connections, and readers and committers for its streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator
+
+from redis.asyncio import Redis
+
+from orion_recall.backoff import Backoff
+from orion_recall.bus.commit import Committer, Limits
+from orion_recall.bus.connect import BUS_AWAY, connect
+from orion_recall.bus.group_reader import GroupReader
+from orion_recall.bus.urls import without_secrets
+from orion_recall.errors import SettingsError
+from orion_recall.settings import RECALL_GROUP, Settings
+
+log = logging.getLogger("orion_recall.service")
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
+
+
+class WorkerBus:
+    """Connections of one worker: `redis` for what does not wait, one each for reads that wait.
+
+    `queries` reads queries, `changes` everything about memories, `decisions` the decisions.
+    """
+
+    def __init__(
+        self, settings: Settings, redis: Redis, *, queries: Redis, changes: Redis, decisions: Redis
+    ) -> None:
+        self.redis, self.queries, self.changes, self.decisions = redis, queries, changes, decisions
+        self._settings = settings
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, settings: Settings) -> AsyncGenerator[WorkerBus]:
+        """The connections, which are made when first used; SettingsError when no bus is configured."""
+        url = settings.bus_url
+        if url is None:
+            raise SettingsError("ORION_REDIS_URL is not set: a worker needs a bus (or use `orion-recall up`)")
+        async with (
+            connect(url) as redis,
+            connect(url, blocking=True) as queries,
+            connect(url, blocking=True) as changes,
+            connect(url, blocking=True) as decisions,
+        ):
+            yield cls(settings, redis, queries=queries, changes=changes, decisions=decisions)
+
+    def reader(self, stream: str) -> GroupReader:
+        """A reader of the stream, as this worker's consumer."""
+        blocking = self.queries if stream == self._settings.query_stream else self.changes
+        return GroupReader(
+            self.redis, blocking, stream=stream, group=RECALL_GROUP, consumer=self._settings.instance
+        )
+
+    def committer(self, stream: str) -> Committer:
+        """A committer for entries of the stream."""
+        settings = self._settings
+        return Committer(
+            self.redis,
+            stream=stream,
+            group=RECALL_GROUP,
+            decision_stream=settings.decision_stream,
+            dead_stream=f"{stream}:dead",
+            decision_channels=settings.published_on["decisions"],
+            limits=Limits(
+                reply_maxlen=settings.reply_maxlen,
+                reply_ttl_s=settings.reply_ttl_s,
+                decisions_cap=settings.decisions_cap,
+            ),
+        )
+
+    async def create_groups(self, stop: asyncio.Event) -> None:
+        """Create the group of every intake stream; waits while the bus is away, until `stop` is set."""
+        readers = [self.reader(stream) for stream in self._settings.intake_streams.values()]
+        backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+        while not stop.is_set():
+            try:
+                for reader in readers:
+                    await reader.create_group()
+                return
+            except BUS_AWAY as error:
+                if backoff.is_first:
+                    url = without_secrets(self._settings.bus_url or "")
+                    log.warning("waiting for the bus at %s: %s", url, error)
+                await backoff.wait(stop)

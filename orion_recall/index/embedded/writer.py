@@ -1,0 +1,149 @@
+"""Applying outbox changes to the live shard: embedding, writing, and saving some seconds later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+
+from orion_recall.errors import SourceError
+from orion_recall.index.embedded.metadata import metadata_if_known
+from orion_recall.index.embedded.shard import LiveShard
+from orion_recall.index.embedded.writes import read_held, read_names
+from orion_recall.index.engine_threads import EngineThreads
+from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.points import HeldName, HeldPoint, Name
+from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.write_batch import (
+    WriteBatch,
+    build_write_batch,
+    keys_of,
+    name_keys_of,
+    names_to_embed,
+    texts_to_embed,
+)
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.values import Change
+
+log = logging.getLogger("orion_recall.sources")
+
+# A flush holds Python's lock for some 100 ms, so it is seldom. What a crash loses comes again from the outbox.
+_SAVE_AFTER_S = 10.0
+
+
+class EdgeWriter:
+    """Writes to the live shard in the index's writing thread."""
+
+    def __init__(self, live: LiveShard, thread: EngineThreads, embedder: Embedder, sparse: SparseEncoder) -> None:
+        self._live, self._thread, self._embedder, self._sparse = live, thread, embedder, sparse
+        self._prefetch = VectorPrefetch(embedder)
+        self._saving: asyncio.Task[None] | None = None
+
+    async def prepare(self, changes: Sequence[Change]) -> None:
+        """Embeds what `apply` gets next."""
+        held, names = await self._held_before(changes)
+        await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
+        await self._prefetch.of_names(names_to_embed(changes, names))
+
+    async def apply(self, changes: Sequence[Change]) -> int:
+        """Writes the changes and advances the position; how many points were written or deleted."""
+        held, names = await self._held_before(changes)
+        batch = await build_write_batch(
+            changes, held, self._prefetch, self._sparse, names=names, with_tokens=self._writes_tokens()
+        )
+        if self._live.metadata is None:  # an embedding server may not have told its model before its first answer
+            mine = IndexMetadata.of(self._embedder)
+            await self._thread.run(lambda: self._live.make(mine))
+        self._live.refuse_another_model()
+        await self._write(batch, changes[-1].position)
+        return len(batch.points) + len(batch.gone)
+
+    async def remove(self, keys: Sequence[int]) -> None:
+        """Deletes memories, and the entities that only they name; the position stays."""
+        held = await self._held_of(keys)
+        forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
+        metadata = self._live.metadata
+        position = metadata.position if metadata is not None else 0
+        await self._write(WriteBatch(points=[], gone=list(keys), forgotten=forgotten), position)
+
+    async def save(self) -> None:
+        """Flushes the shard, then writes its position."""
+        await self._thread.run(self._live.save)
+
+    async def close(self) -> None:
+        """Stops saving in the background, and saves once more."""
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.gather(self._saving, return_exceptions=True)
+        with contextlib.suppress(SourceError):
+            await self.save()
+
+    async def _write(self, batch: WriteBatch, position: int) -> None:
+        await self._thread.run(lambda: self._live.write(batch, position))
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_later())
+
+    async def _held_before(
+        self, changes: Sequence[Change]
+    ) -> tuple[Mapping[int, HeldPoint], Mapping[int, HeldName]]:
+        """What the shard holds of the changes' memories and of the entities they name."""
+        if self._live.metadata is None:
+            return {}, {}
+        # Asked for at every read: an optimised copy may replace the live shard at every await.
+        keys = name_keys_of(changes)
+        held = await self._held_of(keys_of(changes))
+        return held, await self._thread.run(lambda: read_names(self._live.checked(), keys))
+
+    async def _held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
+        return await self._thread.run(lambda: read_held(self._live.checked(), keys))
+
+    def _writes_tokens(self) -> bool:
+        """Whether token vectors are written: in a new index when the embedder gives them, else as before."""
+        mine = metadata_if_known(self._embedder)
+        metadata = mine if self._live.metadata is None else self._live.metadata
+        self._prefetch.with_tokens = (
+            mine is not None and metadata is not None and metadata.without_tokens(mine) is None
+        )
+        return self._prefetch.with_tokens
+
+    async def _save_later(self) -> None:
+        while not self._live.is_saved:
+            await asyncio.sleep(_SAVE_AFTER_S)
+            try:
+                await self.save()
+            except SourceError as error:
+                log.warning(
+                    "the index in %s could not be saved: %s; it is tried again every %g s, so see whether its disk "
+                    "is full",
+                    *(self._live.folder, error, _SAVE_AFTER_S),
+                )
+
+
+class SpeakerCache:
+    """The speakers of the tenants that were asked for, kept up to date with what is written."""
+
+    def __init__(self) -> None:
+        self._speakers: dict[str, frozenset[str]] = {}
+
+    def get(self, tenant: str) -> frozenset[str] | None:
+        """The tenant's speakers, if they are known."""
+        return self._speakers.get(tenant)
+
+    def put(self, tenant: str, speakers: frozenset[str]) -> None:
+        """The tenant's speakers, as just read."""
+        self._speakers[tenant] = speakers
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._speakers.clear()
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """Adds the speakers of new memories; after an update or deletion the tenant's are read again."""
+        for tenant in {change.memory.tenant for change in changes if change.memory.tenant in self._speakers}:
+            mine = [change.memory for change in changes if change.memory.tenant == tenant]
+            if any(memory.version > 1 or not memory.is_live for memory in mine):
+                del self._speakers[tenant]
+            else:
+                self._speakers[tenant] |= {memory.speaker for memory in mine if memory.speaker}

@@ -1,0 +1,153 @@
+"""Composing a memory: the stored form with hashes, names and statements, from the form of a message."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import cast
+
+from pydantic import JsonValue as PydanticJson
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.errors import InvalidMessage
+from orion_recall.memory.extraction.light import extract
+from orion_recall.text.normal import one_line, storable, storable_json, text_hash
+from orion_recall.text.simhash import simhash
+from orion_recall.values import JsonValue, Memory
+
+# Fractions of the last second of the year 9999 do not survive as a float.
+_LAST_SECOND = 253_402_300_799.0
+# A longer title is a sentence, and no name of anything.
+_MAX_TITLE_WORDS = 8
+# Fields that hashes of memories stored before them do not know: left out while they say nothing.
+_ADDED_LATER = ("confidence", "supersedes")
+
+
+def compose(message: MemoryV1, default_tenant: str) -> Memory:
+    """The memory with its hashes, signature, entities and statements; every text in it can be stored.
+
+    InvalidMessage: a number in `metadata` is not finite, the text has nothing to be seen, it would end before it
+    begins, or take its own place.
+    """
+    metadata = cast("dict[str, JsonValue]", storable_json(message.metadata))
+    if not _is_finite(metadata):
+        raise InvalidMessage("metadata: NaN and infinity are no JSON numbers")
+    text = storable(message.text)
+    if not one_line(text):
+        raise InvalidMessage("text: there is nothing to be seen in it")
+    if message.id in message.supersedes:
+        raise InvalidMessage("supersedes: a memory cannot take its own place")
+    if message.occurred_at and message.occurred_until and message.occurred_until < message.occurred_at:
+        raise InvalidMessage("occurred_until: it ends before it begins (occurred_at)")
+    title = _text(message.title)
+    speaker = _text(message.speaker)
+    given = unique_names(map(storable, message.entities))
+    occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
+    at = mentioned_at if occurred_at is None else occurred_at
+    found = extract(text, speaker, known_names(given, title), at=at)
+    return Memory(
+        tenant=storable(message.tenant or default_tenant),
+        id=storable(message.id),
+        text=text,
+        kind=message.kind,
+        text_hash=text_hash(text),
+        simhash=simhash(text),
+        content_hash=content_hash(message),
+        title=title,
+        speaker=speaker,
+        session_id=_text(message.session_id),
+        node_id=_text(message.node_id),
+        user_id=_text(message.user_id),
+        agent_id=_text(message.agent_id),
+        run_id=_text(message.run_id),
+        occurred_at=occurred_at,
+        occurred_until=_seconds(message.occurred_until),
+        mentioned_at=mentioned_at,
+        tags=unique_names(map(storable, message.tags)),
+        entities=unique_names([*found.entities, *given]),
+        statements=found.statements,
+        times=found.times,
+        source=_text(message.source),
+        uri=_text(message.uri),
+        metadata=metadata,
+        confidence=message.confidence,
+        given_entities=given,
+        supersedes=unique_names(map(storable, message.supersedes)),
+        lacks_context=found.lacks_context and message.session_id is not None,
+    )
+
+
+def known_names(given: Sequence[str], title: str | None) -> list[str]:
+    """What is recognised in a text in lower case too: the entities that were given, and a title that is a name."""
+    return [*given, title] if title is not None and len(title.split()) <= _MAX_TITLE_WORDS else [*given]
+
+
+def as_message(memory: Memory) -> MemoryV1:
+    """The memory as it would be sent to be stored: composed again it has the same content hash."""
+    return MemoryV1(
+        id=memory.id,
+        text=memory.text,
+        tenant=memory.tenant,
+        user_id=memory.user_id,
+        agent_id=memory.agent_id,
+        run_id=memory.run_id,
+        session_id=memory.session_id,
+        node_id=memory.node_id,
+        kind=memory.kind,
+        speaker=memory.speaker,
+        title=memory.title,
+        occurred_at=_moment(memory.occurred_at),
+        occurred_until=_moment(memory.occurred_until),
+        mentioned_at=_moment(memory.mentioned_at),
+        tags=memory.tags,
+        entities=memory.given_entities,
+        source=memory.source,
+        uri=memory.uri,
+        metadata=cast("dict[str, PydanticJson]", dict(memory.metadata)),
+        confidence=memory.confidence,
+        supersedes=memory.supersedes,
+    )
+
+
+def content_hash(message: MemoryV1) -> str:
+    """SHA-256 over all that the sender gave but id and tenant, in one canonical form.
+
+    What is left out counts as its default, and a time as its moment in UTC, so that the same memory sent in
+    another spelling is the same.
+    """
+    content = message.model_dump(mode="json", exclude={"id", "tenant"})
+    for name in _ADDED_LATER:
+        if content[name] in (None, []):
+            del content[name]
+    canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else storable(value)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else min(moment.timestamp(), _LAST_SECOND)
+
+
+def unique_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names without repetitions that differ in case only, and without empty ones."""
+    return tuple({name.casefold(): name for name in reversed([*names]) if name.strip()}.values())[::-1]
+
+
+def _is_finite(value: JsonValue) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(_is_finite(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return all(_is_finite(part) for part in cast("list[JsonValue]", value))
+    return True

@@ -1,0 +1,169 @@
+"""The queue of background extraction: memories that are due, claimed by workers, and finished.
+
+A worker claims a memory for a while; if it is gone by then, another claims it. The result is written together with
+the outbox entry and the end of the queue row, and only to the version of the memory that was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, LiteralString
+
+from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.record import sql as record_sql
+from orion_recall.postgres.pool import Connection, Pool, borrow
+from orion_recall.text.normal import storable
+from orion_recall.values import Memory, Neighbour
+
+End = Literal["extracted", "unchanged", "outdated"]
+
+_QUEUE: LiteralString = """
+INSERT INTO memory_extractions (tenant, memory_id, extractor)
+SELECT tenant, id, $3 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+ON CONFLICT (tenant, memory_id) DO UPDATE SET
+    extractor = excluded.extractor, due_at = now(), attempts = 0, ticket = excluded.ticket
+"""
+
+# $2: these ids only, or all. $3: only those that another extractor than the chosen one had to do.
+_QUEUE_AGAIN: LiteralString = """
+INSERT INTO memory_extractions (tenant, memory_id, extractor)
+SELECT tenant, id, $4 FROM memories
+WHERE tenant = $1 AND live AND ($2::text[] IS NULL OR id = ANY($2::text[]))
+  AND (NOT $3::boolean OR extraction_note IS NOT NULL)
+ORDER BY seq
+ON CONFLICT (tenant, memory_id) DO UPDATE SET
+    extractor = excluded.extractor, due_at = now(), attempts = 0, ticket = excluded.ticket
+RETURNING memory_id
+"""
+
+# In the order of due times; rows that another worker is claiming are skipped.
+_TAKE: LiteralString = """
+WITH due AS MATERIALIZED (
+    SELECT tenant, memory_id FROM memory_extractions
+    WHERE extractor = $1 AND due_at <= now()
+    ORDER BY due_at, ticket LIMIT $2 FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE memory_extractions e SET
+        due_at = now() + make_interval(secs => $3::float8), attempts = attempts + 1, ticket = DEFAULT
+    FROM due WHERE e.tenant = due.tenant AND e.memory_id = due.memory_id
+    RETURNING e.tenant, e.memory_id, e.attempts, e.ticket
+)
+SELECT t.ticket, t.attempts, m.*,
+    previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker
+FROM taken t JOIN memories m ON m.tenant = t.tenant AND m.id = t.memory_id
+LEFT JOIN LATERAL (
+    SELECT n.id, n.text, n.speaker FROM memories n
+    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
+      AND (coalesce(n.ts, '-infinity'), n.seq) < (coalesce(m.ts, '-infinity'), m.seq)
+    ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1
+) AS previous ON true
+ORDER BY m.seq
+"""
+
+_LOCK_MEMORY: LiteralString = """
+SELECT version, live, entities, statements FROM memories WHERE tenant = $1 AND id = $2 FOR UPDATE
+"""
+_WRITE: LiteralString = """
+UPDATE memories SET entities = $3, statements = $4, times = $5, extracted_by = $6, extraction_note = $7
+WHERE tenant = $1 AND id = $2
+"""
+_ENQUEUE: LiteralString = "INSERT INTO outbox (tenant, memory_id, op) VALUES ($1, $2, 'upsert')"
+_END: LiteralString = "DELETE FROM memory_extractions WHERE tenant = $1 AND memory_id = $2 AND ticket = $3"
+_AGAIN: LiteralString = """
+UPDATE memory_extractions SET due_at = now(), attempts = greatest(attempts - 1, 0)
+WHERE tenant = $1 AND memory_id = $2 AND ticket = $3
+"""
+_DUE: LiteralString = "SELECT extractor, count(*) AS count FROM memory_extractions GROUP BY 1 ORDER BY 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A claimed memory, the turn before it, and how often any worker has claimed it."""
+
+    memory: Memory
+    previous: Neighbour | None
+    attempts: int
+    ticket: int
+
+
+async def queue_new(connection: Connection, memories: Sequence[Memory], extractor: str) -> None:
+    """Queues memories that were just stored or changed, in the caller's transaction.
+
+    Light extraction is done already: with it only memories are queued that need the turn before.
+    """
+    due = [memory for memory in memories if extractor != "light" or memory.lacks_context]
+    if due:
+        tenants, names = [memory.tenant for memory in due], [memory.id for memory in due]
+        await connection.execute(_QUEUE, tenants, names, extractor)
+
+
+class ExtractionQueue:
+    """The memories that are due. Every method raises RecordError while Postgres is away."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def queue_again(
+        self, tenant: str, ids: Sequence[str] | None, *, extractor: str, only_noted: bool = False
+    ) -> list[str]:
+        """Queues live memories again, all (None) or some; the ids of those queued.
+
+        With `only_noted` only those that fell back to another extractor than the chosen one.
+        """
+        async with borrow(self._pool, "making memories due") as connection:
+            given = None if ids is None else [storable(name) for name in ids]
+            rows = await connection.fetch(_QUEUE_AGAIN, storable(tenant), given, only_noted, extractor)
+        return [row["memory_id"] for row in rows]
+
+    async def take(self, extractor: str, limit: int, *, for_s: float) -> list[Taken]:
+        """Claims memories that are due, at most `limit`, for `for_s` seconds."""
+        async with borrow(self._pool, "claiming memories") as connection:
+            rows = await connection.fetch(_TAKE, extractor, limit, for_s)
+        return [
+            Taken(
+                memory=record_sql.to_memory(row),
+                previous=record_sql.to_neighbour(row, "previous"),
+                attempts=row["attempts"],
+                ticket=row["ticket"],
+            )
+            for row in rows
+        ]
+
+    async def finish(self, taken: Taken, found: Extraction) -> End:
+        """Writes the extraction, in one transaction with the outbox entry and the end of the queue row.
+
+        `outdated`: the memory has changed since it was read, and is due again; or it is not live any more.
+        """
+        memory = taken.memory
+        key = (memory.tenant, memory.id)
+        entities = list(found.entities)
+        statements = [asdict(edge) for edge in found.statements]
+        async with borrow(self._pool, "writing an extraction") as connection, connection.transaction():
+            await connection.execute(record_sql.LOCK_OUTBOX)
+            held: Any = await connection.fetchrow(_LOCK_MEMORY, *key)
+            if held is None or not held["live"]:
+                await connection.execute(_END, *key, taken.ticket)
+                return "outdated"
+            if held["version"] != memory.version:
+                await connection.execute(_AGAIN, *key, taken.ticket)
+                return "outdated"
+            times = [asdict(mention) for mention in found.times]
+            await connection.execute(_WRITE, *key, entities, statements, times, found.by, found.note)
+            # Index and graph are told only of what they show: to embed a text again is dear.
+            is_new = (held["entities"], held["statements"]) != (entities, statements)
+            if is_new:
+                await connection.execute(_ENQUEUE, *key)
+            await connection.execute(_END, *key, taken.ticket)
+            return "extracted" if is_new else "unchanged"
+
+    async def put_back(self, taken: Sequence[Taken]) -> None:
+        """Releases claims, so that other workers can claim the memories at once."""
+        async with borrow(self._pool, "putting memories back") as connection:
+            for one in taken:
+                await connection.execute(_AGAIN, one.memory.tenant, one.memory.id, one.ticket)
+
+    async def due(self) -> dict[str, int]:
+        """How many memories wait, by the extractor they wait for."""
+        async with borrow(self._pool, "counting what is due") as connection:
+            return {row["extractor"]: row["count"] for row in await connection.fetch(_DUE)}

@@ -1,0 +1,183 @@
+"""Error texts for a profile: what is wrong with a key or a value, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import get_origin
+
+import yaml
+from pydantic_core import ErrorDetails
+
+from orion_recall.profile.model import KeyPath, Strategies, profile_fields
+from orion_recall.profile.yaml_nodes import Words, is_null, shown
+
+_OWN_FIELDS = profile_fields()
+_FIELDS = _OWN_FIELDS | profile_fields(Strategies, ("strategies",))
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+_PRODUCT = re.compile(r"\d{1,12}(\s*\*\s*\d{1,12}){1,7}")
+_WITH_UNIT = re.compile(r"[-+]?\d+(\.\d+)?\s*[A-Za-z%]+")
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
+}
+
+
+def keys_under(parent: KeyPath) -> list[str]:
+    """The keys that a mapping may hold, in the model's order."""
+    return [path[-1] for path in _FIELDS if path[:-1] == parent]
+
+
+def dotted(path: KeyPath) -> str:
+    """The path as people write it: fusion.weights.rdf."""
+    return ".".join(path)
+
+
+def unknown_key(parent: KeyPath, key: str) -> Words:
+    """The words for a key that `parent` does not have: where it belongs, or the nearest key."""
+    if not key:
+        return "a key is missing before the colon", ""
+    owners = [path for path in _OWN_FIELDS if path[-1] == key or dotted(path) == key]
+    if owners:
+        return "is not a key here", " or ".join(_belongs(path) for path in owners)
+    return "is not a known key", _nearest_key(parent, key)
+
+
+def nearest_path(parent: KeyPath, key: str) -> KeyPath | None:
+    """The valid key that an unknown one most likely stands for."""
+    spelled = key.lower().replace("-", "_")
+    for candidates in (
+        [path for path in _FIELDS if path[:-1] == parent],
+        [path for path in _OWN_FIELDS if path[:-1] != parent],
+    ):
+        names = {path[-1]: path for path in candidates}
+        near = difflib.get_close_matches(spelled, names, n=1, cutoff=0.6)
+        if near:
+            return names[near[0]]
+    return None
+
+
+def _nearest_key(parent: KeyPath, key: str) -> str:
+    near = nearest_path(parent, key)
+    if near is None:
+        known = _listed(keys_under(parent)) if parent else "explained in profiles/example.yaml"
+        return f"the keys {_place(parent)} are {known}"
+    where = "" if near[:-1] == parent else f" {_place(near[:-1])}"
+    return f"did you mean `{near[-1]}`{where}?"
+
+
+def _belongs(path: KeyPath) -> str:
+    return f"`{path[-1]}` belongs {_place(path[:-1])}"
+
+
+def _place(parent: KeyPath) -> str:
+    return f"under `{dotted(parent)}`" if parent else "at the top level"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def missing_key(path: KeyPath) -> Words:
+    """The words for a key that has no default and was not given."""
+    return "is missing", f"add it: {_FIELDS[path].description}"
+
+
+def takes_list(path: KeyPath) -> bool:
+    """Whether the key takes a list of values."""
+    return get_origin(_FIELDS[path].annotation) is tuple
+
+
+def wrong_shape(path: KeyPath, node: yaml.Node) -> Words:
+    """The words for a list, or for keys where one value belongs, or for a value where keys belong."""
+    below = keys_under(path)
+    if below:
+        what = "has nothing under it" if is_null(node) else "needs keys under it, not a value or a list"
+        return what, f"its keys are {_listed(below)}"
+    if takes_list(path):
+        what = "a list in it" if isinstance(node, yaml.SequenceNode) else "keys under it"
+        return f"takes a list of values, not {what}", "write [one, another]"
+    return f"takes one value, not {'a list' if isinstance(node, yaml.SequenceNode) else 'keys under it'}", ""
+
+
+def wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.ScalarNode) -> Words:
+    """The words for a value that the model refuses."""
+    if is_null(node):
+        give = "give one" if _FIELDS[path].is_required() else "give one, or leave the line out"
+        return "has no value", f"{give}: {_FIELDS[path].description}"
+    kind, text = error["type"], shown(node.value)
+    if kind in ("int_type", "float_type"):
+        return _not_a_number(path, node, whole=kind == "int_type")
+    if kind == "tuple_type":
+        return f"{text} is one value, not a list", f"write [{node.value}]"
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"{text} is out of range", f"it must be {words} {error.get('ctx', {})[bound]:g}"
+    if kind == "finite_number":
+        return f"{text} is not a finite number", ""
+    if kind == "bool_type":
+        return f"{text} is neither true nor false", _truth(node)
+    if kind == "string_type":
+        return f"{text} is not text to YAML", f'put it in quotes: "{node.value}"'
+    if kind == "literal_error":
+        return f"{text} is not one of the choices", _choice(str(error.get("ctx", {})["expected"]), node.value)
+    if kind == "string_pattern_mismatch":
+        return f"{text} is not a name", (
+            "use 1 to 64 of: lower-case letters, digits, `.`, `_`, `-`; begin with a letter or digit"
+        )
+    return error["msg"], ""
+
+
+def _not_a_number(path: KeyPath, node: yaml.ScalarNode, *, whole: bool) -> Words:
+    wanted, text, value = "a whole number" if whole else "a number", shown(node.value), node.value.strip()
+    if node.tag.endswith(":bool"):
+        return f"{text} is true or false to YAML, not {wanted}", ""
+    if _PRODUCT.fullmatch(value):
+        product = math.prod(int(factor) for factor in value.split("*"))
+        return f"{text} is text, not a number: YAML does no arithmetic", f"write {product}"
+    if _NUMBER.fullmatch(value):
+        return _badly_written_number(node, float(value), whole=whole)
+    if _NUMBER.fullmatch(value.replace(",", ".")):
+        return f"{text} is text, not a number", f"write the decimal point: {value.replace(',', '.')}"
+    if _WITH_UNIT.fullmatch(value):
+        return f"{text} is text, not a number", f"write {wanted} without a unit: {_FIELDS[path].description}"
+    return f"{text} is text, not {wanted}", f"{_FIELDS[path].description}"
+
+
+def _badly_written_number(node: yaml.ScalarNode, number: float, *, whole: bool) -> Words:
+    text = shown(node.value)
+    if whole and math.isfinite(number) and not number.is_integer():
+        return f"{text} is not a whole number", f"write {math.floor(number)} or {math.ceil(number)}"
+    plain = _plain_digits(node.value.strip(), number)
+    if node.style in ("'", '"'):
+        return f"{text} is text because of its quotes", f"remove the quotes: {plain}"
+    if node.tag.endswith(":str"):
+        return f"{text} is text, not a number, to YAML 1.1", f"write {plain}"
+    return f"{text} is not a whole number", f"write {plain}"
+
+
+def _plain_digits(text: str, number: float) -> str:
+    """The number without an exponent, which YAML 1.1 takes only in some spellings."""
+    if number.is_integer() and abs(number) < 1e15:
+        return f"{number:.0f}"
+    return f"{Decimal(text):f}" if 1e-30 < abs(number) < 1e30 else "it in decimal digits"
+
+
+def _truth(node: yaml.ScalarNode) -> str:
+    word = node.value.strip().lower()
+    if word in ("true", "yes", "on", "y", "1", "t"):
+        return "write true, without quotes"
+    if word in ("false", "no", "off", "n", "0", "f"):
+        return "write false, without quotes"
+    return "write true or false"
+
+
+def _choice(expected: str, value: str) -> str:
+    choices = re.findall(r"'([^']*)'", expected)
+    near = difflib.get_close_matches(value.lower().replace("-", "_"), choices, n=1)
+    return f"did you mean `{near[0]}`?" if near else f"choose {' or '.join(f'`{c}`' for c in choices)}"

@@ -1,0 +1,215 @@
+"""The values of a profile: its keys with their defaults, bounds and descriptions, and the checks across keys."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
+from orion_recall.profile.sections import (
+    CONFIG,
+    MIN_RELEVANCE_SHARE,
+    ROUNDING,
+    Expansion,
+    Fusion,
+    GraphWalk,
+    RankingWeights,
+    Rerank,
+    Shadow,
+    Share,
+    TimeInQuestions,
+    relevance_share,
+)
+from orion_recall.values import SourceName
+
+Scope = Literal["session", "user", "global"]
+Budget = Literal["low", "mid", "high"]
+TopK = Annotated[int, Field(ge=0, le=1000)]
+
+CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
+
+
+class ProfileValues(BaseModel):
+    """The values of a profile: which sources, how deep, how ranked, how much is rendered."""
+
+    model_config = CONFIG
+
+    profile: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
+        description="The profile's name and version, such as reflect.v1; the file has the same name.",
+    )
+    description: str = Field(
+        default="", max_length=1000, description="What the profile is for, in a sentence or two."
+    )
+    scope: Scope = Field(
+        default="global",
+        description="Whose memories are searched unless the query says: its session's, its user's, or all.",
+    )
+    budget: Budget = Field(
+        default="mid", description="How deep each source searches: low 100, mid 300 or high 1000 candidates."
+    )
+    vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
+    lexical_top_k: TopK | None = Field(
+        default=None,
+        description="Hits the keyword source may bring to selection; 0 is off, null is as vector_top_k.",
+    )
+    rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
+    enable_sql_timeline: bool = Field(
+        default=False, description="Whether the SQL timeline (recent rows of a table) is searched."
+    )
+    sql_top_k: TopK = Field(
+        default=8, description="Hits the SQL timeline may bring to selection; 0 switches it off."
+    )
+    sql_since_minutes: int = Field(
+        default=180,
+        ge=1,
+        le=5_256_000,
+        description="How far back from the query's now the SQL timeline looks, in minutes.",
+    )
+    max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
+    max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
+    time_decay_half_life_hours: float = Field(
+        default=72.0,
+        gt=0,
+        le=1_000_000,
+        description="The age at which a memory's recency has halved, in hours.",
+    )
+    recency_floor: Share = Field(
+        default=0.05, description="The recency an old memory keeps, from 0 to 1 (no unit)."
+    )
+    render_budget_tokens: int = Field(
+        ge=1, le=1_000_000, description="The length of the rendered text, at most, in cl100k_base tokens."
+    )
+    enable_query_expansion: bool = Field(
+        default=True, description="Whether terms, entities and aliases are added to the search."
+    )
+    over_budget: Literal["skip", "stop"] = Field(
+        default="skip",
+        description="When an item does not fit the token budget: `skip` tries the next, `stop` ends there.",
+    )
+    snippet_tokens: int = Field(
+        default=48, ge=8, le=512, description="The window of a memory shown around the best match, in tokens."
+    )
+    min_similarity: Share = Field(
+        default=0.0, description="The cosine similarity under which the vector source drops a hit (0 to 1)."
+    )
+    min_score: Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
+    rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")
+    near_duplicate_similarity: Share = Field(
+        default=0.9,
+        description="The share of common tokens (Jaccard, 0 to 1) from which two memories count as the same.",
+    )
+    source_timeout_ms: int = Field(
+        default=800, ge=10, le=60_000, description="How long one source may take, in milliseconds."
+    )
+    source_retries: int = Field(
+        default=1,
+        ge=0,
+        le=5,
+        description="Further tries after a transient error of a source, inside its time.",
+    )
+    fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
+    ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
+    rerank: Rerank = Field(
+        default=Rerank(), description="Whether and how the best are judged once more by a reranker."
+    )
+    time: TimeInQuestions = Field(
+        default=TimeInQuestions(), description="How times in questions are read and used."
+    )
+    expansion: Expansion = Field(
+        default=Expansion(), description="Further words that the keyword source searches for."
+    )
+    graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
+    cascade: Cascade = Field(
+        default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
+    )
+    no_answer: NoAnswer = Field(
+        default=NoAnswer(), description="When no answer is given rather than one that is not sure enough."
+    )
+    shadow: Shadow = Field(
+        default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
+    )
+
+    @model_validator(mode="after")
+    def _something_can_be_found(self) -> Self:
+        if not self.sources_on:
+            raise PydanticCustomError(
+                "no_source",
+                "no source is on: set one of vector_top_k, lexical_top_k and rdf_top_k above 0, "
+                "or enable_sql_timeline to true",
+                {"key": "vector_top_k"},
+            )
+        if not any(getattr(self.fusion.weights, name) for name in self.sources_on):
+            raise PydanticCustomError(
+                "no_weight",
+                "every source that is on ({sources}) has the fusion weight 0",
+                {"sources": ", ".join(self.sources_on), "key": "fusion.weights"},
+            )
+        for name in LAYER_NAMES if self.cascade.enabled else ():
+            layer = self.cascade.layers.named(name)
+            if layer.sources and not any(getattr(self.fusion.weights, source) for source in layer.sources):
+                raise PydanticCustomError(
+                    "no_weight",
+                    "every source of the layer {layer} ({sources}) has the fusion weight 0",
+                    {
+                        "layer": name,
+                        "sources": ", ".join(layer.sources),
+                        "key": f"cascade.layers.{name}.sources",
+                    },
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _relevance_is_not_outvoted(self) -> Self:
+        share = relevance_share(self.weights(reranked=True))
+        if share < MIN_RELEVANCE_SHARE - ROUNDING:
+            raise PydanticCustomError(
+                "outvoted",
+                "all weights but `recency` together ({counted}) are {share} of the weights and must be at least "
+                "{least}: recency must not outvote relevance",
+                {
+                    "counted": "with `rerank.weight`" if self.rerank.enabled else "without a reranker",
+                    "share": f"{share:.4g}",
+                    "least": f"{MIN_RELEVANCE_SHARE}",
+                    "key": "ranking.recency",
+                },
+            )
+        return self
+
+    def weights(self, *, reranked: bool) -> dict[str, float]:
+        """The weights of the final score's parts, with `rerank` where a reranker has judged.
+
+        Where one is wanted and has not, recency weighs no more than leaves relevance its share.
+        """
+        weights: dict[str, float] = self.ranking.model_dump()
+        if not self.rerank.enabled:
+            return weights
+        if reranked:
+            return weights | {"rerank": self.rerank.weight}
+        if relevance_share(weights) < MIN_RELEVANCE_SHARE - ROUNDING:
+            relevance = sum(weights.values()) - weights["recency"]
+            weights["recency"] = relevance * (1 / MIN_RELEVANCE_SHARE - 1)
+        return weights
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates each source searches for."""
+        return CANDIDATES[self.budget]
+
+    @property
+    def effective_lexical_top_k(self) -> int:
+        """`lexical_top_k`, or `vector_top_k` where that is not set."""
+        return self.vector_top_k if self.lexical_top_k is None else self.lexical_top_k
+
+    @property
+    def sources_on(self) -> tuple[SourceName, ...]:
+        """The sources that this profile searches."""
+        top_k: dict[SourceName, int] = {
+            "vector": self.vector_top_k,
+            "lexical": self.effective_lexical_top_k,
+            "rdf": self.rdf_top_k,
+            "sql_timeline": self.sql_top_k if self.enable_sql_timeline else 0,
+        }
+        return tuple(name for name, k in top_k.items() if k > 0)

@@ -1,0 +1,53 @@
+"""The selection: the items of a bundle, and why the other candidates are not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orion_recall.scoring.candidates import ScoredCandidate
+
+DropReason = Literal[
+    "excluded",
+    "own_turn",
+    "filtered",
+    "deleted",
+    "missing",
+    "other_time",
+    "rank_pool",
+    "below_min_score",
+    "near_duplicate",
+    "source_top_k",
+    "max_per_source",
+    "max_total_items",
+    "token_budget",
+    "over_fetch",
+    "no_answer",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedItem:
+    """What the bundle keeps: the scored candidate, its snippet and its rendered line.
+
+    `tokens` are the line's, with the newline that follows it.
+    """
+
+    scored: ScoredCandidate
+    snippet: str
+    line: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What was kept, in order, and how many of what was found were dropped, by reason.
+
+    `left_out` has the reasons of those that were ranked and did not get into the bundle, by key.
+    """
+
+    items: tuple[SelectedItem, ...]
+    tokens: int
+    dropped: Mapping[DropReason, int]
+    left_out: Mapping[int, DropReason] = field(default_factory=dict[int, "DropReason"])

@@ -1,0 +1,129 @@
+"""Filters: which candidates may be shown. Sources filter already; these fail closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.interfaces import in_scope
+from orion_recall.memory.replicas.tombstones import Tombstones
+from orion_recall.recall.candidates.fetch import read_of
+from orion_recall.recall.pass_result import Dropped
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.scoring.time_overlap import overlap
+from orion_recall.text.normal import normal_form
+from orion_recall.values import MemoryView, Question, Scope
+
+OWN_TURN_S = 120.0
+_ACTIVE_TURN_S = 180.0
+# Of a longer text only the beginning is compared; that excludes no fewer memories.
+_MOST_CHARS = 4000
+# A shorter text is part of many others: it is the turn only where it is the whole text.
+_FEWEST_WORDS, _FEWEST_CHARS = 3, 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusions:
+    """What a query excludes: memories by id, and memories with the `text` (in normal form) near the time `ts`.
+
+    `is_cut`: the text is the beginning of a longer one, and may end inside a word.
+    """
+
+    ids: frozenset[str]
+    text: str = ""
+    ts: float = 0.0
+    is_cut: bool = False
+
+    @classmethod
+    def of(cls, query: RecallQueryV1, now: float) -> Exclusions:
+        """The exclusions of the options and of the hint about the active turn."""
+        ids, turn = frozenset(query.options.exclude if query.options else ()), query.exclude
+        if turn is None:
+            return cls(ids=ids)
+        return cls(
+            ids=ids.union(turn.active_turn_ids),
+            text=normal_form(turn.active_turn_text[:_MOST_CHARS]),
+            is_cut=len(turn.active_turn_text) > _MOST_CHARS,
+            ts=now if turn.active_turn_ts is None else turn.active_turn_ts,
+        )
+
+    def is_turn(self, memory: MemoryView) -> bool:
+        """Whether the memory is the active turn: the same text at about the same time."""
+        if not self.text or memory.ts is None or abs(self.ts - memory.ts) > _ACTIVE_TURN_S:
+            return False
+        said = normal_form(memory.text)
+        is_short = len(self.text) < _FEWEST_CHARS or self.text.count(" ") < _FEWEST_WORDS - 1
+        if is_short and not self.is_cut:
+            return self.text == said
+        return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
+
+
+def without_deleted(
+    pool: Sequence[Candidate], tombstones: Tombstones, applied_position: float, dropped: Dropped
+) -> Sequence[Candidate]:
+    """The candidates without memories that were changed or deleted after the position of the searched copies.
+
+    A statement of the graph may come from any memory: while a tombstone is newer than the copies, candidates lose
+    their statements.
+    """
+    if not tombstones.any_above(applied_position):
+        return pool
+    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, applied_position)]
+    for candidate in kept:
+        candidate.statements, candidate.path = (), 0.0
+    dropped["deleted"] += len(pool) - len(kept)
+    return kept
+
+
+def visible(
+    pool: Sequence[Candidate],
+    memories: Mapping[int, MemoryView],
+    scope: Scope,
+    question: Question,
+    exclusions: Exclusions,
+    dropped: Dropped,
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates that may be shown, with their memories."""
+    kept: list[tuple[Candidate, MemoryView]] = []
+    for candidate in pool:
+        memory = memories.get(candidate.key)
+        if memory is None:
+            memory = read_of(candidate)
+        if memory is None:
+            dropped.note("missing", candidate.key)
+        elif not in_scope(memory, scope):
+            dropped.note("filtered", candidate.key)
+        elif memory.id in exclusions.ids:
+            dropped.note("excluded", candidate.key)
+        elif _is_own_turn(memory, question) or exclusions.is_turn(memory):
+            dropped.note("own_turn", candidate.key)
+        else:
+            kept.append((candidate, memory))
+    return kept
+
+
+def in_asked_time(
+    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Dropped
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates of the time that the question names, where it names one; undated memories are dropped."""
+    intervals = question.time.intervals
+    if not intervals:
+        return list(kept)
+    within: list[tuple[Candidate, MemoryView]] = []
+    for found, memory in kept:
+        if overlap(intervals, memory.ts, memory.until):
+            within.append((found, memory))
+        else:
+            dropped.note("other_time", found.key)
+    return within
+
+
+def _is_own_turn(memory: MemoryView, question: Question) -> bool:
+    return (
+        memory.text_hash == question.text_hash
+        and memory.session_id is not None
+        and memory.session_id == question.session_id
+        and memory.ts is not None
+        and abs(question.now - memory.ts) <= OWN_TURN_S
+    )

@@ -1,0 +1,201 @@
+"""Fusion: many ranked lists into one.
+
+Reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): the sum of w / (k + rank) over the lists that hold
+a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched so
+that the first has 1, and 0 is as far below the last as hits are apart on average: the last of a hundred is worth
+next to nothing, the last of two a half. Both are divided by the best value possible for the lists that answered, so
+that fused is in [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import Literal, NamedTuple, TypedDict
+
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.values import Hit, SourceName, SourceReport
+
+Method = Literal["rrf", "min_max"]
+
+WITH_TEXT = 16
+"""So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
+the index may not hold them, and then no other list could."""
+
+
+class Fusing(TypedDict):
+    """The parameters of fusion, as keywords of the functions here."""
+
+    method: Method
+    k: int
+    weights: Mapping[SourceName, float]
+    within_weight: float
+
+
+class _List(NamedTuple):
+    """One list with hits: its weight, its source, rank and hit by key. A score of `zero` adds nothing."""
+
+    weight: float
+    source: SourceName
+    ranked: Mapping[int, tuple[int, Hit]]
+    first: float
+    zero: float
+
+
+def fuse(
+    reports: Sequence[SourceReport],
+    *,
+    method: Method,
+    k: int,
+    weights: Mapping[SourceName, float],
+    limit: int | None = None,
+    with_text: int = WITH_TEXT,
+    within: Sequence[SourceReport] = (),
+    within_weight: float = 0.0,
+) -> list[Candidate]:
+    """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
+
+    After these come further hits that bring a memory with them and are among the first `with_text` of a list.
+    `within` are further lists of the sources, each with the weight `within_weight`.
+
+    `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
+    """
+    lists = _lists(reports, weights, within, within_weight)
+    possible = 0.0
+    fused: dict[int, float] = {}
+    for weight, _, ranked, first, zero in lists:
+        possible += weight / (k + 1) if method == "rrf" else weight
+        span = first - zero
+        for key, (rank, hit) in ranked.items():
+            gain = 1 / (k + rank) if method == "rrf" else (hit.score - zero) / span if span > 0 else 1.0
+            fused[key] = fused.get(key, 0.0) + weight * gain
+    # Objects are made only for candidates: most hits of a deep search become none.
+    order = [key for _, key in sorted([(-round(score, 9), key) for key, score in fused.items()])]
+    best = order[:limit]
+    if len(best) < len(order) and (bring := _with_memory(lists, with_text)):
+        best += [key for key in order[len(best) :] if key in bring]
+    return [_candidate(key, fused[key] / possible if possible > 0 else 0.0, lists) for key in best]
+
+
+def fused_unindexed(
+    keys: Collection[int],
+    cosines: Mapping[int, float],
+    indexed: Mapping[int, float],
+    reports: Sequence[SourceReport],
+    *,
+    method: Method,
+    k: int,
+    weights: Mapping[SourceName, float],
+    within: Sequence[SourceReport] = (),
+    within_weight: float = 0.0,
+) -> Mapping[int, float]:
+    """The fused scores, by key, of memories that the index does not hold: the mean over the lists that have them.
+
+    A memory with a cosine counts as if it were in the dense list, at the place of that cosine. A memory without any
+    place in the dense list is left out: its score cannot be compared with the others. `indexed` are the fused
+    scores of indexed memories, which count the lists that missed them. The means are brought to their scale by the
+    average share that those scores are of their gain in the dense list."""
+    lists = _lists(reports, weights, within, within_weight)
+    dense = next((one for one in lists if one.source == "vector"), None)
+    if dense is None:
+        dense = _List(weights["vector"], "vector", {}, max(cosines.values(), default=1.0), 0.0)
+
+    def gain(one: _List, rank: int, score: float) -> float:
+        if method == "rrf":
+            return (k + 1) / (k + rank)
+        span = one.first - one.zero
+        return min(max((score - one.zero) / span, 0.0), 1.0) if span > 0 else 1.0
+
+    own = [(score, gain(dense, *_place(dense, key))) for key, score in indexed.items() if key in dense.ranked]
+    worth = sum(one for _, one in own)
+    scale = min(1.0, sum(score for score, _ in own) / worth) if worth > 0 else 1.0
+    fused: dict[int, float] = {}
+    for key in keys:
+        gains = [(one.weight, gain(one, *_place(one, key))) for one in lists if key in one.ranked]
+        if key not in dense.ranked:
+            if key not in cosines:
+                continue
+            rank = 1 + sum(hit.score > cosines[key] for _, hit in dense.ranked.values())
+            gains.append((dense.weight, gain(dense, rank, cosines[key])))
+        possible = sum(weight for weight, _ in gains)
+        fused[key] = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
+    return fused
+
+
+def _place(one: _List, key: int) -> tuple[int, float]:
+    rank, hit = one.ranked[key]
+    return rank, hit.score
+
+
+def _lists(
+    reports: Sequence[SourceReport],
+    weights: Mapping[SourceName, float],
+    within: Sequence[SourceReport],
+    within_weight: float,
+) -> list[_List]:
+    """The lists with hits, the heaviest first, and the further ones after them."""
+    own = sorted(
+        [(weights[report.source], report) for report in reports if report.hits],
+        key=lambda one: (-one[0], one[1].source),
+    )
+    further = [(within_weight, report) for report in within if report.hits]
+    return [
+        _List(weight, report.source, _ranked(report.hits), report.hits[0].score, _zero(report.hits))
+        for weight, report in (*own, *further)
+    ]
+
+
+def _zero(hits: Sequence[Hit]) -> float:
+    """The score that adds nothing: as far below the last score as the scores are apart on average."""
+    first, last = hits[0].score, hits[-1].score
+    return last - (first - last) / max(1, len(hits) - 1)
+
+
+def _with_memory(lists: Sequence[_List], first: int) -> frozenset[int]:
+    """The keys of hits among the first of a list that bring a memory with them."""
+    return frozenset(
+        key for one in lists for key, (_, hit) in islice(one.ranked.items(), first) if hit.read is not None
+    )
+
+
+def _ranked(hits: Sequence[Hit]) -> dict[int, tuple[int, Hit]]:
+    """Rank and hit by key; of a memory that is in the list twice, the better place counts."""
+    found: dict[int, tuple[int, Hit]] = {}
+    rank, last = 0, math.inf
+    for place, hit in enumerate(hits, start=1):
+        key, score = hit[:2]
+        if score != last:
+            rank, last = place, score
+        if key not in found:
+            found[key] = rank, hit
+    return found
+
+
+def _candidate(key: int, fused: float, lists: Sequence[_List]) -> Candidate:
+    """The candidate of one memory. The lists come heaviest first, so that the first of equal ranks wins."""
+    candidate = Candidate(key=key, fused=fused)
+    best: float = math.inf
+    for _, source, ranked, _, _ in lists:
+        if (found := ranked.get(key)) is None:
+            continue
+        rank, (_, score, read, statements, path, source_ref) = found
+        if source not in candidate.ranks:  # else it is a further list's, which ranks fewer
+            candidate.ranks[source], candidate.scores[source] = rank, score
+        if rank < best:
+            best, candidate.best_source, candidate.source_ref = rank, source, source_ref
+        if candidate.read is None:
+            candidate.read = read
+        if statements:
+            candidate.statements, candidate.path = statements, path
+    return candidate
+
+
+def similarities_of(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
+    """The cosines of all hits of the dense search. Hits of its fallback have none, only their rank."""
+    by_meaning = [report for report in reports if report.source == "vector"]
+    if by_meaning and all(report.fallback is None for report in by_meaning):
+        return {hit.key: hit.score for report in by_meaning for hit in report.hits}
+    for candidate in pool:
+        candidate.scores.pop("vector", None)
+    return {}

@@ -1,0 +1,133 @@
+"""Unindexed candidates: memories that the index does not hold get their cosine and late interaction from their
+text.
+
+They come from external stores, and from a timeline that is ahead of the index. Both sources of the index may find
+an indexed memory, and it has a cosine and late interaction; an unindexed one is only in reach of its own store. So
+it gets both from vectors of its text, and its fused score is the mean over the lists that have it and the place of
+its cosine in the dense list, brought to the scale of indexed memories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from orion_recall.errors import ModelError
+from orion_recall.index.text_forms import dense_form_of_view
+from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
+from orion_recall.recall.ranking.reports import LateReport
+from orion_recall.recall.search.fallback import index_is_away
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.sources.text_vectors import Nearness
+from orion_recall.values import MemoryView, Question, SourceReport
+
+MOST_COMPARED = 24
+"""Texts of one recall that are compared: the first of a source's list. About 0.2 s of a slow core when none of them
+is cached, a millisecond when all are."""
+# To compare cached texts takes a millisecond; even a recall that is out of time waits this long for it.
+_COMPARING_S = 0.1
+
+
+class ComparesTexts(Protocol):
+    """Compares texts with a question: see `sources.text_vectors.TextVectors`."""
+
+    async def embed(self, texts: Sequence[str]) -> None: ...
+
+    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unindexed:
+    """The keys of unindexed candidates; cosines and late interaction of those that were compared, by key."""
+
+    keys: frozenset[int] = frozenset()
+    cosines: Mapping[int, float] = field(default_factory=dict[int, float])
+    late: Mapping[int, float] = field(default_factory=dict[int, float])
+
+
+NONE_UNINDEXED = Unindexed()
+Kept = Sequence[tuple[Candidate, MemoryView]]
+
+
+def limited(
+    pool: Sequence[Candidate],
+    limit: int,
+    memories: Mapping[int, MemoryView],
+    reports: Sequence[SourceReport],
+) -> Sequence[Candidate]:
+    """The pool up to the limit, and beyond it only unindexed candidates, which bring their text."""
+    if len(pool) <= limit:
+        return pool
+    beyond = () if index_is_away(reports) else pool[limit:]
+    return [*pool[:limit], *(candidate for candidate in beyond if candidate.key not in memories)]
+
+
+def has_unindexed(kept: Kept, memories: Mapping[int, MemoryView], reports: Sequence[SourceReport]) -> bool:
+    """Whether there are unindexed candidates to compare; while the index is away, all are on one scale."""
+    return any(candidate.key not in memories for candidate, _ in kept) and not index_is_away(reports)
+
+
+async def compared(
+    unindexed: Kept,
+    question: Question,
+    by: ComparesTexts | None,
+    *,
+    wants_late: bool,
+    timeout_s: float,
+) -> Unindexed:
+    """Cosines and late interaction of the first unindexed candidates, as far as time allows. Raises nothing.
+
+    A candidate of a dense search keeps its cosine; late interaction is made only with `wants_late`.
+    """
+    keys = frozenset(candidate.key for candidate, _ in unindexed)
+    lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
+    if by is None or not lacking or timeout_s <= 0:
+        return Unindexed(keys=keys)
+    first = sorted(lacking, key=lambda one: min(one[0].ranks.values(), default=0))[:MOST_COMPARED]
+    texts = [dense_form_of_view(memory) for _, memory in first]
+    found: Sequence[Nearness | None] = ()
+    with suppress(ModelError, TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await by.embed(texts)
+    with suppress(ModelError, TimeoutError):
+        async with asyncio.timeout(_COMPARING_S):
+            found = await by.nearness(question, texts)
+    near = {candidate.key: one for (candidate, _), one in zip(first, found, strict=False) if one is not None}
+    return Unindexed(
+        keys=keys,
+        cosines={
+            candidate.key: near[candidate.key].cosine
+            for candidate, _ in first
+            if candidate.key in near and "vector" not in candidate.scores
+        },
+        late={key: one.late for key, one in near.items() if wants_late and one.late is not None},
+    )
+
+
+def fused_with_unindexed(
+    kept: Kept,
+    unindexed: Unindexed,
+    reports: Sequence[SourceReport],
+    within: Sequence[SourceReport],
+    fusing: Fusing,
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates, best first, with the cosines and fused scores of the unindexed ones."""
+    indexed = {candidate.key: candidate.fused for candidate, _ in kept if candidate.key not in unindexed.keys}
+    fused = fused_unindexed(unindexed.keys, unindexed.cosines, indexed, reports, within=within, **fusing)
+    for candidate, _ in kept:
+        if (cosine := unindexed.cosines.get(candidate.key)) is not None:
+            candidate.scores["vector"] = cosine
+        candidate.fused = fused.get(candidate.key, candidate.fused)
+    return sorted(kept, key=lambda one: (-round(one[0].fused, 9), one[0].key))
+
+
+def with_unindexed(
+    closeness: Mapping[int, float], late: LateReport | None, unindexed: Unindexed
+) -> tuple[Mapping[int, float], LateReport | None]:
+    """Late interaction of indexed and unindexed memories together."""
+    if late is None or not unindexed.late:
+        return closeness, late
+    together = {**closeness, **unindexed.late}
+    return together, replace(late, status="ok", count=len(together))

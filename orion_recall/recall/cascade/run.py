@@ -1,0 +1,221 @@
+"""The cascade: layers of memory are searched until the confidence of the answer reaches the threshold.
+
+    first layer -> confident? -> the layers that it names, at once -> confident? -> the layers that these name …
+
+It ends when the confidence reaches the threshold (below it, it goes on), at the depth limit, when there is no
+further layer, or when no time is left. The results of several layers become one pool with one composite score. The
+question is understood and embedded once; every layer is one search pass."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from orion_recall.profile import Profile
+from orion_recall.profile.cascade import Cascade, Layer, LayerName
+from orion_recall.recall.cascade.layers import Limits, check_profiles, profile_of_layer, scope_of_layer
+from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of
+from orion_recall.recall.confidence.factors import Confidence, confidences
+from orion_recall.recall.pass_result import PassResult
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.values import Question, Scope, SourceName
+
+Ended = Literal["confident", "depth", "no_layer", "deadline"]
+# With less time than this a layer is not begun: nothing could come back.
+_LEAST_S = 0.01
+
+
+class RunPass(Protocol):
+    """Runs a search pass with one profile and scope; the hits of `given` are ranked without a search."""
+
+    async def __call__(
+        self,
+        profile: Profile,
+        scope: Scope,
+        *,
+        timeout_s: float,
+        is_first: bool = False,
+        given: PassResult | None = None,
+    ) -> PassResult: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One layer of the cascade's path. `confidence` is its first item's, None when it found none.
+
+    `late` are the sources that missed the deadline; `not_asked` says why the layer was not searched.
+    """
+
+    layer: LayerName
+    depth: int
+    hits: int = 0
+    ranked: int = 0
+    confidence: float | None = None
+    ms: float = 0.0
+    late: tuple[SourceName, ...] = ()
+    not_asked: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadeRun:
+    """A finished cascade. `result` are all its passes as one.
+
+    `confidences` and `layers` are by key; `firsts` are the keys of the layers' first items. `before` holds the
+    items as they were ranked before they were merged."""
+
+    result: PassResult
+    path: tuple[Step, ...]
+    ended: Ended
+    limits: Limits
+    confidences: Mapping[int, Confidence]
+    layers: Mapping[int, LayerName]
+    firsts: frozenset[int]
+    before: Mapping[int, ScoredCandidate]
+
+    @property
+    def depth(self) -> int:
+        """How many times next layers were searched."""
+        return max(step.depth for step in self.path if step.not_asked is None or step.depth == 0)
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether items of several layers were merged."""
+        return bool(self.before)
+
+
+async def run_cascade(
+    limits: Limits,
+    run_pass: RunPass,
+    profile: Profile,
+    question: Question,
+    *,
+    others: Mapping[str, Profile],
+    timeout_s: float,
+) -> CascadeRun | None:
+    """Run the cascade from its first layer on.
+
+    `timeout_s` is for all layers, and the profile's own deadline for those after the first. None when no layer may
+    see what the query asks for, such as memories of a kind that no layer has.
+    """
+    check_profiles(limits.cascade, others)
+    until = time.perf_counter() + timeout_s
+    path: list[Step] = []
+    members: dict[LayerName, LayerResult] = {}
+    names: Sequence[LayerName] = (limits.first,)
+    depth = 0
+    while True:
+        passes = await _round(names, limits, run_pass, profile, others=others, until=until, depth=depth)
+        for name, (step, result) in passes.items():
+            if result is not None:
+                members[name] = _layer_result(result, limits.cascade.layers.named(name), limits, question, profile)
+                first = members[name].first
+                step = replace(step, confidence=None if first is None else first.overall)
+            path.append(step)
+        if depth == 0:
+            until = min(until, time.perf_counter() + limits.cascade.timeout_ms / 1000)
+        names = _next(names, path, limits.cascade)
+        if max([one.confidence or 0.0 for one in path]) >= limits.threshold:
+            ended: Ended = "confident"
+        elif depth >= limits.max_depth:
+            ended = "depth"
+        elif not names:
+            ended = "no_layer"
+        elif until - time.perf_counter() < _LEAST_S:
+            ended = "deadline"
+            path += [Step(layer=name, depth=depth + 1, not_asked="no time was left") for name in names]
+        else:
+            depth += 1
+            continue
+        if not members:
+            return None
+        pooled = await _pooled(limits, run_pass, profile, members, timeout_s=until - time.perf_counter())
+        together = merged(members, pooled, limits.cascade.merge, profile, now=question.now)
+        return CascadeRun(
+            result=together.result,
+            path=tuple(path),
+            ended=ended,
+            limits=limits,
+            confidences=together.confidences,
+            layers=together.layers,
+            firsts=together.firsts,
+            before=together.before,
+        )
+
+
+async def _round(
+    names: Sequence[LayerName],
+    limits: Limits,
+    run_pass: RunPass,
+    profile: Profile,
+    *,
+    others: Mapping[str, Profile],
+    until: float,
+    depth: int,
+) -> dict[LayerName, tuple[Step, PassResult | None]]:
+    """The layers of one depth, searched at once."""
+
+    async def one(name: LayerName) -> tuple[Step, PassResult | None]:
+        layer = limits.cascade.layers.named(name)
+        scope = scope_of_layer(layer, limits)
+        if isinstance(scope, str):
+            return Step(layer=name, depth=depth, not_asked=scope), None
+        began = time.perf_counter()
+        by = profile_of_layer(layer, profile, limits.most, others)
+        result = await run_pass(by, scope, timeout_s=until - began, is_first=depth == 0)
+        step = Step(
+            layer=name,
+            depth=depth,
+            hits=len(result.keys),
+            ranked=len(result.ranked),
+            ms=(time.perf_counter() - began) * 1000,
+            late=tuple(report.source for report in result.reports if report.status == "late"),
+        )
+        return step, result
+
+    tasks: dict[LayerName, asyncio.Task[tuple[Step, PassResult | None]]] = {}
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            tasks[name] = group.create_task(one(name))
+    return {name: task.result() for name, task in tasks.items()}
+
+
+def _next(asked: Sequence[LayerName], path: Sequence[Step], cascade: Cascade) -> tuple[LayerName, ...]:
+    """The next layers that the searched ones name, in their order, without those already searched."""
+    seen = {step.layer for step in path}
+    named: list[LayerName] = [
+        then for name in asked for then in cascade.layers.named(name).then if then not in seen
+    ]
+    return tuple(dict.fromkeys(named))
+
+
+def _layer_result(
+    result: PassResult, layer: Layer, limits: Limits, question: Question, profile: Profile
+) -> LayerResult:
+    items = result.ranked[: limits.most]
+    sure = confidences(items, result.scored, question, profile, repeated=result.repeated)
+    return LayerResult(result=result, items=items, confidences=sure, weight=layer.weight)
+
+
+async def _pooled(
+    limits: Limits,
+    run_pass: RunPass,
+    profile: Profile,
+    members: Mapping[LayerName, LayerResult],
+    *,
+    timeout_s: float,
+) -> Mapping[int, ScoredCandidate]:
+    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge.
+
+    A layer's own scores are relative to its best: those of two layers could not be compared.
+    """
+    is_needed = limits.cascade.merge.score > 0 and sum(bool(member.items) for member in members.values()) > 1
+    if not is_needed or timeout_s < _LEAST_S:
+        return {}
+    pool = pool_of(members.values())
+    ranked = await run_pass(
+        profile.model_copy(update={"rank_pool": len(pool.keys)}), limits.scope, timeout_s=timeout_s, given=pool
+    )
+    return {item.candidate.key: item for item in ranked.scored}

@@ -1,0 +1,62 @@
+"""The result of one search pass: what was found, how it was ranked, and what was dropped on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.ranking.reports import LateReport, RerankReport
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.values import MemoryView, SourceReport
+
+
+class Drop(NamedTuple):
+    """Why a candidate was dropped, and the key of the memory that was kept in its place, where there is one."""
+
+    reason: DropReason
+    for_key: int | None = None
+
+
+class Dropped(Counter[DropReason]):
+    """The number of dropped candidates by reason; `each` has the reason of those noted by their key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.each: dict[int, Drop] = {}
+
+    def note(self, reason: DropReason, key: int, *, for_key: int | None = None) -> None:
+        """Count one candidate."""
+        self[reason] += 1
+        self.each[key] = Drop(reason, for_key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassResult:
+    """One search pass, before caps and budget.
+
+    `within` are the further lists of the time that the question names. `pool` are the fused candidates, `scored`
+    those that may be shown, `ranked` those without near-duplicates and too low scores; the last two are best first.
+    `reranking` and `late` are None where the profile has them off."""
+
+    reports: tuple[SourceReport, ...]
+    within: tuple[SourceReport, ...]
+    pool: Sequence[Candidate]
+    memories: Mapping[int, MemoryView]
+    scored: Sequence[ScoredCandidate]
+    ranked: tuple[ScoredCandidate, ...]
+    dropped: Dropped
+    reranking: RerankReport | None = None
+    late: LateReport | None = None
+
+    @property
+    def keys(self) -> set[int]:
+        """The keys of all hits."""
+        return {hit.key for report in (*self.reports, *self.within) for hit in report.hits}
+
+    @property
+    def repeated(self) -> set[int]:
+        """The keys of memories that a dropped near-duplicate repeats."""
+        return {drop.for_key for drop in self.dropped.each.values() if drop.for_key is not None}

@@ -1,0 +1,1 @@
+"""The ranking step: scores, late interaction, reranking and near-duplicates."""

@@ -1,0 +1,85 @@
+"""Late interaction: each word of the question compared with the words of each candidate, in the index.
+
+It gives the score part `late`: how near a candidate's words come to the question's, from 0 for the farthest of the
+compared candidates to 1 for the nearest. It runs while the memories are read, and an error costs this part only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from orion_recall.errors import ModelError, SourceError
+from orion_recall.recall.ranking.reports import LateReport
+from orion_recall.sources.breaker import Breaker
+from orion_recall.values import SourceStatus
+
+_NOTHING: Mapping[int, float] = {}
+_NO_INDEX, _AWAY = "there is no index", "the index is away"
+
+
+class Closeness(Protocol):
+    """Compares a question with memories: see `sources.vector_lexical.LateInteraction`."""
+
+    async def why_off(self) -> str | None: ...
+
+    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]: ...
+
+
+async def late_interaction(
+    text: str,
+    keys: Sequence[int],
+    compared_by: Closeness | None,
+    breaker: Breaker,
+    *,
+    timeout_s: float,
+    is_away: bool = False,
+) -> tuple[Mapping[int, float], LateReport]:
+    """The closeness of each compared candidate, by key, and the report. Raises nothing.
+
+    `scaled` makes the score part of it. `is_away`: the index has just not answered, and is not asked again.
+    """
+    began = time.perf_counter()
+
+    def without(status: SourceStatus, error: str | None) -> tuple[Mapping[int, float], LateReport]:
+        return _NOTHING, LateReport(status=status, ms=(time.perf_counter() - began) * 1000, error=error)
+
+    if compared_by is None:
+        return without("off", _NO_INDEX)
+    if is_away:
+        return without("failed", _AWAY)
+    if not keys:
+        return without("empty", None)
+    if timeout_s <= 0:
+        return without("late", "no time was left")
+    if not breaker.lets_through(time.monotonic()):
+        return without("failed", f"left alone after: {breaker.last_error}")
+    try:
+        async with asyncio.timeout(timeout_s):
+            if (why := await compared_by.why_off()) is not None:
+                breaker.record(None, time.monotonic())
+                return without("off", why)
+            found = await compared_by.closeness(text, keys)
+    except TimeoutError:
+        error = f"no answer within {timeout_s * 1000:.0f} ms"
+        breaker.record(error, time.monotonic())
+        return without("late", error)
+    except (SourceError, ModelError) as error:
+        breaker.record(str(error), time.monotonic())
+        return without("failed", str(error))
+    breaker.record(None, time.monotonic())
+    if not found:
+        return without("empty", None)
+    ms = (time.perf_counter() - began) * 1000
+    return found, LateReport(status="ok", count=len(found), ms=ms)
+
+
+def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
+    """The score part: from 0 for the least to 1 for the most; all 1 where there is no difference."""
+    if not found:
+        return found
+    low, high = min(found.values()), max(found.values())
+    span = high - low
+    return {key: (value - low) / span if span > 0 else 1.0 for key, value in found.items()}

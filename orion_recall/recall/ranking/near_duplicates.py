@@ -1,0 +1,59 @@
+"""Near-duplicates among scored candidates: memories that say the same as one ranked before them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.text.normal import words
+
+# Texts that share nine tenths of their words and word pairs differ in far fewer of the 64 bits; what passes is
+# compared word by word.
+_NEAR_BITS = 16
+
+
+def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> dict[int, int]:
+    """The places of near-duplicates, each with the place of the kept candidate before it that it repeats.
+
+    Two memories are the same when their normal forms are equal, or when their signatures are near and their
+    words overlap (Jaccard) by `similarity` at least.
+    """
+    repeated: dict[int, int] = {}
+    first: dict[str, int] = {}
+    for place, item in enumerate(scored):
+        if (same := first.setdefault(item.memory.text_hash, place)) != place:
+            repeated[place] = same
+    split: dict[int, frozenset[str]] = {}
+    for earlier, later in _near_pairs(scored):
+        if earlier in repeated or later in repeated:
+            continue
+        for place in (earlier, later):
+            if place not in split:
+                split[place] = frozenset(words(scored[place].memory.text))
+        if jaccard(split[earlier], split[later]) >= similarity:
+            repeated[later] = earlier
+    return {place: _kept(place, repeated) for place in repeated}
+
+
+def _kept(place: int, repeated: Mapping[int, int]) -> int:
+    """The kept candidate: the first of a chain of repeats."""
+    while place in repeated:
+        place = repeated[place]
+    return place
+
+
+def jaccard(a: Collection[str], b: Collection[str]) -> float:
+    """The share of words that two texts have in common; 0 for two texts without words."""
+    one, other = frozenset(a), frozenset(b)
+    return len(one & other) / len(one | other) if one or other else 0.0
+
+
+def _near_pairs(scored: Sequence[ScoredCandidate]) -> list[tuple[int, int]]:
+    """Pairs of places whose signatures differ in few bits, by place."""
+    places = [place for place, item in enumerate(scored) if item.memory.simhash is not None]
+    signatures = np.array([scored[place].memory.simhash for place in places], dtype=np.int64).view(np.uint64)
+    differing = np.bitwise_count(signatures[:, None] ^ signatures[None, :])
+    rows, columns = np.nonzero(np.triu(differing <= _NEAR_BITS, k=1))
+    return [(places[row], places[column]) for row, column in zip(rows.tolist(), columns.tolist(), strict=True)]

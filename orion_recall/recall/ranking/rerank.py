@@ -1,0 +1,76 @@
+"""Reranking: the best candidates judged by a model that reads question and memory together.
+
+It gives a further score part, `rerank`, with its own weight. Without an answer in time the order stays as it was,
+and the report says why."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from orion_recall.errors import ModelError
+from orion_recall.models.reranker import Reranker
+from orion_recall.profile import Profile
+from orion_recall.recall.bundle.render import body
+from orion_recall.recall.ranking.reports import RerankReport
+from orion_recall.recall.ranking.score import combine, in_order
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.sources.breaker import Breaker
+from orion_recall.values import SourceStatus
+
+_NONE = "the profile wants reranking and no reranker is configured: set ORION_RERANKER"
+
+
+async def rerank(
+    scored: Sequence[ScoredCandidate],
+    question: str,
+    profile: Profile,
+    reranker: Reranker | None,
+    breaker: Breaker,
+    *,
+    timeout_s: float,
+) -> tuple[list[ScoredCandidate], RerankReport]:
+    """The candidates with their part `rerank`, best first again; unchanged when the reranker did not answer.
+
+    The profile's `top_n` are judged, within the profile's time and `timeout_s`. A candidate that was not judged
+    gets the lowest part of those that were: else it would gain by what the others lose."""
+    wanted = profile.rerank
+    judged = scored[: wanted.top_n]
+    began = time.perf_counter()
+
+    def unchanged(status: SourceStatus, error: str | None) -> tuple[list[ScoredCandidate], RerankReport]:
+        ms = (time.perf_counter() - began) * 1000
+        return list(scored), RerankReport(status=status, ms=ms, error=error)
+
+    if reranker is None:
+        return unchanged("failed", _NONE)
+    if not judged:
+        return unchanged("empty", None)
+    allowed_s = min(wanted.timeout_ms / 1000, timeout_s)
+    if allowed_s <= 0:
+        return unchanged("late", "no time was left")
+    if not breaker.lets_through(time.monotonic()):
+        return unchanged("failed", f"left alone after: {breaker.last_error}")
+    try:
+        async with asyncio.timeout(allowed_s):
+            found = await reranker.scores(question, [body(item) for item in judged])
+    except TimeoutError:
+        error = f"no answer within {allowed_s * 1000:.0f} ms"
+        breaker.record(error, time.monotonic())
+        return unchanged("late", error)
+    except ModelError as error:
+        breaker.record(str(error), time.monotonic())
+        return unchanged("failed", str(error))
+    breaker.record(None, time.monotonic())
+    weights = profile.weights(reranked=True)
+    parts = [*found, *[min(found)] * (len(scored) - len(judged))]
+    blended = in_order(_with_part(item, part, weights) for item, part in zip(scored, parts, strict=True))
+    ms = (time.perf_counter() - began) * 1000
+    return blended, RerankReport(status="ok", count=len(judged), ms=ms)
+
+
+def _with_part(item: ScoredCandidate, part: float, weights: dict[str, float]) -> ScoredCandidate:
+    parts = {**item.parts, "rerank": part}
+    return replace(item, parts=parts, weights=weights, score=combine(parts, weights))

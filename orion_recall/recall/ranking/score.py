@@ -1,0 +1,87 @@
+"""The score of a candidate: the mean of its score parts, weighted by the profile.
+
+score = sum(weight * part) / sum(weight) over the parts that are present. The specification's weighted sum with a
+cross-encoder is this with another set of weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from orion_recall.profile import Profile
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.part_values import Column, QueryFacts
+from orion_recall.scoring.parts import part_columns
+from orion_recall.values import MemoryView
+
+
+def score_candidates(
+    candidates: Sequence[tuple[Candidate, MemoryView]], profile: Profile, facts: QueryFacts
+) -> list[ScoredCandidate]:
+    """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id."""
+    weights = profile.weights(reranked=False)
+    columns = part_columns(
+        candidates,
+        facts,
+        profile.ranking.model_dump(),
+        half_life_hours=profile.time_decay_half_life_hours,
+        recency_minimum=profile.recency_floor,
+    )
+    scores = _combined(columns, weights, len(candidates))
+    scored = [
+        ScoredCandidate(candidate=candidate, memory=memory, score=score, parts=parts, weights=weights)
+        for (candidate, memory), score, parts in zip(candidates, scores, _rows(columns), strict=True)
+    ]
+    return in_order(scored)
+
+
+def in_order(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
+    """Best first: by score, then the newer one, then by id."""
+    return sorted(scored, key=_order)
+
+
+def _order(item: ScoredCandidate) -> tuple[float, float, str]:
+    newest_first = math.inf if item.memory.ts is None else -item.memory.ts
+    return -item.score, newest_first, item.memory.id
+
+
+def _combined(columns: Mapping[str, Column], weights: Mapping[str, float], count: int) -> list[float]:
+    """The weighted means, as `combine` gives them, for all candidates at once."""
+    total, weight = np.zeros(count), np.zeros(count)
+    for name, column in columns.items():
+        if not (share := weights.get(name, 0.0)):
+            continue
+        values = np.array(column, dtype=np.float64)  # None becomes NaN
+        if None in column:
+            there = ~np.isnan(values)
+            total[there] += share * values[there]
+            weight[there] += share
+        else:
+            total += share * values
+            weight += share
+    return np.round(total / np.where(weight > 0, weight, 1.0), 6).tolist()
+
+
+def _rows(columns: Mapping[str, Column]) -> list[dict[str, float]]:
+    """The parts of each candidate by name; a part that it does not have is left out."""
+    names = tuple(columns)
+    gaps = any(None in column for column in columns.values())
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        if gaps
+        else dict(zip(names, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """The weighted mean of the parts that are present, rounded to 1e-6; 0 when none of them weighs anything."""
+    total = weight = 0.0
+    for name, value in parts.items():
+        share = weights[name]
+        total += share * value
+        weight += share
+    return round(total / weight, 6) if weight > 0 else 0.0

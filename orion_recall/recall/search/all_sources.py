@@ -1,0 +1,122 @@
+"""The search of all sources at once, each with a deadline, retries before it, and a status.
+
+An error in a source costs that source's hits, never the answer. A source that keeps failing is not asked for a
+while, so that a dead server costs a query nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError, TransientSourceError
+from orion_recall.interfaces import Source, answers_for
+from orion_recall.recall.search.fallback import (
+    INDEX_SOURCES,
+    PATIENCE,
+    index_is_away,
+    search_fallback,
+    with_fallback,
+)
+from orion_recall.sources.breaker import Breaker
+from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
+
+_RETRY_PAUSE_S = 0.02
+_ENDING_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackSource:
+    """The source that is searched while the index is away, and its breaker."""
+
+    source: Source
+    breaker: Breaker = field(default_factory=Breaker)
+
+
+async def search_all(
+    sources: Mapping[SourceName, Source],
+    requests: Mapping[SourceName, SearchRequest],
+    breakers: Mapping[SourceName, Breaker],
+    *,
+    timeout_s: float,
+    retries: int,
+    fallback: FallbackSource | None = None,
+) -> list[SourceReport]:
+    """One report for every source; a source without a request, or not configured, is `off`.
+
+    `fallback` is searched when neither source of the index answers; its hits are in that source's report.
+    """
+    searches: dict[SourceName, asyncio.Task[SourceReport]] = {}
+    reports = {name: SourceReport(source=name, status="off") for name in SOURCE_NAMES}
+    began = time.perf_counter()
+    for name, request in requests.items():
+        if (source := sources.get(name)) is None:
+            continue
+        if timeout_s <= 0:
+            reports[name] = SourceReport(source=name, status="late", error="no time was left")
+        else:
+            searches[name] = asyncio.create_task(_search(source, request, breakers[name], retries))
+    index: list[SourceName] = [name for name in INDEX_SOURCES if name in searches]
+    falling_back: asyncio.Task[SourceReport | None] | None = None
+    if fallback is not None and index:
+        search = partial(_search, fallback.source, requests[index[0]], fallback.breaker, 0)
+        silent = [searches[name] for name in index]
+        falling_back = asyncio.create_task(search_fallback(silent, search, patience_s=timeout_s * PATIENCE))
+    tasks: set[asyncio.Task[Any]] = {*searches.values(), *({falling_back} if falling_back else ())}
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+    finally:
+        unfinished = {task for task in tasks if task.cancel()}
+        if unfinished:  # they end within a turn or two of the loop; one that does not is not waited for
+            await asyncio.wait(unfinished, timeout=_ENDING_S)
+    for name, task in searches.items():
+        reports[name] = _late(name, breakers[name], timeout_s, began) if task in unfinished else task.result()
+    if falling_back is not None and fallback is not None and index_is_away(reports.values()):
+        is_late = falling_back in unfinished
+        if is_late:
+            fallback.breaker.record(f"no answer within {timeout_s * 1000:.0f} ms", time.monotonic())
+        reports[index[0]] = with_fallback(reports[index[0]], None if is_late else falling_back.result())
+    return list(reports.values())
+
+
+def _late(name: SourceName, breaker: Breaker, timeout_s: float, began: float) -> SourceReport:
+    error = f"no answer within {timeout_s * 1000:.0f} ms"
+    breaker.record(error, time.monotonic())
+    return SourceReport(source=name, status="late", ms=(time.perf_counter() - began) * 1000, error=error)
+
+
+async def _search(source: Source, request: SearchRequest, breaker: Breaker, retries: int) -> SourceReport:
+    started = time.perf_counter()
+    if not answers_for(source, request.scope.tenant):  # nor is an error that other tenants had there
+        return SourceReport(source=source.name, status="empty")
+    if not breaker.lets_through(time.monotonic()):
+        return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
+    try:
+        hits = await _with_retries(source, request, retries)
+    except PartialSourceError as error:  # its hits count, and the answer is degraded
+        breaker.record(None, time.monotonic())
+        ms = (time.perf_counter() - started) * 1000
+        return SourceReport(source=source.name, status="failed", hits=tuple(error.hits), ms=ms, error=str(error))
+    except (SourceError, ModelError) as error:
+        if not isinstance(error, ScopeNotKept):
+            breaker.record(str(error), time.monotonic())
+        ms = (time.perf_counter() - started) * 1000
+        return SourceReport(source=source.name, status="failed", ms=ms, error=str(error))
+    breaker.record(None, time.monotonic())
+    ms = (time.perf_counter() - started) * 1000
+    return SourceReport(source=source.name, status="ok" if hits else "empty", hits=tuple(hits), ms=ms)
+
+
+async def _with_retries(source: Source, request: SearchRequest, retries: int) -> Sequence[Hit]:
+    for attempt in range(retries + 1):
+        try:
+            return await source.search(request)
+        except TransientSourceError:
+            if attempt == retries:
+                raise
+            await asyncio.sleep(_RETRY_PAUSE_S * 2**attempt)
+    raise AssertionError("unreachable")  # pragma: no cover

@@ -1,0 +1,148 @@
+"""The follow-up search: memories whose titles the first hits name, and a second search with the names in them.
+
+A question of several steps names the first thing and asks for the last. The passage about the first names the next:
+where a memory has that name as its title, it is the next step (`links`); else the names in the first hits join a
+second keyword search (`second_step`). Both are score parts; what has no weight in the profile is not searched for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from orion_recall.errors import ModelError, SourceError
+from orion_recall.interfaces import Source, TitleFinder
+from orion_recall.profile.sections import RankingWeights
+from orion_recall.recall.search.fallback import INDEX_SOURCES
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.text.normal import words
+from orion_recall.text.titles import names_in, title_names
+from orion_recall.values import MemoryView, Question, SearchRequest, SourceName, SourceReport
+
+_LINKING, _MOST_LINKED = 5, 64
+_STEPPING, _MOST_NAMES, _MOST_STEPPED, _MOST_NEW = 2, 24, 100, 16
+
+Kept = Sequence[tuple[Candidate, MemoryView]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """Values in [0, 1] by part and key; `further` are new candidates, whose memories are not read yet."""
+
+    parts: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
+    further: tuple[Candidate, ...] = ()
+
+
+NO_FOLLOW_UP = FollowUp()
+
+
+class _Lead(NamedTuple):
+    """How strongly the first hits lead to a memory, and the source of it or of the hit that leads to it."""
+
+    share: float
+    source: SourceName
+    read: Callable[[], MemoryView] | None = None
+
+
+async def follow_up(
+    kept: Kept,
+    question: Question,
+    requests: Mapping[SourceName, SearchRequest],
+    reports: Sequence[SourceReport],
+    *,
+    ranking: RankingWeights,
+    sources: Mapping[SourceName, Source],
+    titles: TitleFinder | None,
+    similarities: Mapping[int, float],
+    timeout_s: float,
+) -> FollowUp:
+    """The memories that `kept`, best first, lead to in the scope of the requests. An error or delay leads to none.
+
+    `similarities` are the cosines of the dense search: a further candidate keeps its own.
+    """
+    well = {report.source for report in reports if report.status in ("ok", "empty")}
+    asked = [requests[name] for name in INDEX_SOURCES if name in well]
+    if not asked or not kept or timeout_s <= 0:
+        return NO_FOLLOW_UP
+    parts: dict[str, Mapping[int, float]] = {}
+    further: dict[int, Candidate] = {}
+    known = {candidate.key for candidate, _ in kept}
+    looking: dict[str, Coroutine[Any, Any, Mapping[int, _Lead]]] = {}
+    if ranking.links > 0 and titles is not None:
+        looking["links"] = _linked(kept, question, asked[0], titles)
+    if ranking.second_step > 0 and "lexical" in well:
+        looking["second_step"] = _stepped(kept, question, requests["lexical"], sources["lexical"])
+    found = await asyncio.gather(*(_or_nothing(one, timeout_s) for one in looking.values()))
+    for name, leads in zip(looking, found, strict=True):
+        if not leads:
+            continue
+        parts[name] = {key: lead.share for key, lead in leads.items()}
+        new = sorted([(-lead.share, key) for key, lead in leads.items() if key not in known])
+        for _, key in new[:_MOST_NEW]:
+            lead = leads[key]
+            near: dict[SourceName, float] = {"vector": similarities[key]} if key in similarities else {}
+            further.setdefault(key, Candidate(key=key, scores=near, read=lead.read, best_source=lead.source))
+    return FollowUp(parts=parts, further=tuple(further.values()))
+
+
+async def _or_nothing(looking: Coroutine[Any, Any, Mapping[int, _Lead]], timeout_s: float) -> Mapping[int, _Lead]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await looking
+    except (SourceError, ModelError, TimeoutError):
+        return {}
+
+
+async def _linked(
+    kept: Kept, question: Question, request: SearchRequest, titles: TitleFinder
+) -> Mapping[int, _Lead]:
+    """The memories whose titles are in the question or in one of the first hits.
+
+    A text's own score is shared among all memories that it names: a list of names leads nowhere.
+    """
+    best = max((candidate.fused for candidate, _ in kept), default=0.0) or 1.0
+    naming: list[tuple[float, SourceName, frozenset[str], frozenset[int]]] = [
+        (1.0, kept[0][0].best_source, names_in(question.text), frozenset[int]())
+    ]
+    for candidate, memory in kept[:_LINKING]:
+        own = title_names(memory.title) if memory.title else ()
+        named = (
+            names_in(memory.text).union(" ".join(words(label)) for label in memory.entities).difference(own, ("",))
+        )
+        naming.append((candidate.fused / best, candidate.best_source, named, frozenset((candidate.key,))))
+    wanted = sorted(frozenset[str]().union(*(named for _, _, named, _ in naming)))
+    found = await titles.titled(wanted, request.scope, _MOST_LINKED)
+    leads: dict[int, _Lead] = {}
+    for gain, source, named, itself in naming:
+        targets = [key for key, called in found.items() if key not in itself and not named.isdisjoint(called)]
+        for key in targets:
+            share = gain / (1.0 + math.log2(len(targets)))
+            if key not in leads or share > leads[key].share:
+                leads[key] = _Lead(share, source)
+    return leads
+
+
+async def _stepped(kept: Kept, question: Question, request: SearchRequest, lexical: Source) -> Mapping[int, _Lead]:
+    """The keyword search for the question together with the new names in the first hits.
+
+    Those hits themselves gain nothing: they hold all of these names.
+    """
+    first, asked = kept[:_STEPPING], frozenset(words(question.text))
+    labels = dict.fromkeys(label for _, memory in first for label in memory.entities)
+    new = [label for label in labels if not asked.issuperset(words(label))][:_MOST_NAMES]
+    if not new:
+        return {}
+    text = " ".join((question.keyword_text, *new))
+    further = replace(request, question=replace(question, keyword_text=text), limit=_MOST_STEPPED)
+    hits = await lexical.search(further)
+    low = hits[-1].score if hits else 0.0
+    span = hits[0].score - low if hits else 0.0
+    begun = {candidate.key for candidate, _ in first}
+    return {
+        hit.key: _Lead((hit.score - low) / span, "lexical", hit.read)
+        for hit in hits
+        if span > 0 and hit.key not in begun
+    }

@@ -1,0 +1,72 @@
+"""Search requests: query and profile together as scope, requests to the sources, and caps."""
+
+from __future__ import annotations
+
+from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
+from orion_recall.errors import InvalidMessage
+from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.recall.bundle.select import Caps
+from orion_recall.recall.understand.expansion import more_words_wanted
+from orion_recall.values import Question, Scope, SearchRequest, SourceName
+
+NO_OPTIONS = RecallOptionsV1()
+
+
+def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
+    """The scope of the query. InvalidMessage for scope session or user without its id."""
+    options = query.options or NO_OPTIONS
+    name = options.scope or profile.scope
+    if name == "session" and query.session_id is None:
+        raise InvalidMessage("payload.options.scope: session needs payload.session_id")
+    if name == "user" and options.user is None:
+        raise InvalidMessage("payload.options.scope: user needs payload.options.user")
+    return Scope(
+        tenant=tenant,
+        session_id=query.session_id if name == "session" else None,
+        user_id=options.user if name == "user" else None,
+        kinds=options.kinds,
+        tags=options.tags,
+        since=options.since.timestamp() if options.since else None,
+        until=options.until.timestamp() if options.until else None,
+    )
+
+
+def requests_of(
+    question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1, timeout_s: float
+) -> dict[SourceName, SearchRequest]:
+    """One request for every source that the profile has switched on."""
+    limit = CANDIDATES[options.budget or profile.budget]
+    return {
+        name: SearchRequest(
+            question=question,
+            scope=scope,
+            limit=limit,
+            timeout_s=timeout_s,
+            min_score=profile.min_similarity,
+            window_minutes=profile.sql_since_minutes,
+            hops=profile.graph.hops,
+            max_entities=profile.graph.max_entities,
+            max_statements=profile.graph.max_statements,
+            more_words=more_words_wanted(profile),
+            similar_entities=profile.graph.similar_entities,
+            graph_method=profile.graph.arm,
+        )
+        for name in profile.sources_on
+    }
+
+
+def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:
+    """The caps of the bundle."""
+    return Caps(
+        source_top_k={
+            "vector": profile.vector_top_k,
+            "lexical": profile.effective_lexical_top_k,
+            "rdf": profile.rdf_top_k,
+            "sql_timeline": profile.sql_top_k,
+        },
+        max_per_source=profile.max_per_source,
+        max_total_items=options.k or profile.max_total_items,
+        budget_tokens=options.max_tokens or profile.render_budget_tokens,
+        snippet_tokens=profile.snippet_tokens,
+        over_budget=profile.over_budget,
+    )

@@ -1,0 +1,79 @@
+"""The types of a recall: the `Sources` that it uses, and `Recalled`, what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orion_recall.interfaces import Lexicon, MemoryReader, Source, TitleFinder
+from orion_recall.memory.replicas.tombstones import Tombstones
+from orion_recall.models.reranker import Reranker
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.candidates.unindexed import ComparesTexts
+from orion_recall.recall.cascade.run import CascadeRun
+from orion_recall.recall.confidence.answer import NO_CONFIDENCE, AnswerConfidence, Withheld
+from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.ranking.late_interaction import Closeness
+from orion_recall.recall.ranking.reports import LateReport, RerankReport
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.understand.question import Understanding
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.sources.breaker import Breaker
+from orion_recall.values import SOURCE_NAMES, Outcome, QueryClass, Scope, SourceName, SourceReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """The retrieval sources by name, and the readers and models that a recall uses.
+
+    Memories are read by the first of the `readers` that answers. `fallback` is searched while the index is away.
+    Memories in `tombstones` are left out, whichever source finds them. `texts` compares the question with memories
+    that the index does not hold; without it, they have only the scores of their own source. `has_external`: hits
+    may come from external stores; where it is False, the candidates keep no room for unindexed memories."""
+
+    by_name: Mapping[SourceName, Source]
+    tokens: TokenCounter
+    readers: tuple[MemoryReader, ...] = ()
+    lexicon: Lexicon | None = None
+    titles: TitleFinder | None = None
+    fallback: FallbackSource | None = None
+    breakers: Mapping[SourceName, Breaker] = field(
+        default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
+    )
+    reranker: Reranker | None = None
+    rerank_breaker: Breaker = field(default_factory=Breaker)
+    late: Closeness | None = None
+    late_breaker: Breaker = field(default_factory=Breaker)
+    texts: ComparesTexts | None = None
+    has_external: bool = True
+    tombstones: Tombstones = field(default_factory=Tombstones)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """The outcome of one recall. `ranked` is the order before caps and budget, `selection` what was kept.
+
+    `reranking` and `late` are None where the profile has them off, `strategy` where it has none for the question's
+    class, `cascade` without a cascade, `withheld` where the answer was not withheld. `result` is the search pass,
+    or all passes of a cascade together; the explanation is made of it."""
+
+    outcome: Outcome
+    scope: Scope
+    reports: tuple[SourceReport, ...]
+    ranked: tuple[ScoredCandidate, ...]
+    selection: Selection
+    stage_ms: Mapping[str, float]
+    reranking: RerankReport | None = None
+    late: LateReport | None = None
+    understood: Understanding | None = None
+    result: PassResult | None = None
+    confidence: AnswerConfidence = NO_CONFIDENCE
+    cascade: CascadeRun | None = None
+    withheld: Withheld | None = None
+    strategy: QueryClass | None = None
+
+    @property
+    def rendered(self) -> str:
+        """The bundle as prompt text: one bullet a line, "" when there is nothing."""
+        return "\n".join(item.line for item in self.selection.items)

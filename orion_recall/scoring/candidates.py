@@ -1,0 +1,40 @@
+"""Candidates: memories that a source found, after fusion and after scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from orion_recall.values import MemoryView, SourceName
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidate:
+    """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
+
+    `source_ref` is what the best source's hit says of where it is from.
+    """
+
+    key: int
+    fused: float = 0.0
+    ranks: dict[SourceName, int] = field(default_factory=dict[SourceName, int])
+    scores: dict[SourceName, float] = field(default_factory=dict[SourceName, float])
+    read: Callable[[], MemoryView] | None = None
+    statements: tuple[str, ...] = ()
+    path: float = 0.0
+    best_source: SourceName = "vector"
+    source_ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredCandidate:
+    """A candidate with its final score in [0, 1], the named parts that made it, and what each part weighs.
+
+    The score is the mean of the parts by their weights; a weight without a part counts for nothing.
+    """
+
+    candidate: Candidate
+    memory: MemoryView
+    score: float
+    parts: Mapping[str, float]
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])

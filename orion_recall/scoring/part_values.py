@@ -1,0 +1,316 @@
+"""Values of the score parts: one function a part, which gives its column for all candidates of a query.
+
+Columns are made one after another: a hundred candidates with a dozen parts take half the time that they take one by
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.scoring.time_overlap import overlap
+from orion_recall.text.answers import gives_name, gives_number, tells_time
+from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, MemoryView, QuestionTime, SourceName
+
+Pair = tuple[Candidate, MemoryView]
+Column = Sequence[float | None]
+"""One part of every candidate, in their order; None for a candidate without this part."""
+
+UNDATED_RECENCY = 0.5
+WHOLE_LENGTH = 200
+"""Characters from which a text has the whole part `length`; of a shorter text the part grows in proportion."""
+READ_CHARS = 2000
+"""Characters of a text that are read for an answer, a few more than are embedded. To read whole documents would
+cost a recall more than all its searches."""
+_NO_KEYS: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFacts:
+    """Facts of a query and its searches that score parts are made of; mappings are by memory key.
+
+    `similarities` are the cosines of all hits of the dense search, candidate or not. `late` is the part of late
+    interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
+    `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
+    own has 0 and these have none.
+    """
+
+    now: float
+    named_speaker: str | None = None
+    similarities: Mapping[int, float] = field(default_factory=dict[int, float])
+    time: QuestionTime = NO_TIME
+    answer_type: AnswerType = ANY_TYPE
+    session_id: str | None = None
+    late: Mapping[int, float] = field(default_factory=dict[int, float])
+    followed: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
+    unindexed: frozenset[int] = _NO_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class PartInputs:
+    """What every part is made of: the candidates and their memories, the query's facts, the profile's values.
+
+    `fused` are the fused scores divided by the best. `cosines` are those of the dense search, None where it has
+    none; `farthest` is the lowest of them among indexed memories."""
+
+    candidates: Sequence[Pair]
+    memories: Sequence[MemoryView]
+    facts: QueryFacts
+    weights: Mapping[str, float]
+    half_life_hours: float
+    recency_minimum: float
+    fused: Sequence[float]
+    cosines: Column
+    farthest: float | None
+
+
+def part_inputs(
+    candidates: Sequence[Pair],
+    facts: QueryFacts,
+    weights: Mapping[str, float],
+    *,
+    half_life_hours: float,
+    recency_minimum: float,
+) -> PartInputs:
+    """The inputs of all parts; there must be a candidate."""
+    best = max(candidate.fused for candidate, _ in candidates) or 1.0
+    cosines = [candidate.scores.get("vector") for candidate, _ in candidates]
+    reached = [
+        cosine
+        for (candidate, _), cosine in zip(candidates, cosines, strict=True)
+        if cosine is not None and candidate.key not in facts.unindexed
+    ]
+    return PartInputs(
+        candidates=candidates,
+        memories=[memory for _, memory in candidates],
+        facts=facts,
+        weights=weights,
+        half_life_hours=half_life_hours,
+        recency_minimum=recency_minimum,
+        fused=[candidate.fused / best for candidate, _ in candidates],
+        cosines=cosines,
+        farthest=_share(min(reached)) if reached else None,
+    )
+
+
+def fusion(given: PartInputs) -> Column:
+    """The fused score, 1 for the best; 0 for all where it has no weight."""
+    return given.fused if given.weights["fusion"] else [0.0] * len(given.fused)
+
+
+def similarity(given: PartInputs) -> Column | None:
+    """The cosine. A memory that the dense search did not reach counts as the last one that it did reach."""
+    if (farthest := given.farthest) is None:
+        known = [None if cosine is None else _share(cosine) for cosine in given.cosines]
+        return None if all(cosine is None for cosine in known) else known
+    column: Column = [farthest if cosine is None else _share(cosine) for cosine in given.cosines]
+    return _without_unindexed(column, given, "vector")
+
+
+def neighbour(given: PartInputs) -> Column | None:
+    """The cosine of the closer turn beside the memory: people answer a question one turn later."""
+    if (farthest := given.farthest) is None:
+        return None
+    similarities, unindexed = given.facts.similarities, given.facts.unindexed
+    column: list[float | None] = []
+    for candidate, memory in given.candidates:
+        if candidate.key in unindexed:
+            column.append(None)
+            continue
+        closest = farthest
+        for key in memory.beside:
+            if (near := similarities.get(key)) is not None and near > closest:
+                closest = near
+        column.append(min(closest, 1.0))
+    return column
+
+
+def recency_column(given: PartInputs) -> Column:
+    """Recency by the profile's half-life."""
+    now, half_life, minimum = given.facts.now, given.half_life_hours, given.recency_minimum
+    return [recency(memory.ts, now, half_life_hours=half_life, minimum=minimum) for memory in given.memories]
+
+
+def recency(ts: float | None, now: float, *, half_life_hours: float, minimum: float) -> float:
+    """0.5 ^ (age / half-life), never below the minimum (`recency_floor`); 0.5 when undated, 1 for the future."""
+    if ts is None:
+        return UNDATED_RECENCY
+    age_hours = max(0.0, now - ts) / 3600
+    return max(minimum, 0.5 ** (age_hours / half_life_hours))
+
+
+def speaker(given: PartInputs) -> Column | None:
+    """1 for memories of the speaker that the question names."""
+    if (named := given.facts.named_speaker) is None:
+        return None
+    return [1.0 if memory.speaker == named else 0.0 for memory in given.memories]
+
+
+def time(given: PartInputs) -> Column | None:
+    """How well the memory's time fits that of the question. An undated memory has no such part."""
+    asked = given.facts.time
+    named = session_named(given.candidates, asked, given.facts.session_id)
+    if not asked.intervals and named is None:
+        return None
+    column: list[float | None] = []
+    for memory in given.memories:
+        near = overlap(asked.intervals, memory.ts, memory.until) if asked.intervals else None
+        if near is None and named is not None:
+            near = 1.0 if memory.session_id == named else 0.0
+        column.append(near)
+    return column
+
+
+def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: str | None) -> str | None:
+    """The first or last session among the candidates, as the question says; the query's own session is neither."""
+    if time.session is None:
+        return None
+    sessions = [
+        (memory.ts, memory.session_id)
+        for _, memory in candidates
+        if memory.ts is not None and memory.session_id is not None and memory.session_id != session_id
+    ]
+    return (min if time.session == "first" else max)(sessions, default=(0.0, None))[1]
+
+
+def time_told(given: PartInputs) -> Column | None:
+    """1 for texts that tell a time, where the question asks when."""
+    if not given.facts.time.asks_when:
+        return None
+    return [1.0 if tells_time(memory.text[:READ_CHARS]) else 0.0 for memory in given.memories]
+
+
+def name_given(given: PartInputs) -> Column | None:
+    """1 for texts with a name that is not in the question, where the question asks for a name."""
+    wanted = given.facts.answer_type
+    if not wanted.name:
+        return None
+    return [1.0 if gives_name(memory.text[:READ_CHARS], wanted.known) else 0.0 for memory in given.memories]
+
+
+def number_given(given: PartInputs) -> Column | None:
+    """1 for texts with a number, where the question asks for one."""
+    if not given.facts.answer_type.number:
+        return None
+    return [1.0 if gives_number(memory.text[:READ_CHARS]) else 0.0 for memory in given.memories]
+
+
+def no_question(given: PartInputs) -> Column:
+    """1 for texts without a question mark."""
+    return [0.0 if "?" in memory.text else 1.0 for memory in given.memories]
+
+
+def keyword_score(given: PartInputs) -> Column | None:
+    """The keyword search's score, stretched over the candidates."""
+    return _stretched([candidate.scores.get("lexical") for candidate, _ in given.candidates], given, "lexical")
+
+
+def stretched_cosine(given: PartInputs) -> Column | None:
+    """The cosine, stretched over the candidates."""
+    return _stretched(given.cosines, given, "vector")
+
+
+def session(given: PartInputs) -> Column:
+    """The best fused score in the memory's session: the turns around an answer tell more.
+
+    Where late interaction has compared a memory, the mean of both counts. Over the candidates alone: with all hits
+    recall was the same on judged questions, and their sessions would have to be looked up. A memory without a
+    session is a session of its own."""
+    late, unindexed = given.facts.late, given.facts.unindexed
+    found = _with_late(given, late) if late else given.fused
+    best: dict[str | None, float] = {}
+    for memory, score in zip(given.memories, found, strict=True):
+        if score > best.get(memory.session_id, 0.0):
+            best[memory.session_id] = score
+    column: Column = [
+        score if memory.session_id is None else best.get(memory.session_id, 0.0)
+        for memory, score in zip(given.memories, found, strict=True)
+    ]
+    if not unindexed:
+        return column
+    return [
+        None if memory.session_id is None and candidate.key in unindexed and candidate.key in late else part
+        for (candidate, memory), part in zip(given.candidates, column, strict=True)
+    ]
+
+
+def after_question(given: PartInputs) -> Column:
+    """1 for memories after a question in their session."""
+    return [1.0 if memory.after_question else 0.0 for memory in given.memories]
+
+
+def length(given: PartInputs) -> Column:
+    """The text's length, 1 from `WHOLE_LENGTH` characters on."""
+    return [min(1.0, len(memory.text) / WHOLE_LENGTH) for memory in given.memories]
+
+
+def first_person(given: PartInputs) -> Column:
+    """1 for texts in the first person."""
+    return [1.0 if memory.first_person else 0.0 for memory in given.memories]
+
+
+def path(given: PartInputs) -> Column | None:
+    """How well the path of a possessive chain leads to the memory, where there is a path."""
+    column = [candidate.path for candidate, _ in given.candidates]
+    return column if any(column) else None
+
+
+def late(given: PartInputs) -> Column | None:
+    """Late interaction, for the memories that were compared."""
+    if not (compared := given.facts.late):
+        return None
+    return [compared.get(candidate.key) for candidate, _ in given.candidates]
+
+
+def links(given: PartInputs) -> Column | None:
+    """How strongly the question or a first hit names the memory's title."""
+    return _followed(given, "links")
+
+
+def second_step(given: PartInputs) -> Column | None:
+    """The score in the second keyword search."""
+    return _followed(given, "second_step")
+
+
+def _followed(given: PartInputs, name: str) -> Column | None:
+    if (values := given.facts.followed.get(name)) is None:
+        return None
+    return [values.get(candidate.key, 0.0) for candidate, _ in given.candidates]
+
+
+def _without_unindexed(column: Column, given: PartInputs, source: SourceName) -> Column:
+    """The column, with None for unindexed memories that the source has no score of."""
+    if not (unindexed := given.facts.unindexed):
+        return column
+    return [
+        None if candidate.key in unindexed and source not in candidate.scores else part
+        for (candidate, _), part in zip(given.candidates, column, strict=True)
+    ]
+
+
+def _stretched(scores: Column, given: PartInputs, source: SourceName) -> Column | None:
+    """A source's scores, stretched over the candidates to [0, 1]; None where the source found none of them."""
+    found = [score for score in scores if score is not None]
+    if not found:
+        return None
+    low, span = min(found), max(found) - min(found)
+    if span <= 0:
+        column = [0.0 if score is None else 1.0 for score in scores]
+    else:
+        column = [0.0 if score is None else (score - low) / span for score in scores]
+    return _without_unindexed(column, given, source)
+
+
+def _with_late(given: PartInputs, late: Mapping[int, float]) -> Sequence[float]:
+    """The fused score; for memories that late interaction has compared, the mean of it and of `late`."""
+    return [
+        score if (near := late.get(candidate.key)) is None else (score + near) / 2
+        for (candidate, _), score in zip(given.candidates, given.fused, strict=True)
+    ]
+
+
+def _share(value: float) -> float:
+    """The value kept to [0, 1]."""
+    return 0.0 if value < 0.0 else min(value, 1.0)

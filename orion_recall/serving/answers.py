@@ -1,0 +1,183 @@
+"""Answers to queries: a recall as its reply, or the error that is replied instead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from orion_recall.bus.delivery import Deliveries, Delivery
+from orion_recall.contracts import RecallQueryV1, ignored_fields, read_message
+from orion_recall.errors import ErrorKind, ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
+from orion_recall.profile.watch import LoadedProfile
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.report.query_text import KeptText
+from orion_recall.recall.report.reply import error_reply, reply, reply_json, why_failed
+from orion_recall.recall.search.lane import narrowed
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.types import Recalled, Sources
+from orion_recall.serving.shadows import shadow_for
+from orion_recall.settings import Settings
+from orion_recall.values import OUTCOMES, Outcome
+
+# What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
+_RESERVE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAnswer:
+    """What is replied and decided; `reply` is JSON. `searched` is the query as its lane narrowed it."""
+
+    outcome: Outcome
+    reply: bytes
+    error: str | None = None
+    dead_reason: str = ""
+    searched: RecallQueryV1 | None = None
+    recalled: Recalled | None = None
+    recall_began_ns: int = 0
+    shadow: LoadedProfile | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class QueryRequest:
+    """All that belongs to one query: how it was delivered, the profiles it is served with, its facts and answer.
+
+    `facts` grow as the query is read. `profiles` stay the same for the request, whatever is edited meanwhile.
+    """
+
+    delivery: Delivery
+    profiles: Mapping[str, LoadedProfile]
+    facts: RequestFacts
+    answer: QueryAnswer = field(init=False)
+
+
+@dataclass(slots=True)
+class Counters:
+    """What this worker has done since it started. `fenced` counts commits that were refused as a stale owner's."""
+
+    outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    fenced: int = 0
+    poison: int = 0
+    unknown_fields: int = 0
+
+
+class Answers:
+    """Answers queries; of several things that are wrong with one, the first is replied."""
+
+    def __init__(
+        self, settings: Settings, sources: Sources, deliveries: Deliveries, counters: Counters, kept_text: KeptText
+    ) -> None:
+        self._settings, self._sources, self._deliveries = settings, sources, deliveries
+        self._counters, self._kept_text = counters, kept_text
+
+    async def recall(self, request: QueryRequest) -> QueryAnswer:
+        """The query read and recalled; MessageError when it cannot be served."""
+        delivery = request.delivery
+        if delivery.received.error is not None:
+            raise delivery.received.error
+        query = self._read(request)
+        timeout_s = self._search_timeout_s(delivery)
+        if delivery.refused is not None:
+            raise delivery.refused
+        answer = await self._recall(request, query, timeout_s)
+        return replace(answer, shadow=shadow_for(request.facts, request.profiles))
+
+    def refusal(self, request: QueryRequest, error: MessageError) -> QueryAnswer:
+        """The answer for a query that cannot be served; what is invalid becomes a dead letter."""
+        message = self._kept_text.error(error)
+        dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
+        return self.error(request, error.outcome, message, dead_reason=dead_reason)
+
+    def error(self, request: QueryRequest, kind: ErrorKind, message: str, *, dead_reason: str = "") -> QueryAnswer:
+        """An answer without memories. Senders without options get no error: their readers may forbid the field."""
+        told = error_reply(
+            kind,
+            message,
+            latency_ms=request.delivery.elapsed_ms,
+            profile=request.facts.profile,
+            extended=request.delivery.received.has_options,
+        )
+        return QueryAnswer(outcome=kind, reply=reply_json(told), error=message, dead_reason=dead_reason)
+
+    def address_refused(self, request: QueryRequest) -> QueryAnswer:
+        """The answer once its reply address could not be written: the reason, beside what was recalled."""
+        name, answer = request.delivery.address.name, request.answer
+        error = RefusedMessage(
+            f"reply_to {name!r} cannot take a reply: it holds something else, or is closed to us"
+        )
+        return replace(
+            self.refusal(request, error),
+            recalled=answer.recalled,
+            dead_reason=answer.dead_reason,
+            recall_began_ns=answer.recall_began_ns,
+        )
+
+    def _read(self, request: QueryRequest) -> RecallQueryV1:
+        """The query as its lane narrows it, checked; tenant, profile and unused fields become facts."""
+        received = request.delivery.received
+        query = read_message(RecallQueryV1, received.payload, "payload")
+        request.facts = self._with_profile(replace(request.facts, query=query), request.profiles)
+        profile = request.profiles[request.facts.profile].profile
+        unused = received.unknown_fields + ignored_fields(received.payload)
+        in_lane = narrowed(query, profile, self._settings.query_lane)
+        unused += in_lane is None and query.lane is not None
+        self._counters.unknown_fields += unused
+        request.facts = replace(request.facts, unknown_fields=unused)
+        query = in_lane or query
+        scope_of(query, profile, "")  # raises for a scope that is incomplete
+        self._settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
+        return query
+
+    def _with_profile(self, facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> RequestFacts:
+        """The facts with tenant and profile; an unknown profile falls back to the default one."""
+        assert facts.query is not None
+        options, requested = facts.query.options, facts.query.profile
+        name = requested if requested is not None and requested in profiles else self._settings.default_profile
+        return replace(
+            facts,
+            tenant=(options.tenant if options else None) or self._settings.default_tenant,
+            profile=name,
+            profile_requested=requested,
+            profile_hash=profiles[name].content_hash,
+            profile_fallback=requested is not None and requested != name,
+        )
+
+    def _search_timeout_s(self, delivery: Delivery) -> float:
+        """Seconds for the search: ORION_DEADLINE_MS or the ttl that is left, less what a reply needs."""
+        left_s = self._deliveries.time_left_s(delivery)
+        if left_s <= 0:
+            raise ExpiredMessage(f"the ttl of {delivery.received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
+        deadline_s = min(self._settings.deadline_ms / 1000, left_s)
+        return max(deadline_s - _RESERVE_S, deadline_s / 2)
+
+    async def _recall(self, request: QueryRequest, query: RecallQueryV1, timeout_s: float) -> QueryAnswer:
+        facts = request.facts
+        tenant = facts.tenant or self._settings.default_tenant
+        if not self._settings.serves(tenant):
+            raise RefusedMessage(f"tenant {tenant!r} is not served here")
+        began_ns = time.time_ns()
+        recalled = await recall(
+            query,
+            request.profiles[facts.profile].profile,
+            self._sources,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            profiles={name: loaded.profile for name, loaded in request.profiles.items()},
+        )
+        assert facts.query is not None
+        answer = reply(
+            facts.query,  # as it was sent: its lane may have added options
+            recalled,
+            latency_ms=request.delivery.elapsed_ms,
+            profile=facts.profile,
+            decision_id=facts.decision_id,
+        )
+        return QueryAnswer(
+            outcome=recalled.outcome,
+            reply=reply_json(answer),
+            error=why_failed(recalled.reports) if recalled.outcome == "failed" else None,
+            searched=query,
+            recalled=recalled,
+            recall_began_ns=began_ns,
+        )

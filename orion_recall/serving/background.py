@@ -1,0 +1,173 @@
+"""Work of a service beside the queries: memory messages, decisions, copies, extraction and retention."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from opentelemetry.trace import Tracer
+
+from orion_recall.backoff import POSTGRES_S, Backoff
+from orion_recall.bus.worker_bus import WorkerBus
+from orion_recall.decisions.retention import Retention
+from orion_recall.decisions.sink import DecisionSink
+from orion_recall.errors import RecordError
+from orion_recall.interfaces import Projection
+from orion_recall.memory.background.access_counts import AccessCounts
+from orion_recall.memory.background.extraction import BackgroundExtraction
+from orion_recall.memory.background.request_retention import RequestRetention
+from orion_recall.memory.extraction.extractor import Extractor
+from orion_recall.memory.intake.consumers import IntakeConsumers
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
+from orion_recall.memory.record.reader import RecordReader
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.freshness import Freshness
+from orion_recall.memory.replicas.keeper import CopyKeeper
+from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
+from orion_recall.memory.replicas.requests import CopyRequests
+from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
+from orion_recall.serving.backends import Opened, own_copy
+from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
+
+log = logging.getLogger("orion_recall.service")
+
+
+class BackgroundWork:
+    """Runs from `run()` until `stop()`. What needs Postgres waits for it as long as it takes.
+
+    `postgres_is_there` is called once it is: sources may answer only from then on.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        bus: WorkerBus,
+        opened: Opened,
+        *,
+        extractors: Sequence[Extractor] = (),
+        tracer: Tracer | None = None,
+        postgres_is_there: Callable[[], None],
+    ) -> None:
+        self.sink: DecisionSink | None = None
+        self.intake: IntakeConsumers | None = None
+        self.projectors: list[Projector] = []
+        self.extractions: list[BackgroundExtraction] = []
+        self._settings, self._bus, self._opened = settings, bus, opened
+        self._extractors, self._tracer, self._postgres_is_there = extractors, tracer, postgres_is_there
+        self._stored = asyncio.Event()
+        self._pool: Pool | None = None
+        self._accesses: AccessCounts | None = None
+        self._is_stopping = False
+        self.freshness = Freshness(
+            bus.redis, bus.changes, settings, opened.sources.tombstones, self.projections, told=self._stored.set
+        )
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """The copies that this process keeps: index and graph, those that could be opened."""
+        return tuple(part for part in (self._opened.index, self._opened.graph) if part is not None)
+
+    def note_use(self, tenant: str, ids: Sequence[str]) -> None:
+        """Count the memories as used; before Postgres is there they are not counted."""
+        if self._accesses is not None:
+            self._accesses.note(tenant, ids)
+
+    def stop(self) -> None:
+        """Take no more messages; `run` returns when those in flight have ended."""
+        self._is_stopping = True
+        if self.intake is not None:
+            self.intake.stop()
+
+    async def run(self) -> None:
+        """Serve memory messages, and with Postgres everything else."""
+        dsn = self._settings.dsn
+        if dsn is None:
+            stream = self._settings.decision_stream
+            log.warning("no Postgres is configured: decisions stay on %s, no memory can be stored", stream)
+            await self._open_intake(None).run()
+            return
+        self._pool = await open_pool(dsn, name="worker", min_size=0, max_size=6)
+        await _migrate(dsn)
+        self._postgres_is_there()
+        endless = self._endless(self._pool, dsn)
+        intake = asyncio.create_task(self._open_intake(self._pool).run())
+        tasks = [asyncio.create_task(part) for part in endless]
+        try:
+            done, _ = await asyncio.wait([intake, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(intake, *tasks)
+        for task in done:
+            task.result()
+
+    async def close(self) -> None:
+        """Close the connections to Postgres."""
+        if self._pool is not None:
+            await close_pool(self._pool)
+
+    def terminate(self) -> None:
+        """Cut the connections to Postgres: queries that it does not answer end with an error."""
+        if self._pool is not None:
+            self._pool.terminate()
+
+    def _endless(self, pool: Pool, dsn: str) -> list[Coroutine[Any, Any, None]]:
+        """What runs on Postgres until it is cancelled."""
+        record = Record(pool, extractor=self._settings.extractor)
+        self.freshness.follow(pool)
+        self._accesses = AccessCounts(record)
+        self.sink = DecisionSink(self._bus.redis, pool, self._settings, blocking=self._bus.decisions)
+        self.projectors = [self._projector(record, dsn, part) for part in self.projections]
+        queue = ExtractionQueue(pool)
+        self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
+        requests, reader = CopyRequests(pool), RecordReader(pool)
+        keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
+        days = self._settings.decisions_retention_days
+        retention = [RequestRetention(pool), *([Retention(pool, days)] if days is not None else [])]
+        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention)
+        heartbeats = heartbeat_for_broken(record, own_copy(self._settings), self._opened.broken)
+        return [*(part.run() for part in parts), self._wake_projectors(), heartbeats]
+
+    def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
+        copy = part.copy or own_copy(self._settings)
+        lock = WriterLock(dsn, kind=part.kind, copy=copy) if part.shared else None
+        return Projector(record, part, copy=copy, lock=lock)
+
+    async def _wake_projectors(self) -> None:
+        while True:
+            await self._stored.wait()
+            self._stored.clear()
+            for part in (*self.projectors, *self.extractions):
+                part.wake()
+
+    def _open_intake(self, pool: Pool | None) -> IntakeConsumers:
+        self.intake = IntakeConsumers(
+            self._settings,
+            pool,
+            self.freshness.stream,
+            reader=self._bus.reader,
+            committer=self._bus.committer,
+            wake=self._stored.set,
+            tracer=self._tracer,
+        )
+        if self._is_stopping:
+            self.intake.stop()
+        return self.intake
+
+
+async def _migrate(dsn: str) -> None:
+    """Bring the schema up to date; waits while Postgres is away, or the schema cannot be applied."""
+    backoff = Backoff(*POSTGRES_S)
+    while True:
+        try:
+            for name in await migrate(dsn):
+                log.info("schema: applied %s", name)
+            return
+        except RecordError as error:
+            if not is_connection_lost(error):
+                log.error("the schema cannot be applied: %s", error)  # noqa: TRY400 (the text says it all)
+            elif backoff.is_first:
+                log.warning("waiting for Postgres: %s", error)
+            await backoff.wait()

@@ -1,0 +1,125 @@
+"""What people write on the pages is true: links lead somewhere, code is code, tables say what the code says."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from docs.tools.page import ROOT, TESTED_LANGUAGES, Block, Page, all_pages, read_page, written_pages
+from orion_recall.external.mappings import Mappings
+from orion_recall.profile import Profile
+from orion_recall.profile.cascade import LAYER_NAMES, Layers
+
+KINDS = {
+    "sh": ("run", "file", "not run"),
+    "python": ("run", "file", "not run"),
+    "sql": ("run", "file", "not run"),
+    "yaml": ("profile", "mapping", "file", "not run"),
+    "json": ("message", "file", "not run"),
+}
+FOLDERS = "orion_recall|tests|docs|profiles|contracts|deploy"
+NEEDED_OF_A_PROFILE = {
+    "profile": "mine.v1",
+    **dict.fromkeys(("vector_top_k", "rdf_top_k", "max_per_source", "max_total_items"), 5),
+    "render_budget_tokens": 256,
+}
+WRITTEN = written_pages()
+
+
+def blocks(*kinds: str) -> list[Any]:
+    """The blocks of all pages that are marked so, as parameters of a test."""
+    return [
+        pytest.param(block, id=f"{page.name}:{block.line}")
+        for page in WRITTEN
+        for block in page.blocks
+        if block.kind in kinds
+    ]
+
+
+def everything() -> str:
+    """The text of all pages that people write."""
+    return "\n\n".join(page.text for page in WRITTEN)
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_every_block_says_how_it_is_tested(page: Page) -> None:
+    for block in page.blocks:
+        where = f"{page.name}:{block.line}"
+        if block.language in TESTED_LANGUAGES:
+            allowed = KINDS[block.language]
+            assert block.kind in allowed, f"{where}: write one of {', '.join(allowed)} in a comment above it"
+        else:
+            assert block.kind in ("", "output", "file"), f"{where}: {block.mark} is not for {block.language}"
+        if block.language == "python":
+            compile(block.text, where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("page", all_pages(), ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_and_an_anchor_that_is_there(page: Page) -> None:
+    assert list(broken_links(page)) == []
+
+
+def broken_links(page: Page) -> Iterator[str]:
+    """What is wrong with the links of a page."""
+    for link in page.links:
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.path.parent / path).resolve() if path else page.path
+        if not target.exists():
+            yield f"{page.name}: {link}: there is no such file"
+        elif anchor and anchor not in read_page(target).anchors:
+            yield f"{page.name}: {link}: {target.name} has no such heading"
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_every_path_that_a_page_names_is_there(page: Page) -> None:
+    paths = [span for span in page.spans if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", span)]
+    paths += [f"{name.replace('.', '/')}.py" for name in re.findall(r"python -m (tests\.[\w.]+\w)", page.text)]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_every_target_of_make_that_a_page_names_is_there(page: Page) -> None:
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)", page.text, re.MULTILINE))
+    assert named - known == set()
+
+
+@pytest.mark.parametrize("block", blocks("profile"))
+def test_profiles_are_valid(block: Block) -> None:
+    Profile.model_validate(NEEDED_OF_A_PROFILE | yaml.safe_load(block.text))
+
+
+@pytest.mark.parametrize("block", blocks("mapping"))
+def test_mappings_are_valid_by_their_schema_and_their_model(block: Block) -> None:
+    mapping = yaml.safe_load(block.text)
+    _check("mappings", mapping)
+    Mappings.model_validate(mapping)
+
+
+@pytest.mark.parametrize("block", blocks("message"))
+def test_messages_are_valid(block: Block) -> None:
+    message = json.loads(block.text)
+    if "payload" in message:
+        _check("envelope", message)
+        message = message["payload"]
+    _check(block.argument, message)
+
+
+def test_the_table_of_layers_is_what_profiles_begin_with() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| ([0-9.]+) \| ([a-z, ]+) \|$", everything(), re.MULTILINE)
+    told = {name: (float(weight), tuple(then.split(", "))) for name, weight, then in rows}
+    assert told == {name: (Layers().named(name).weight, Layers().named(name).then) for name in LAYER_NAMES}
+
+
+def _check(schema: str, value: Any) -> None:
+    known = json.loads((ROOT / f"contracts/{schema}.schema.json").read_text("utf-8"))
+    cast("Any", Draft202012Validator(known)).validate(value)

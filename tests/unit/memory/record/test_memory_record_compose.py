@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.errors import InvalidMessage
+from orion_recall.memory.record.compose import compose, content_hash
+from orion_recall.text.normal import one_line, storable, text_hash
+from orion_recall.text.simhash import simhash
+from orion_recall.values import Statement
+
+
+def message(**fields: Any) -> MemoryV1:
+    return MemoryV1.model_validate({"id": "m1", "text": "I work at Fjord Labs.", **fields})
+
+
+def test_a_memory_carries_what_was_sent_and_what_was_computed() -> None:
+    memory = compose(
+        message(speaker="Ana", occurred_at="2026-03-01T09:30:00+02:00", tags=["job"], metadata={"n": 1}), "acme"
+    )
+    assert (memory.tenant, memory.id, memory.kind) == ("acme", "m1", "experience")
+    assert memory.occurred_at == 1772350200.0
+    assert memory.mentioned_at is None
+    assert memory.text_hash == text_hash(memory.text)
+    assert memory.simhash == simhash(memory.text)
+    assert memory.entities == ("Fjord Labs", "Ana")
+    assert memory.statements == (Statement(subject="Ana", relation="works at", object="Fjord Labs"),)
+    assert memory.tags == ("job",)
+    assert memory.metadata == {"n": 1}
+
+
+def test_a_named_tenant_wins_over_the_default() -> None:
+    assert compose(message(tenant="t2"), "acme").tenant == "t2"
+
+
+def test_given_entities_are_never_crowded_out() -> None:
+    names = [f"thing {index}" for index in range(40)]
+    assert set(names) <= set(compose(message(entities=names), "acme").entities)
+
+
+def test_a_short_title_is_an_entity_and_a_sentence_is_not() -> None:
+    assert "Dune" in compose(message(title="Dune"), "acme").entities
+    long = "what we said on monday about the plans for the year"
+    assert long not in compose(message(title=long), "acme").entities
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_not_finite_is_refused(number: float) -> None:
+    with pytest.raises(InvalidMessage, match="metadata"):
+        compose(message(metadata={"a": [{"b": number}]}), "acme")
+
+
+def test_nul_characters_are_replaced_in_every_text() -> None:
+    memory = compose(message(text="a\0b", title="a\0b", tags=["\0"], metadata={"\0": "\0"}), "acme")
+    assert "\0" not in repr(memory.text + str(memory.title) + str(memory.tags) + str(memory.metadata))
+    assert memory.text == "a\ufffdb"
+
+
+def test_a_memory_that_ends_before_it_begins_is_refused() -> None:
+    at = "2026-03-01T09:30:00Z"
+    with pytest.raises(InvalidMessage, match="occurred_until: it ends before"):
+        compose(message(occurred_at=at, occurred_until="2026-03-01T10:30:00+02:00"), "acme")
+    assert compose(message(occurred_at=at, occurred_until=at), "acme").occurred_until == 1772357400.0
+
+
+def test_a_memory_cannot_take_its_own_place() -> None:
+    with pytest.raises(InvalidMessage, match="supersedes: a memory cannot take its own place"):
+        compose(message(supersedes=["other", "m1"]), "acme")
+
+
+def test_the_last_moment_of_the_calendar_stays_on_the_calendar() -> None:
+    memory = compose(message(occurred_until="9999-12-31T23:59:59.999999Z"), "acme")
+    assert memory.occurred_until == 253_402_300_799.0
+
+
+def test_the_content_hash_does_not_depend_on_spelling_id_or_tenant() -> None:
+    plain = message(occurred_at="2026-03-01T09:30:00Z", metadata={"a": 1, "b": 2})
+    respelt = message(
+        id="m2",
+        tenant="t",
+        kind="experience",
+        title=None,
+        occurred_at=1772357400,
+        metadata={"b": 2, "a": 1},
+    )
+    assert content_hash(plain) == content_hash(respelt)
+    assert re.fullmatch("[0-9a-f]{64}", content_hash(plain))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": "other"}, {"title": "t"}, {"speaker": "Bo"}, {"kind": "world"}, {"session_id": "s"},
+        {"node_id": "n"}, {"user_id": "u"}, {"agent_id": "a"}, {"run_id": "r"}, {"tags": ["x"]},
+        {"entities": ["x"]}, {"source": "s"}, {"uri": "u"}, {"metadata": {"a": 1}},
+        {"occurred_at": "2026-03-01T09:30:00Z"}, {"occurred_until": "2026-03-01T09:30:00Z"},
+        {"mentioned_at": "2026-03-01T09:30:00Z"},
+    ],
+)  # fmt: skip
+def test_any_changed_field_changes_the_content_hash(change: dict[str, Any]) -> None:
+    assert content_hash(message()) != content_hash(message(**change))
+
+
+@given(text=st.text(min_size=1, max_size=200), speaker=st.text(max_size=20))
+@example(text="\x00", speaker="")  # stored as U+FFFD, which can be seen
+@settings(max_examples=60, deadline=None)
+def test_every_valid_text_can_be_composed(text: str, speaker: str) -> None:
+    if not one_line(storable(text)):
+        with pytest.raises(InvalidMessage, match="nothing to be seen"):
+            compose(message(text=text, speaker=speaker), "acme")
+        return
+    memory = compose(message(text=text, speaker=speaker), "acme")
+    assert memory.text.encode()
+    assert memory.simhash is not None
+    assert -(1 << 63) <= memory.simhash < 1 << 63

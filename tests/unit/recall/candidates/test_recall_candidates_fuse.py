@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orion_recall.recall.candidates.fuse import WITH_TEXT, fuse, fused_unindexed
+from orion_recall.values import SOURCE_NAMES, SourceName, SourceReport
+from tests.samples.recall_fakes import hit, key, report, view
+
+
+def weighted(**changes: float) -> dict[SourceName, float]:
+    """Every source counts one, but for the changes."""
+    return {name: changes.get(name, 1.0) for name in SOURCE_NAMES}
+
+
+ONE = weighted()
+SCORES = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.0, 0.25, 0.5, 1.0, 17.0]), max_size=8)
+REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
+    lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
+)
+METHODS: tuple[Literal["rrf", "min_max"], ...] = ("rrf", "min_max")
+
+
+def ranks(scores: Sequence[float]) -> list[int]:
+    """The ranks that one list's hits are given, in the list's order."""
+    hits = tuple(hit(str(place), score) for place, score in enumerate(scores))
+    fused = fuse([SourceReport(source="rdf", status="ok", hits=hits)], method="rrf", k=60, weights=ONE)
+    given = {candidate.key: candidate.ranks["rdf"] for candidate in fused}
+    return [given[one.key] for one in hits]
+
+
+def names_by_fused(reports: list[SourceReport], **changes: float) -> dict[str, float]:
+    """Candidates by rrf with k = 60, by name, best first."""
+    names = {key(name): name for name in "abcdefghij"}
+    fused = fuse(reports, method="rrf", k=60, weights=weighted(**changes))
+    return {names[candidate.key]: candidate.fused for candidate in fused}
+
+
+def test_ranks_one_three_and_five_make_0_0477_of_the_best_possible():
+    reports = [
+        report("vector", {"a": 0.9, "b": 0.8, "c": 0.7}),
+        report("lexical", {"b": 9.0, "c": 8.0, "a": 7.0, "d": 6.0}),
+        report("rdf", {"e": 5.0, "d": 4.0, "c": 3.0, "b": 2.0, "a": 1.0}),
+    ]
+    raw = 1 / (60 + 1) + 1 / (60 + 3) + 1 / (60 + 5)
+    best_possible = 3 / (60 + 1)
+    assert raw == pytest.approx(0.0477, abs=5e-5)
+    fused = names_by_fused(reports)["a"]
+    assert fused == pytest.approx(raw / best_possible)
+    assert fused * best_possible == pytest.approx(0.0477, abs=5e-5)
+
+
+def test_ranks_begin_at_one_and_equal_scores_share_the_best_of_theirs():
+    assert ranks([9, 7, 7, 7, 3, 3]) == [1, 2, 2, 2, 5, 5]
+    assert ranks([]) == []
+
+
+def test_the_first_of_the_only_list_has_one_and_k_changes_the_rest():
+    only = [report("lexical", {"a": 2.0, "b": 1.0})]
+    assert names_by_fused(only) == {"a": 1.0, "b": pytest.approx(61 / 62)}
+    fused = fuse(only, method="rrf", k=1, weights=ONE)
+    assert [candidate.fused for candidate in fused] == [1.0, pytest.approx(2 / 3)]
+
+
+def test_a_memory_in_two_lists_beats_one_in_one():
+    reports = [report("vector", {"a": 0.9, "b": 0.8}), report("lexical", {"c": 9.0, "b": 8.0})]
+    assert next(iter(names_by_fused(reports))) == "b"
+
+
+def test_weights_count_lists_for_more_or_less():
+    reports = [report("vector", {"a": 0.9}), report("lexical", {"b": 9.0})]
+    assert list(names_by_fused(reports, lexical=2.0)) == ["b", "a"]
+    assert names_by_fused(reports, lexical=0.0) == {"a": 1.0, "b": 0.0}
+    assert set(names_by_fused(reports, lexical=0.0, vector=0.0).values()) == {0.0}
+
+
+def test_equal_fused_scores_are_in_the_order_of_their_keys():
+    reports = [report("vector", dict.fromkeys("dbca", 1.0))]
+    fused = fuse(reports, method="rrf", k=60, weights=ONE)
+    assert [candidate.key for candidate in fused] == sorted(key(name) for name in "abcd")
+
+
+def test_min_max_stretches_each_list_and_weighs_it():
+    """0 is as far below the last as the hits are apart: a cosine of 0, and no BM25 at all."""
+    reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"b": 20.0, "c": 10.0})]
+    fused = fuse(reports, method="min_max", k=60, weights=weighted(lexical=3.0))
+    by_key = {candidate.key: candidate.fused for candidate in fused}
+    assert by_key == {
+        key("a"): pytest.approx(1 / 4),
+        key("b"): pytest.approx((2 / 3 + 3) / 4),
+        key("c"): pytest.approx((1 / 3 + 1.5) / 4),
+    }
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 100])
+def test_by_min_max_the_last_of_a_list_is_worth_the_less_the_longer_the_list_is(count: int):
+    only = report("vector", {str(place): 0.9 - place / 1000 for place in range(count)})
+    fused = fuse([only], method="min_max", k=60, weights=ONE)
+    assert (fused[0].fused, fused[-1].fused) == pytest.approx((1.0, 1 / count))
+
+
+def test_the_first_of_a_list_that_bring_a_memory_go_on_beyond_the_limit_and_no_others():
+    memory = view("x")
+    rows = tuple(hit(f"row {place}", 0.9 - place / 100, read=lambda: memory) for place in range(WITH_TEXT + 5))
+    light = SourceReport(source="sql_timeline", status="ok", hits=rows)
+    heavy = report("vector", {f"own {place}": 0.9 - place / 100 for place in range(30)})
+    fused = fuse([heavy, light], method="min_max", k=60, weights=weighted(sql_timeline=0.01), limit=10)
+    assert [one.key for one in fused[:10]] == [key(f"own {place}") for place in range(10)]
+    assert [one.key for one in fused[10:]] == [one.key for one in rows[:WITH_TEXT]]
+    alone = fuse([heavy], method="min_max", k=60, weights=ONE, limit=10)
+    assert len(alone) == 10
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_its_cosine(
+    method: Literal["rrf", "min_max"],
+):
+    """Its own light list counts by its weight; lists that could never have found it do not count at all."""
+    own = {f"own {place}": 0.8 - place / 100 for place in range(20)}
+    reports = [
+        report("vector", own),
+        report("lexical", {name: 10 * score for name, score in own.items()}),
+        report("rdf", {"near": 1.0, "far": 1.0, "unknown": 1.0}),
+    ]
+    keys = [key("near"), key("far"), key("unknown")]
+    fused = fused_unindexed(
+        keys,
+        {key("near"): 0.9, key("far"): 0.1},
+        {},
+        reports,
+        method=method,
+        k=60,
+        weights=weighted(rdf=0.1),
+        within_weight=0.0,
+    )
+    assert fused[key("near")] == pytest.approx(1.0)
+    last = 61 / 81 if method == "rrf" else 0.0
+    assert fused[key("far")] == pytest.approx((last + 0.1) / 1.1)
+    assert key("unknown") not in fused, "without a cosine there is nothing to compare"
+
+
+def test_without_a_dense_list_the_nearest_of_what_the_index_does_not_hold_comes_first():
+    reports = [report("rdf", {"near": 0.5, "far": 1.0})]
+    cosines = {key("near"): 0.8, key("far"): 0.2}
+    fused = fused_unindexed(
+        cosines, cosines, {}, reports, method="min_max", k=60, weights=weighted(rdf=0.1), within_weight=0.0
+    )
+    assert fused[key("near")] > fused[key("far")] > 0
+
+
+def test_what_the_index_does_not_hold_is_on_the_scale_of_what_it_holds():
+    """Half of the possible score is lost to those that only the dense list found: to the others' as well, then."""
+    reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"z": 3.0})]
+    own = {one.key: one.fused for one in fuse(reports, method="min_max", k=60, weights=ONE)}
+    fused = fused_unindexed(
+        [key("theirs")], {key("theirs"): 0.9}, own, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
+    )
+    assert fused == {key("theirs"): pytest.approx(own[key("a")])}
+
+
+def test_what_a_mapped_collection_found_keeps_its_place_in_the_dense_list():
+    reports = [report("vector", {"own": 0.9, "theirs": 0.6, "other": 0.3}), report("lexical", {"own": 3.0})]
+    fused = fused_unindexed(
+        [key("theirs")], {}, {}, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
+    )
+    assert fused == {key("theirs"): pytest.approx(2 / 3)}
+
+
+def test_min_max_of_equal_scores_gives_each_the_whole_weight():
+    fused = fuse([report("vector", {"a": 0.4, "b": 0.4})], method="min_max", k=60, weights=ONE)
+    assert [candidate.fused for candidate in fused] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "weights", "best"),
+    [
+        ({"vector": (1.0, 0.5), "lexical": (0.5, 1.0)}, {}, "vector"),
+        ({"vector": (0.5, 1.0), "lexical": (1.0, 0.5)}, {}, "lexical"),
+        ({"vector": (1.0, 0.5), "lexical": (1.0, 0.5)}, {"vector": 2.0}, "vector"),
+        ({"vector": (1.0, 0.5), "lexical": (1.0, 0.5)}, {"lexical": 2.0}, "lexical"),
+        ({"vector": (1.0, 0.5), "lexical": (1.0, 0.5)}, {}, "lexical"),
+    ],
+)
+def test_the_best_source_is_the_one_that_ranked_it_best_then_the_heavier_then_the_first_by_name(
+    scores: dict[SourceName, tuple[float, float]], weights: dict[str, float], best: SourceName
+):
+    reports = [report(name, {"a": own, "other": rival}) for name, (own, rival) in scores.items()]
+    fused = fuse(reports, method="rrf", k=60, weights=weighted(**weights))
+    assert next(candidate for candidate in fused if candidate.key == key("a")).best_source == best
+
+
+def test_a_memory_that_one_source_brings_twice_counts_once_at_its_better_place():
+    twice = SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 3.0), hit("b", 2.0), hit("a", 1.0)))
+    once = SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 3.0), hit("b", 2.0)))
+    fused = fuse([twice], method="rrf", k=60, weights=ONE)
+    assert [(candidate.key, candidate.fused, candidate.ranks) for candidate in fused] == [
+        (candidate.key, candidate.fused, candidate.ranks)
+        for candidate in fuse([once], method="rrf", k=60, weights=ONE)
+    ]
+
+
+def test_what_a_source_has_read_and_why_the_graph_found_it_are_kept():
+    memory = view("a")
+    reports = [
+        SourceReport(source="rdf", status="ok", hits=(hit("a", 1.0, statements=("Ana mends crane",)),)),
+        SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 0.5, read=lambda: memory),)),
+        SourceReport(source="vector", status="failed", error="away"),
+    ]
+    (candidate,) = fuse(reports, method="rrf", k=60, weights=ONE)
+    assert candidate.read is not None
+    assert candidate.read() is memory
+    assert candidate.statements == ("Ana mends crane",)
+    assert candidate.ranks == {"rdf": 1, "sql_timeline": 1}
+    assert candidate.scores == {"rdf": 1.0, "sql_timeline": 0.5}
+
+
+def test_nothing_found_is_no_candidates():
+    assert fuse([SourceReport(source="vector", status="empty")], method="rrf", k=60, weights=ONE) == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(reports=REPORTS, seed=st.integers())
+def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_matter(
+    method: Literal["rrf", "min_max"], reports: list[SourceReport], seed: int
+):
+    fused = fuse(reports, method=method, k=60, weights=ONE)
+    assert {candidate.key for candidate in fused} == {each.key for one in reports for each in one.hits}
+    assert all(0 <= candidate.fused <= 1 + 1e-9 for candidate in fused)
+    assert [round(candidate.fused, 9) for candidate in fused] == sorted(
+        (round(candidate.fused, 9) for candidate in fused), reverse=True
+    )
+    shuffled = random.Random(seed).sample(reports, len(reports))
+    again = fuse(shuffled, method=method, k=60, weights=ONE)
+    assert [(one.key, one.best_source) for one in again] == [(one.key, one.best_source) for one in fused]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(reports=REPORTS, within=REPORTS, weight=st.floats(0, 3))
+def test_further_lists_never_lift_a_memory_beyond_the_scale(
+    method: Literal["rrf", "min_max"], reports: list[SourceReport], within: list[SourceReport], weight: float
+):
+    fused = fuse(reports, method=method, k=60, weights=ONE, within=within, within_weight=weight)
+    assert {one.key for one in fused} == {each.key for one in (*reports, *within) for each in one.hits}
+    assert all(-1e-9 <= one.fused <= 1 + 1e-9 for one in fused)
+    first = fuse(reports, method=method, k=60, weights=ONE)
+    without = fuse(reports, method=method, k=60, weights=ONE, within=within, within_weight=0.0)
+    place = {one.key: one.fused for one in without}
+    assert all(place[one.key] == pytest.approx(one.fused) for one in first), "without a weight they count nothing"
+
+
+@given(reports=REPORTS, better=st.sampled_from(SOURCE_NAMES))
+def test_a_better_rank_in_one_list_never_lowers_a_memory(reports: list[SourceReport], better: SourceName):
+    """With a method of ranks: the best of one list comes out no lower than it did from the middle of it."""
+    plain = {one.key: one.fused for one in fuse(reports, method="rrf", k=60, weights=ONE)}
+    lifted = [
+        report(one.source, {"a": 99.0, **{name: each.score for each in one.hits for name in "bcdefghij"
+                                          if key(name) == each.key}})
+        if one.source == better and any(each.key == key("a") for each in one.hits)
+        else one
+        for one in reports
+    ]  # fmt: skip
+    if key("a") in plain:
+        again = {one.key: one.fused for one in fuse(lifted, method="rrf", k=60, weights=ONE)}
+        assert again[key("a")] >= plain[key("a")] - 1e-12
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30))
+def test_ranks_count_how_many_are_better(scores: list[float]):
+    best_first = sorted(scores, reverse=True)
+    assert ranks(best_first) == [1 + sum(other > one for other in scores) for one in best_first]
+
+
+@given(REPORTS, st.integers(0, 12))
+def test_a_limit_gives_the_first_of_the_whole_list(reports: list[SourceReport], limit: int):
+    whole = fuse(reports, method="rrf", k=60, weights=ONE)
+    first = fuse(reports, method="rrf", k=60, weights=ONE, limit=limit)
+    assert first == whole[:limit]
+
+
+def test_a_path_comes_with_the_graphs_reasons_whoever_else_found_the_memory():
+    led = hit("a", 0.5, statements=("Ida sister of Ana", "Ida works at X"), path=0.9)
+    graph = SourceReport(source="rdf", status="ok", hits=(led, hit("b", 0.1)))
+    by_key = {one.key: one for one in fuse([report("vector", {"a": 0.9}), graph], method="rrf", k=60, weights=ONE)}
+    assert (by_key[key("a")].path, by_key[key("a")].statements) == (0.9, led.statements)
+    assert by_key[key("b")].path == 0.0
+
+
+def test_without_stores_of_others_nothing_goes_on_beyond_the_limit() -> None:
+    memory = view("row")
+    rows = tuple(hit(f"row {place}", 0.9 - place / 100, read=lambda: memory) for place in range(12))
+    light = SourceReport(source="sql_timeline", status="ok", hits=rows)
+    assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10, with_text=0)) == 10
+    assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10)) == 12

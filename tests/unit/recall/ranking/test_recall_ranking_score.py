@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orion_recall.recall.ranking.near_duplicates import jaccard, near_duplicates
+from orion_recall.recall.ranking.score import combine, score_candidates
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.part_values import QueryFacts, recency
+from orion_recall.text.normal import words
+from orion_recall.values import AnswerType, Interval, MemoryView, QuestionTime, SessionNamed
+from tests.samples.recall_fakes import NOW, key, profile, scored, view
+
+HOUR = 3600.0
+SENTENCE = "the harbour crane on the north quay needs a new gearbox and two new cables before friday noon says bo"
+TEXTS = st.lists(st.sampled_from(["crane", "gearbox", "ana", "bo", "harbour", "👍", ""]), max_size=6).map(" ".join)
+
+
+def candidate(name: str, fused: float = 0.5, similarity: float | None = None, **fields: object) -> tuple[
+    Candidate, MemoryView
+]:  # fmt: skip
+    scores = {} if similarity is None else {"vector": similarity}
+    return Candidate(key=key(name), fused=fused, scores=scores), view(name, **fields)  # pyright: ignore[reportArgumentType]
+
+
+def test_recency_halves_with_every_half_life():
+    ages = [recency(NOW - age * HOUR, NOW, half_life_hours=24, minimum=0.0) for age in (0, 24, 48, 72)]
+    assert ages == pytest.approx([1.0, 0.5, 0.25, 0.125])
+
+
+def test_recency_has_a_floor_is_half_when_undated_and_whole_for_what_lies_ahead():
+    assert recency(NOW - 1e9, NOW, half_life_hours=24, minimum=0.05) == 0.05
+    assert recency(None, NOW, half_life_hours=24, minimum=0.05) == 0.5
+    assert recency(NOW + 1e9, NOW, half_life_hours=24, minimum=0.05) == 1.0
+
+
+@given(
+    st.floats(-6e10, 6e10), st.floats(-6e10, 6e10), st.floats(1e-6, 1e6), st.floats(0, 1),
+)  # fmt: skip
+def test_recency_is_between_its_floor_and_one(ts: float, now: float, half_life_hours: float, floor: float):
+    assert floor <= recency(ts, now, half_life_hours=half_life_hours, minimum=floor) <= 1
+
+
+def test_the_score_is_the_weighted_mean_of_the_parts():
+    weights = {"fusion": 0.6, "similarity": 0.2, "recency": 0.2}
+    assert combine({"fusion": 1.0, "similarity": 0.5, "recency": 0.25}, weights) == pytest.approx(0.75)
+
+
+def test_weights_are_renormalised_over_the_parts_that_are_present():
+    weights = {"fusion": 0.6, "similarity": 0.2, "recency": 0.2}
+    assert combine({"fusion": 1.0, "recency": 0.0}, weights) == pytest.approx(0.75)
+    assert combine({"recency": 0.5}, weights) == pytest.approx(0.5)
+    assert combine({}, weights) == 0.0
+    assert combine({"fusion": 1.0}, {"fusion": 0.0}) == 0.0
+
+
+PARTS = ("fusion", "similarity", "recency", "speaker")
+
+
+@given(
+    st.dictionaries(st.sampled_from(PARTS), st.floats(0, 1)),
+    st.fixed_dictionaries({name: st.just(0.0) | st.floats(1e-6, 100) for name in PARTS}),
+)
+def test_a_score_is_in_the_unit_interval_and_between_its_parts(parts: dict[str, float], weights: dict[str, float]):
+    total = combine(parts, weights)
+    assert 0 <= total <= 1
+    if any(weights[name] > 0 for name in parts):
+        assert min(parts.values()) - 1e-6 <= total <= max(parts.values()) + 1e-6
+
+
+def test_the_best_fused_candidate_has_the_whole_fusion_part():
+    made = score_candidates([candidate("a", 0.4), candidate("b", 0.2)], profile(), QueryFacts(now=NOW))
+    assert [item.parts["fusion"] for item in made] == [1.0, 0.5]
+
+
+def test_similarity_is_absent_when_the_dense_search_found_nothing_and_the_farthest_for_what_it_missed():
+    (alone,) = score_candidates([candidate("a")], profile(), QueryFacts(now=NOW))
+    assert "similarity" not in alone.parts
+    made = score_candidates(
+        [candidate("a", similarity=0.9), candidate("b", similarity=0.3), candidate("c")],
+        profile(),
+        QueryFacts(now=NOW),
+    )
+    assert {item.memory.id: item.parts["similarity"] for item in made} == {"a": 0.9, "b": 0.3, "c": 0.3}
+
+
+def test_a_negative_cosine_counts_as_none():
+    (item,) = score_candidates([candidate("a", similarity=-0.2)], profile(), QueryFacts(now=NOW))
+    assert item.parts["similarity"] == 0.0
+
+
+def test_a_turn_beside_a_close_one_has_that_ones_similarity_as_its_neighbour_part():
+    pool = [candidate("a", similarity=0.3, beside=(key("near"),)), candidate("b", similarity=0.2)]
+    made = score_candidates(pool, profile(), QueryFacts(now=NOW, similarities={key("near"): 0.8}))
+    assert {item.memory.id: item.parts["neighbour"] for item in made} == {"a": 0.8, "b": 0.2}
+
+
+def test_the_speaker_part_is_there_only_when_the_question_names_one():
+    pool = [candidate("a", speaker="Ana"), candidate("b", speaker="Bo")]
+    named = score_candidates(pool, profile(), QueryFacts(now=NOW, named_speaker="Ana"))
+    assert {item.memory.id: item.parts["speaker"] for item in named} == {"a": 1.0, "b": 0.0}
+    assert all("speaker" not in item.parts for item in score_candidates(pool, profile(), QueryFacts(now=NOW)))
+
+
+def test_equal_scores_are_newer_first_then_dated_first_then_by_id():
+    only_fusion = profile(ranking={"fusion": 1.0, "similarity": 0.0, "recency": 0.0})
+    pool = [
+        candidate("d"), candidate("c"), candidate("old", ts=10.0), candidate("new", ts=20.0),
+        candidate("epoch", ts=0.0), candidate("before", ts=-5.0),
+    ]  # fmt: skip
+    ids = [item.memory.id for item in score_candidates(pool, only_fusion, QueryFacts(now=NOW))]
+    assert ids == ["new", "old", "epoch", "before", "c", "d"]
+
+
+def test_scores_that_differ_beyond_the_sixth_digit_are_equal():
+    only_similarity = profile(ranking={"fusion": 0.0, "similarity": 1.0, "recency": 0.0})
+    pool = [candidate("a", similarity=0.50000001, ts=1.0), candidate("b", similarity=0.5, ts=2.0)]
+    assert [item.memory.id for item in score_candidates(pool, only_similarity, QueryFacts(now=NOW))] == ["b", "a"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdefgh"),
+        st.tuples(
+            st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([None, 0.2, 0.9]), st.sampled_from([None, NOW, 0.0])
+        ),
+    ),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_the_order_is_total_and_does_not_depend_on_the_order_given(
+    found: dict[str, tuple[float, float | None, float | None]], dice: random.Random
+):
+    pool = [candidate(name, fused, similarity, ts=ts) for name, (fused, similarity, ts) in found.items()]
+    ranked = score_candidates(pool, profile(), QueryFacts(now=NOW))
+    dice.shuffle(pool)
+    again = score_candidates(pool, profile(), QueryFacts(now=NOW))
+    assert [(item.memory.id, item.score) for item in again] == [(item.memory.id, item.score) for item in ranked]
+    assert all(0 <= item.score <= 1 for item in ranked)
+
+
+def kept(items: list[ScoredCandidate], similarity: float = 0.9) -> list[str]:
+    repeated = near_duplicates(items, similarity)
+    return [item.memory.id for place, item in enumerate(items) if place not in repeated]
+
+
+def test_of_near_duplicates_the_first_is_kept():
+    items = [
+        scored("a", SENTENCE), scored("b", f"{SENTENCE.upper()}!"), scored("c", f"{SENTENCE} again"),
+        scored("d", "ana paints the shed"),
+    ]  # fmt: skip
+    assert kept(items) == ["a", "d"]
+    assert kept(list(reversed(items))) == ["d", "c"]
+    assert near_duplicates(items, 0.9) == {1: 0, 2: 0}
+
+
+def test_texts_that_share_too_few_words_are_kept():
+    items = [scored("a", SENTENCE), scored("b", f"{SENTENCE} again")]
+    assert kept(items, similarity=0.99) == ["a", "b"]
+
+
+def test_what_is_near_to_a_dropped_one_only_is_kept():
+    # a ~ b and b ~ c, but a and c share too little: b goes, c stays.
+    base = [*words(SENTENCE), "yes", "indeed"]
+    a, b, c = (" ".join(base[:end] + extra) for end, extra in ((20, []), (20, ["x"]), (19, ["x", "y"])))
+    assert jaccard(words(a), words(b)) >= 0.9 > jaccard(words(a), words(c))
+    assert kept([scored("a", a), scored("b", b), scored("c", c)]) == ["a", "c"]
+
+
+def test_memories_without_a_signature_are_compared_by_their_normal_form_only():
+    items = [scored("a", SENTENCE), scored("b", SENTENCE), scored("c", f"{SENTENCE} again")]
+    bare = [
+        ScoredCandidate(
+            candidate=item.candidate,
+            memory=MemoryView(id=item.memory.id, text=item.memory.text, text_hash=item.memory.text_hash),
+            score=0.5,
+            parts={},
+        )
+        for item in items
+    ]
+    assert kept(bare) == ["a", "c"]
+
+
+def test_texts_without_words_are_no_duplicates_of_each_other():
+    assert kept([scored("a", "👍"), scored("b", "👎"), scored("c", " 👍 ")]) == ["a", "b"]
+
+
+def test_jaccard_is_the_share_of_common_words():
+    assert jaccard(["a", "b", "b"], ["b", "c"]) == pytest.approx(1 / 3)
+    assert jaccard(["a"], ["a", "a"]) == 1.0
+    assert jaccard([], []) == 0.0
+
+
+@given(st.lists(TEXTS, max_size=8), st.floats(0.1, 1.0))
+def test_what_is_dropped_repeats_something_kept_before_it(texts: list[str], similarity: float):
+    items = [scored(str(place), text) for place, text in enumerate(texts)]
+    repeated = near_duplicates(items, similarity)
+    for place, kept_one in repeated.items():
+        assert kept_one < place
+        assert kept_one not in repeated, "the one that is named is itself kept"
+        assert (
+            items[kept_one].memory.text_hash == items[place].memory.text_hash
+            or jaccard(words(texts[kept_one]), words(texts[place])) >= similarity
+        )
+    hashes = [item.memory.text_hash for place, item in enumerate(items) if place not in repeated]
+    assert len(set(hashes)) == len(hashes)
+
+
+DAY = 24 * HOUR
+LAST_WEEK = Interval(start=NOW - 10 * DAY, end=NOW - 3 * DAY, kind="relative", words="last week")
+
+
+def test_the_time_that_the_question_names_is_a_part_of_every_dated_memory():
+    made = score_candidates(
+        [
+            candidate("inside", ts=NOW - 5 * DAY),
+            candidate("beside", ts=NOW - 2.5 * DAY),
+            candidate("long", ts=NOW - 20 * DAY, until=NOW - 9 * DAY),
+            candidate("outside", ts=NOW - 20 * DAY),
+            candidate("undated"),
+        ],
+        profile(ranking={"fusion": 0.5, "time": 0.4}),
+        QueryFacts(now=NOW, time=QuestionTime(intervals=(LAST_WEEK,))),
+    )
+    parts = {item.memory.id: item.parts.get("time") for item in made}
+    assert parts == {"inside": 1.0, "beside": 0.9, "long": 1.0, "outside": 0.0, "undated": None}
+    scores = {item.memory.id: item.score for item in made}
+    assert scores["inside"] > scores["undated"] > scores["outside"]
+
+
+def test_a_question_without_a_time_has_no_such_part():
+    (item,) = score_candidates([candidate("a", ts=NOW)], profile(), QueryFacts(now=NOW))
+    assert not {"time", "tells_time"} & set(item.parts)
+
+
+def test_a_question_that_asks_when_prefers_texts_that_tell_a_time():
+    weights = {"fusion": 0.5, "tells_time": 0.2}
+    pair = [candidate("a", text="the crane broke"), candidate("b", text="the crane broke last Friday")]
+    made = score_candidates(pair, profile(ranking=weights), QueryFacts(now=NOW, time=QuestionTime(asks_when=True)))
+    assert [(item.memory.id, item.parts["tells_time"]) for item in made] == [("b", 1.0), ("a", 0.0)]
+    off = score_candidates(pair, profile(), QueryFacts(now=NOW, time=QuestionTime(asks_when=True)))
+    assert all("tells_time" not in item.parts for item in off)
+
+
+@pytest.mark.parametrize(
+    ("part", "asked", "text"),
+    [
+        ("tells_name", AnswerType(name=True, known=frozenset({"ana"})), "Ana met Bo"),
+        ("tells_number", AnswerType(number=True), "it took three days"),
+    ],
+)
+def test_a_question_prefers_texts_that_give_what_it_asks_for(part: str, asked: AnswerType, text: str):
+    weights = {"fusion": 0.5, part: 0.2}
+    pair = [candidate("a", text="well, Ana was there"), candidate("b", text=text)]
+    made = score_candidates(pair, profile(ranking=weights), QueryFacts(now=NOW, answer_type=asked))
+    assert [(item.memory.id, item.parts[part]) for item in made] == [("b", 1.0), ("a", 0.0)]
+    for weighed, wanted in ((weights, AnswerType()), ({"fusion": 0.5}, asked)):
+        off = score_candidates(pair, profile(ranking=weighed), QueryFacts(now=NOW, answer_type=wanted))
+        assert all(part not in item.parts for item in off)
+
+
+def test_what_says_something_is_preferred_to_what_asks():
+    pair = [candidate("a", text="Is the crane broken?"), candidate("b", text="The crane is broken.")]
+    made = score_candidates(pair, profile(ranking={"fusion": 0.5, "asks_nothing": 0.2}), QueryFacts(now=NOW))
+    assert [(item.memory.id, item.parts["asks_nothing"]) for item in made] == [("b", 1.0), ("a", 0.0)]
+
+
+@pytest.mark.parametrize(("named", "session"), [("first", "one"), ("last", "two")])
+def test_the_first_and_the_last_session_are_those_of_what_was_found(named: SessionNamed, session: str):
+    pair = [
+        candidate(name, ts=NOW - age * DAY, session_id=name) for name, age in (("one", 9), ("two", 2), ("own", 0))
+    ]
+    made = score_candidates(
+        pair, profile(), QueryFacts(now=NOW, time=QuestionTime(session=named), session_id="own")
+    )
+    assert {item.memory.id for item in made if item.parts["time"]} == {session}
+
+
+def test_the_path_part_is_there_only_when_there_is_a_path():
+    one, other = candidate("on"), candidate("beside")
+    used = profile(ranking={"fusion": 0.5, "path": 0.3})
+    assert all("path" not in item.parts for item in score_candidates([one, other], used, QueryFacts(now=NOW)))
+    one[0].path = 0.8
+    assert {
+        item.memory.id: item.parts["path"] for item in score_candidates([one, other], used, QueryFacts(now=NOW))
+    } == {
+        "on": 0.8,
+        "beside": 0.0,
+    }
+
+
+def test_what_was_followed_is_a_part_of_every_candidate():
+    followed = {"links": {key("a"): 0.5}, "second_step": {}}
+    used = profile(ranking={"fusion": 0.5, "links": 0.5, "second_step": 0.1})
+    scored = score_candidates([candidate("a"), candidate("b")], used, QueryFacts(now=NOW, followed=followed))
+    assert [(item.memory.id, item.parts["links"], item.parts["second_step"]) for item in scored] == [
+        ("a", 0.5, 0.0),
+        ("b", 0.0, 0.0),
+    ]

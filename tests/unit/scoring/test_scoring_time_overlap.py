@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from orion_recall.scoring.time_overlap import overlap
+from orion_recall.values import Interval
+
+DAY = 86_400.0
+WEEK = Interval(start=10 * DAY, end=17 * DAY, kind="relative", words="last week")
+SINCE = Interval(start=10 * DAY, end=None, kind="open", words="since then")
+BEFORE = Interval(start=None, end=10 * DAY, kind="open", words="before that")
+
+
+@pytest.mark.parametrize(
+    ("start", "until", "share"),
+    [
+        (10 * DAY, None, 1.0),
+        (17 * DAY - 1, None, 1.0),
+        (17 * DAY, None, 0.9),
+        (18 * DAY - 1, None, 0.9),
+        (18 * DAY, None, 0.0),
+        (9 * DAY, None, 0.9),
+        (9 * DAY - 1, None, 0.0),
+        (5 * DAY, 12 * DAY, 1.0),
+        (5 * DAY, 30 * DAY, 1.0),
+        (5 * DAY, 9.5 * DAY, 0.9),
+        (12 * DAY, 5 * DAY, 1.0),
+    ],
+)
+def test_inside_counts_whole_and_a_day_beside_it_nearly(start: float, until: float | None, share: float):
+    assert overlap([WEEK], start, until) == share
+
+
+def test_an_undated_memory_is_of_no_time():
+    assert overlap([WEEK], None) is None
+
+
+def test_an_open_interval_has_one_end():
+    assert [overlap([SINCE], day * DAY) for day in (8, 9, 10, 1000)] == [0.0, 0.9, 1.0, 1.0]
+    assert [overlap([BEFORE], day * DAY) for day in (-1000, 9, 10, 11)] == [1.0, 1.0, 0.9, 0.0]
+
+
+def test_of_several_intervals_each_will_do():
+    assert overlap([WEEK, BEFORE], 3 * DAY) == overlap([BEFORE, WEEK], 3 * DAY) == 1.0
