@@ -6,7 +6,7 @@ import gc
 from importlib import import_module
 
 from orion_recall.cli.main import COMMANDS, load
-from orion_recall.serving.service import loaded_profiles
+from orion_recall.profile.watch import loaded_profiles
 from tests.stand_ins import quick_start
 
 quick_start.install()

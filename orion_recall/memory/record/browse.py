@@ -11,8 +11,7 @@ from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record import sql
 from orion_recall.memory.record.where import conditions
-from orion_recall.postgres.pool import Pool, borrow
-from orion_recall.postgres.pool import Record as Row
+from orion_recall.postgres.pool import Pool, Row, borrow
 from orion_recall.text.normal import storable
 from orion_recall.values import Memory
 
