@@ -314,7 +314,7 @@ async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is
 
         monkeypatch.setattr(collection, "_write", lost_after_the_first)
         many = [memory(f"m{number}", f"note number {number}") for number in range(80)]
-        with pytest.raises(TransientSourceError, match="was made anew or written by another"):
+        with pytest.raises(TransientSourceError, match="was created again or written by another"):
             await one.apply(changes(*many))
         await one.open()
         assert one.position == 0
