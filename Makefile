@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: docs help demo test coverage test-models test-servers check bench contracts environment clean
+.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,8 +33,13 @@ demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, reca
 # cores. Compiled tests are kept: to compile them takes every process ten seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.installed-dev ## all tests, on real engines
-	$(PYTEST)
+test: $(VENV)/.installed-dev ## all tests but the slow ones, on real engines: a few minutes
+	$(PYTEST) -m 'not slow'
+
+test-slow: $(VENV)/.installed-dev ## the slow ones: killed workers, whole benches, every kind of executor
+	$(PYTEST) -m slow
+
+test-all: test test-slow ## all tests
 
 coverage: $(VENV)/.installed-dev ## all tests once more, and which lines they run (they take more than twice the CPU)
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=90

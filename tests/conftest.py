@@ -10,6 +10,7 @@ import pytest
 
 from orion_recall.engines.postgres import UNPRIVILEGED_ID
 from orion_recall.engines.postgres_binaries import closed_folder
+from tests.stand_ins import quick_start
 
 # The processes of a parallel run are told the terminal's width, and tables would be squeezed into it.
 os.environ.pop("COLUMNS", None)
@@ -17,6 +18,8 @@ os.environ.pop("COLUMNS", None)
 # Root's databases lie outside temporary folders that their user cannot enter, and would be left behind there.
 if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVILEGED_ID, UNPRIVILEGED_ID):
     os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
+
+quick_start.install()
 
 _FOLDERS = ("acceptance", "integration", "unit")
 

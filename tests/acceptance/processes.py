@@ -23,6 +23,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Connection
+from orion_recall.shipped import shipped_folder
 from tests.acceptance.program import Program, Running
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
@@ -86,6 +87,9 @@ async def start_worker(engines: EmbeddedEngines, data_dir: Path, **environment: 
             "ORION_DATA_DIR": str(data_dir),
             "ORION_CLAIM_IDLE_MS": str(CLAIM_IDLE_MS),
             "ORION_REFRESH_MS": "300",
+            # On a busy machine nothing is late: it would be missing from answers.
+            "ORION_DEADLINE_MS": "60000",
+            "ORION_PROFILES_DIR": str(_patient_profiles(engines.data_dir.parent)),
         }
         | (_SERVERS[engines.data_dir].settings if WITH_SERVERS else {})
         | environment,
@@ -94,7 +98,16 @@ async def start_worker(engines: EmbeddedEngines, data_dir: Path, **environment: 
     return WorkerProcess(running, data_dir, await asyncio.to_thread(running.ready))
 
 
-async def wait_until(predicate: Callable[[], Awaitable[bool]], *, what: str, timeout_s: float = 40.0) -> None:
+def _patient_profiles(folder: Path) -> Path:
+    """The shipped profiles, with all the time that a source may be given."""
+    made = folder / "patient-profiles"
+    made.mkdir(exist_ok=True)
+    for shipped in shipped_folder("profiles").glob("*.v1.yaml"):
+        (made / shipped.name).write_text(f"{shipped.read_text('utf-8')}\nsource_timeout_ms: 60000\n", "utf-8")
+    return made
+
+
+async def wait_until(predicate: Callable[[], Awaitable[bool]], *, what: str, timeout_s: float = 90.0) -> None:
     """Return once the predicate holds; AssertionError that says `what` did not come about."""
     until = time.monotonic() + timeout_s
     while not await predicate():

@@ -20,6 +20,8 @@ from tests.bench import bench, filled_stores, imports, postgres_away, running_wo
 from tests.bench.command import engines_folder
 from tests.bench.running_worker import worker_process
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def unfrozen() -> Generator[None]:

@@ -23,7 +23,7 @@ from tests.acceptance.processes import (
     wait_until,
 )
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 QUERIES = 200
 
 

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_says_where_it_is_and_ends_cleanly_on_a_signal(program: Program, number: signal.Signals) -> None:
-    program = program.from_scratch()
-    with program.started("up", "--json") as running:
+    started = program.from_scratch() if number == signal.SIGINT else program
+    with started.started("up", "--json") as running:
         running.wait_until(lambda: (program.data / ".lock").exists(), "its folder")
         early = program.run("ask", "is anybody there?", "--timeout", "60")
         assert early.code == 0, early.err
@@ -58,13 +58,13 @@ def test_a_worker_takes_its_addresses_from_the_environment_and_ends_on_sigterm(p
     with program.started("up", "--json") as first:
         ready = first.ready()
         folder = program.folder / "worker"
-        second = program.from_scratch().with_settings(
+        second = program.with_settings(
             ORION_REDIS_URL=ready["bus_url"],
             ORION_POSTGRES_DSN=ready["postgres_dsn"],
             ORION_DATA_DIR=str(folder),
             ORION_INSTANCE="second",
         )
-        with second.started("worker", "--json") as running:
+        with second.from_scratch().started("worker", "--json") as running:
             said = running.ready()
             assert (said["instance"], said["data_dir"]) == ("second", str(folder))
             consumers = second.run("status", "--json").json["bus"]["queries"]["consumers"]

@@ -29,7 +29,7 @@ from tests.stand_ins.mesh import (
     decoded,
 )
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 CALLS = 40
 QUESTION = "what did Ana say about crate number {}?"
 

@@ -17,7 +17,7 @@ from tests.acceptance.program import Program, Running
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 NOTES = ["The harbour crane squeaks when it is cold.", "Bo keeps bees behind the customs house."]
 QUESTION = "What is the matter with the harbour crane?"
 MAPPINGS = """

@@ -69,19 +69,30 @@ async def _template(postgres_dsn: str) -> str:
 @pytest.fixture
 async def database(postgres_dsn: str, _template: str) -> AsyncGenerator[str]:
     """The DSN of a fresh database with the whole schema, dropped after the test."""
-    name = f"test_{uuid4().hex}"
-    await _run(postgres_dsn, f"CREATE DATABASE {name} TEMPLATE {_template}")
-    yield _other_database(postgres_dsn, name)
-    await _run(postgres_dsn, f"DROP DATABASE {name} WITH (FORCE)")
+    async with _fresh_database(postgres_dsn, _template) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+async def module_database(postgres_dsn: str, _template: str) -> AsyncGenerator[str]:
+    """As `database`, for tests of a file that only read what a fixture has filled once."""
+    async with _fresh_database(postgres_dsn, _template) as dsn:
+        yield dsn
 
 
 @pytest.fixture
 async def empty_database(postgres_dsn: str) -> AsyncGenerator[str]:
     """The DSN of a fresh database with nothing in it, dropped after the test."""
+    async with _fresh_database(postgres_dsn) as dsn:
+        yield dsn
+
+
+@asynccontextmanager
+async def _fresh_database(dsn: str, template: str = "template1") -> AsyncGenerator[str]:
     name = f"test_{uuid4().hex}"
-    await _run(postgres_dsn, f"CREATE DATABASE {name}")
-    yield _other_database(postgres_dsn, name)
-    await _run(postgres_dsn, f"DROP DATABASE {name} WITH (FORCE)")
+    await _run(dsn, f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield _other_database(dsn, name)
+    await _run(dsn, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _other_database(dsn: str, name: str) -> str:

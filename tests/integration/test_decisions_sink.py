@@ -57,7 +57,7 @@ async def _running(sink: DecisionSink) -> AsyncGenerator[asyncio.Task[None]]:
             await task
 
 
-async def _until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 15) -> None:
+async def _until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 90) -> None:
     deadline = time.monotonic() + timeout_s
     while not await condition():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
@@ -300,7 +300,7 @@ async def test_a_sink_that_is_stopped_while_postgres_is_away_leaves_its_batch_fo
     async with _running(first):
         await _until(waits, "the sink waits")
         began = time.monotonic()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
     summary = await redis.xpending(settings.decision_stream, DECISIONS_GROUP)
     assert summary["pending"] == 3
     await pool.execute("ALTER TABLE not_yet RENAME TO recall_decisions")

@@ -195,7 +195,7 @@ async def test_a_worker_may_delete_what_was_kept_long_enough(deployed: Deployed)
             )
 
         try:
-            await until(gone, "old decisions and answers, deleted by the role orion_worker", timeout_s=20)
+            await until(gone, "old decisions and answers, deleted by the role orion_worker")
         finally:
             for task in running:
                 task.cancel()

@@ -58,7 +58,7 @@ def memory(name: str, text: str, minute: float = 0, **fields: Any) -> Memory:
 
 
 @asynccontextmanager
-async def llm(chat: Chat, *, at_once: int = 4, timeout_s: float = 2.0) -> AsyncGenerator[LlmExtractor]:
+async def llm(chat: Chat, *, at_once: int = 4, timeout_s: float = 30.0) -> AsyncGenerator[LlmExtractor]:
     extractor = LlmExtractor(
         ChatServer(chat.url, "stand-in", timeout_s=timeout_s, pauses_s=(0.01, 0.02)), at_once=at_once
     )
@@ -251,14 +251,14 @@ async def test_a_pause_may_be_asked_for_by_a_date(chat: Chat) -> None:
 @pytest.mark.parametrize("pause", ["", "soon", "nan", "-5", "inf", "Fri, 99 Foo 2026"])
 async def test_a_pause_that_makes_no_sense_is_none(chat: Chat, pause: str) -> None:
     await chat.behave(503, times=1, retry_after=pause)
-    async with llm(chat) as extractor, asyncio.timeout(2):
+    async with llm(chat) as extractor, asyncio.timeout(30):
         (found,) = await extractor.extract([Passage(text="Bo moved to Oslo")])
     assert found.by == "llm"
 
 
 async def test_a_server_that_wants_long_to_be_left_alone_is(chat: Chat) -> None:
     await chat.behave(503, retry_after="3600")
-    async with llm(chat) as extractor, asyncio.timeout(2):
+    async with llm(chat) as extractor, asyncio.timeout(30):
         (found,) = await extractor.extract([Passage(text="Bo moved to Oslo", speaker="Ana")])
     assert found.by == "light"
     assert len([body for body in await chat.seen() if "Bo moved to Oslo" in str(body)]) >= 1

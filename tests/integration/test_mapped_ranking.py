@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
@@ -17,31 +16,34 @@ from orion_recall.recall.types import Sources
 from orion_recall.serving.backends import open_sources
 from orion_recall.settings import Settings
 from tests.bench.corpus import corpus, questions
-from tests.stand_ins.oxigraph import Oxigraph
+from tests.stand_ins.oxigraph import oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 from tests.stand_ins.team_stores import SETS, Set, judged, make_stores
 
 NOW = 1_767_225_600.0
 OWN = 400
-PROFILES = {name: loaded.profile for name, loaded in loaded_profiles(None).items()}
+# On a busy machine no source is late.
+PATIENT = {"source_timeout_ms": 60_000}
+PROFILES = {name: loaded.profile.model_copy(update=PATIENT) for name, loaded in loaded_profiles(None).items()}
 
 
-@pytest.fixture
-async def sources(database: str, sparql_server: Oxigraph, tmp_path: Path) -> AsyncGenerator[Sources]:
+@pytest.fixture(scope="module")
+async def sources(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Sources]:
     """The own stores with synthetic memories, and those of the team."""
-    embedder = OnnxEmbedder()
+    embedder, dsn, folder = OnnxEmbedder(), module_database, tmp_path_factory.mktemp("ranking")
     await embedder.load()
-    with qdrant_stand_in() as notes:
-        told = await make_stores(qdrant_url=notes.url, wiki=sparql_server, dsn=database, embedder=embedder, now=NOW)
-        await embedder.close()
-        mappings = tmp_path / "mappings.yaml"
-        mappings.write_text(told, "utf-8")
-        settings = Settings.read(data_dir=tmp_path / "data", postgres_dsn=database, mappings=mappings)
-        async with open_sources(settings) as opened:
-            assert opened.index is not None and opened.graph is not None, opened.broken
-            own = [compose(MemoryV1(**one), "default") for one in corpus(OWN, now=NOW).memories]
-            await fill([opened.index, opened.graph], changes(own))
-            yield opened.sources
+    async with oxigraph() as wiki:
+        with qdrant_stand_in() as notes:
+            told = await make_stores(qdrant_url=notes.url, wiki=wiki, dsn=dsn, embedder=embedder, now=NOW)
+            await embedder.close()
+            mappings = folder / "mappings.yaml"
+            mappings.write_text(told, "utf-8")
+            settings = Settings.read(data_dir=folder / "data", postgres_dsn=dsn, mappings=mappings)
+            async with open_sources(settings) as opened:
+                assert opened.index is not None and opened.graph is not None, opened.broken
+                own = [compose(MemoryV1(**one), "default") for one in corpus(OWN, now=NOW).memories]
+                await fill([opened.index, opened.graph], changes(own))
+                yield opened.sources
 
 
 async def ids(sources: Sources, question: str, profile: str) -> list[str]:

@@ -132,7 +132,9 @@ async def scene(service_engines: EmbeddedEngines, database: str, folder: Path) -
     await pool.close()
 
 
-@pytest.mark.parametrize("what", OPERATIONS)
+@pytest.mark.parametrize(
+    "what", ["store", *(pytest.param(one, marks=pytest.mark.slow) for one in ("update", "delete"))]
+)
 async def test_killed_between_any_two_steps(what: str, scene: Scene) -> None:
     """Each worker first makes whole what the one before it left, then ends at the next step."""
     left: tuple[str, str] | None = None

@@ -72,9 +72,12 @@ def memory(name: str, text: str) -> Any:
 
 async def answer(opened: Opened, question: str = "who oiled crane 7 in Voss?") -> Answer:
     profile = loaded_profiles(None)["deep.graph.v1"].profile
-    recalled = await recall(RecallQueryV1(fragment=question), profile, opened.sources, now=NOW, timeout_s=10.0)
-    failed = {report.source: report.error for report in recalled.reports if report.status == "failed"}
-    assert failed.keys() <= {"sql_timeline"}, failed
+    # All that a source finds: of hits with equal scores an index brings any, and a new one brings others.
+    # And all the time it needs: what a late source ranked would be missing.
+    patient = profile.model_copy(update={"vector_top_k": 100, "source_timeout_ms": 60_000})
+    recalled = await recall(RecallQueryV1(fragment=question), patient, opened.sources, now=NOW, timeout_s=60.0)
+    silent = {report.source: report for report in recalled.reports if report.status not in ("ok", "empty", "off")}
+    assert silent.keys() <= {"sql_timeline"}, silent
     return [item.scored.memory.id for item in recalled.selection.items], recalled.rendered
 
 

@@ -36,7 +36,7 @@ async def tei(_process: Tei) -> AsyncGenerator[Tei]:
 
 
 @asynccontextmanager
-async def embedding(tei: Tei, *, timeout_s: float = 5.0, key: str | None = None) -> AsyncGenerator[TeiEmbedder]:
+async def embedding(tei: Tei, *, timeout_s: float = 30.0, key: str | None = None) -> AsyncGenerator[TeiEmbedder]:
     embedder = TeiEmbedder(TeiServer(tei.url, key, timeout_s=timeout_s))
     try:
         yield embedder

@@ -51,7 +51,7 @@ async def answer(settings: Settings, expected: set[str]) -> RecallReplyV1:
                 replies.append(await client.recall(QUESTION, options={}))
                 return {item.id for item in replies[-1].bundle.items} == expected
 
-            await until(found, f"{expected} in the bundle", timeout_s=30)
+            await until(found, f"{expected} in the bundle")
         await all_persisted(service)
         service.stop()
         await serving

@@ -41,8 +41,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "report": (Record, "report_position"),
     "reply": (Committer, "commit"),
 }
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload([__name__])
+_server = multiprocessing.get_context("forkserver")  # a process has one: what it loads is in `forked`
 
 
 @contextmanager
@@ -52,7 +51,7 @@ def crashing_worker(settings: Settings, when: str, step: str, armed: Path) -> Ge
     process = _server.Process(target=_run, args=(settings, when, step, armed, ready), daemon=True)
     process.start()
     try:
-        assert ready.wait(20), "the worker did not start"
+        assert ready.wait(90), "the worker did not start"
         yield process
     finally:
         process.terminate()

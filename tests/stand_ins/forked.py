@@ -21,7 +21,8 @@ from pathlib import Path
 
 _START_S = 60.0
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.stand_ins.loaded"])
+_LOADED = "tests.stand_ins.loaded"
+_CONTEXT.set_forkserver_preload([_LOADED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ def _enter(module: str, arguments: list[str], environment: dict[str, str], out: 
     os.environ.update(environment)
     sys.argv = [module, *arguments]
     sys.stdout, sys.stderr = _stream(1, out), _stream(2, err, line_buffering=True)
+    import_module(_LOADED)  # it is loaded, unless that failed: of which the server says nothing
     import_module(module).main()
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 
 from orion_recall.cli.main import COMMANDS, load
+from orion_recall.profile.watch import loaded_profiles
+from tests.stand_ins import quick_start
 
+quick_start.install()
 for _name in COMMANDS:
     load(_name)
-for _name in ("tests.stand_ins.qdrant_rest", "tests.stand_ins.tei"):
-    import_module(_name)
+for _name in ("crashing_worker", "qdrant_rest", "tei"):
+    import_module(f"tests.stand_ins.{_name}")
+loaded_profiles(None)
+# A fork would copy every page that its collector writes to.
+gc.collect()
+gc.freeze()

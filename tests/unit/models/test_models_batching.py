@@ -24,7 +24,7 @@ class GatedEncoder:
 
     def __call__(self, texts: list[str]) -> list[Vector]:
         self.batches.append(texts)
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         if self.failure:
             failure, self.failure = self.failure, None
             raise failure
@@ -32,7 +32,7 @@ class GatedEncoder:
 
 
 async def until(predicate: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not predicate():
         assert time.monotonic() < deadline, f"never happened: {what}"
         await asyncio.sleep(0.001)
@@ -203,7 +203,7 @@ def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder, fi
         task = asyncio.create_task(batcher.embed("text"))
         await until(lambda: batcher.cache_hits == 1, "the second query joins the first or finds its vector")
         encoder.gate.set()
-        vector = await asyncio.wait_for(task, 10)
+        vector = await asyncio.wait_for(task, 60)
         await batcher.close()
         return vector
 

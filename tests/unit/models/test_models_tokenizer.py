@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from orion_recall.errors import ModelError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.text.normal import storable
+from tests.samples.timing import grows_linearly
 
 # Made here and not by a fixture: a property test runs the body many times for one fixture.
 COUNTER = TokenCounter()
@@ -37,18 +37,11 @@ def test_a_long_text_of_words_is_counted_exactly_over_its_slices(counter: TokenC
 
 @pytest.mark.parametrize("character", ["a", " ", "\n", "!", "é", "中", "\x00"])
 def test_a_run_of_one_character_takes_time_in_proportion(counter: TokenCounter, character: str) -> None:
-    def seconds(length: int) -> float:
-        durations: list[float] = []
-        for _ in range(3):
-            started = time.process_time()
-            counter.count(character * length)
-            counter.trim(character * length, 100)
-            durations.append(time.process_time() - started)
-        return min(durations)
+    def read(length: int) -> None:
+        counter.count(character * length)
+        counter.trim(character * length, 100)
 
-    seconds(1_000)
-    assert seconds(100_000) < 2.0
-    assert seconds(160_000) < 10 * seconds(40_000), "sixteen times would be quadratic"
+    assert grows_linearly(read, 16_000, 160_000)
 
 
 @given(TEXTS, st.integers(min_value=-1, max_value=40))

@@ -53,11 +53,13 @@ async def test_a_hub_of_fifty_thousand_edges_costs_what_one_of_five_hundred_does
         around = await links_around(graph, [HUB], Scope(tenant=TENANT), hops=2, max_statements=120)
         return len(around.links), time.process_time() - began, len(graph.queries) - asked
 
-    await read(big)  # warm
-    (links, took, queries), (few, quick, _) = await read(big), await read(small)
-    assert links == few <= 3 * 2 * 120
-    assert queries <= 3
-    assert took < 5 * quick + 0.1
+    reads = [(await read(big), await read(small)) for _ in range(5)]
+    for (links, _, queries), (few, _, _) in reads:
+        assert links == few <= 3 * 2 * 120
+        assert queries <= 3
+    # The shortest of several: what else the machine does can only add to one. All edges would take a hundred times.
+    took, quick = (min(pair[which][1] for pair in reads) for which in (0, 1))
+    assert took < 5 * quick + 0.2
 
 
 async def test_only_what_is_in_scope_is_linked(big: SampleGraph):
