@@ -126,7 +126,7 @@ async def _own_graph(settings: Settings) -> Finding:
     return await _own(graph_of(settings), settings, "sparql", ["rdf"])
 
 
-async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, arms: Sequence[str]) -> Finding:
+async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, sources: Sequence[str]) -> Finding:
     """SourceError when it is another record's, or nobody can tell."""
     without: str | None = None
     try:
@@ -146,7 +146,7 @@ async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, a
     remarks = [f"at position {part.position}, {whose}"]
     if without is not None:
         remarks.append(f"no late interaction (ranking.late): {without}")
-    return Finding(store=f"its own {part.kind}", kind=kind, arms=arms, remarks=remarks)
+    return Finding(store=f"its own {part.kind}", kind=kind, arms=sources, remarks=remarks)
 
 
 async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
@@ -171,7 +171,7 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
         if distance != "Cosine":
             remarks.append(f"the distance is {distance}: scores are no cosines, and are fused as they are")
     if mapping.sparse is None:
-        remarks.append("no sparse vector is mapped: it has no part in the lexical arm")
+        remarks.append("no sparse vector is mapped: the lexical source does not search it")
     elif mapping.sparse not in sparse:
         known = ", ".join(repr(name) for name in sparse) or "none"
         problems.append(
@@ -188,9 +188,9 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
         remarks.extend([f"the sample has no {', '.join(missing)}"] if missing else [])
         if mapping.payload.time_format == "epoch" and is_in_milliseconds(shown.get("time")):
             problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
-    arms = ["vector", *(["lexical"] if mapping.sparse else [])]
+    sources = ["vector", *(["lexical"] if mapping.sparse else [])]
     return Finding(
-        store=mapping.name, kind="qdrant", arms=arms, problems=problems, remarks=remarks, count=count, sample=shown
+        store=mapping.name, kind="qdrant", arms=sources, problems=problems, remarks=remarks, count=count, sample=shown
     )
 
 

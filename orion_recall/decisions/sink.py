@@ -27,7 +27,7 @@ log = logging.getLogger("orion_recall.decisions")
 
 BATCH_ROWS = 500
 BATCH_BYTES = 8 * 1024 * 1024
-CHORES_EVERY_S = 5.0
+UPKEEP_EVERY_S = 5.0
 # After a batch that was not full the sink pauses: a quiet bus costs ten statements a second, not one a decision.
 _REST_S = 0.1
 _GRACE_S = 5.0
@@ -80,7 +80,7 @@ class DecisionSink:
         self._stream = DecisionStream(
             redis, blocking or redis, settings, consumer=consumer or settings.instance, stop=self._stop
         )
-        self._next_chores = 0.0
+        self._next_upkeep = 0.0
         self._claim_every_s = settings.claim_idle_ms / 1000
         self._away = False
         self._lag: int | None = None
@@ -129,13 +129,13 @@ class DecisionSink:
 
     async def _claim_and_trim(self) -> list[Entry]:
         """Every few seconds: trim, read the lag, and claim what an expired sink left pending."""
-        if time.monotonic() < self._next_chores:
+        if time.monotonic() < self._next_upkeep:
             return []
         self.counts.trimmed += await self._stream.trim()
         self._lag = await self._stream.lag()
         claimed = await self._stream.claim(BATCH_ROWS)
         if not claimed:  # else there may be more: claim again next time
-            self._next_chores = time.monotonic() + min(CHORES_EVERY_S, self._claim_every_s)
+            self._next_upkeep = time.monotonic() + min(UPKEEP_EVERY_S, self._claim_every_s)
         return claimed
 
     async def _finish(self, entries: Sequence[Entry]) -> None:

@@ -181,7 +181,7 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="recency",
         weight=0.1,
-        measures="recency, 0.5^(age / half-life) with its floor",
+        measures="recency, 0.5^(age / half-life) never below `recency_floor`",
         reason="being newer",
         maker=make.recency_column,
         made="always",

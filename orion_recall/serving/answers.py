@@ -54,7 +54,7 @@ class QueryRequest:
 
 @dataclass(slots=True)
 class Counters:
-    """What this worker has done since it started. `fenced` counts commits that were refused as a stale owner's."""
+    """What this worker has done since it started. `fenced` counts commits refused as stale."""
 
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     fenced: int = 0

@@ -91,7 +91,7 @@ async def open_sources(
         index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
         likeness = NamesByMeaning(index, embedder) if index else None
-        arms: dict[SourceName, dict[str, Source]] = {
+        stores: dict[SourceName, dict[str, Source]] = {
             "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
             "lexical": {
                 "": LexicalSource(index, sparse, MoreWords(index, sparse))
@@ -108,18 +108,18 @@ async def open_sources(
             has_external = table.is_of_others
             timeline = TimelineSource(settings.dsn, table)
             stack.push_async_callback(timeline.close)
-            arms["sql_timeline"][""] = timeline
+            stores["sql_timeline"][""] = timeline
             record = RecordSearch(settings.dsn)
             stack.push_async_callback(record.close)
             fallback = FallbackSource(source=record)
         external_stores = load_mappings(settings.mappings)
-        for arm, name, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
-            arms[arm][name] = source
+        for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
+            stores[source_name][store] = source
             has_external = True
         readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
             sources=Sources(
-                by_name=_one_each(arms),
+                by_name=_one_each(stores),
                 tokens=tokens,
                 readers=readers,
                 lexicon=index,
@@ -193,11 +193,11 @@ async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: cont
     return part
 
 
-def _one_each(arms: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[SourceName, Source]:
+def _one_each(stores_by_source: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[SourceName, Source]:
     """One source for each name; several stores of one are searched together. Our own store has the name \"\"."""
     return {
-        arm: stores[""] if list(stores) == [""] else SeveralStores(arm, stores)
-        for arm, stores in arms.items()
+        name: stores[""] if list(stores) == [""] else SeveralStores(name, stores)
+        for name, stores in stores_by_source.items()
         if stores
     }
 

@@ -395,7 +395,7 @@ async def test_a_restarted_bus_heals(
 async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowledged(
     redis: Redis, pool: Pool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.decisions.sink.CHORES_EVERY_S", 0.1)
+    monkeypatch.setattr("orion_recall.decisions.sink.UPKEEP_EVERY_S", 0.1)
     stream = settings.decision_stream
     ids = await publish(redis, stream, *(envelope(decision()) for _ in range(1000)))
     await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
@@ -429,7 +429,7 @@ async def test_what_was_trimmed_while_it_was_pending_is_counted_as_lost(
 async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
     redis: Redis, pool: Pool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.decisions.sink.CHORES_EVERY_S", 0.1)
+    monkeypatch.setattr("orion_recall.decisions.sink.UPKEEP_EVERY_S", 0.1)
     stream = settings.decision_stream
     await publish(redis, stream, *(envelope(decision()) for _ in range(300)))
     sink = DecisionSink(redis, pool, settings.changed(decisions_keep_s=3600), consumer="sink-1")

@@ -122,7 +122,7 @@ def _as_json(tuned: Tuned, out: Path | None) -> dict[str, Any]:
     return {
         "profile": tuned.profile.profile,
         "out": out,
-        "fed_back": tuned.fed_back,
+        "fed_back": tuned.from_feedback,
         "weights": tuned.weights,
         "folds": tuned.folds,
         "figures": [asdict(one) for one in tuned.figures],
@@ -139,8 +139,8 @@ def _show(tuned: Tuned, current: Profile) -> None:
     columns = ("part", current.profile, "learned", *(f"without {name}" for name in tuned.folds))
     console().print(table(columns, rows, title="Weights"))
     console().print(figures_table(tuned.figures, current.profile, title="Figures"))
-    if tuned.fed_back:
+    if tuned.from_feedback:
         notes().print(
-            f"{tuned.fed_back} of {counted(tuned.figures[0].scores.queries, 'query')} are from feedback: a profile "
+            f"{tuned.from_feedback} of {counted(tuned.figures[0].scores.queries, 'query')} are from feedback: a profile "
             "returned their evidence, and the figures favour that profile. A gain is real; a loss may not be"
         )

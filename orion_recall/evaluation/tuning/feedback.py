@@ -34,19 +34,19 @@ class Converted:
     gone: int = 0
     left_out: Counter[LeftOut] = field(default_factory=Counter[LeftOut])
 
-    def add(self, fed_back: JudgedRecall | None, messages: int) -> dict[str, Any] | None:
+    def add(self, recall: JudgedRecall | None, messages: int) -> dict[str, Any] | None:
         """The query as a line of the file, counted; None when the feedback gives none."""
         self.messages += messages
-        if fed_back is None:
+        if recall is None:
             self.left_out["no_decision"] += messages
             return None
         self.recalls += 1
-        verdicts = _verdicts(fed_back)
-        self.not_shown += len(verdicts.keys() - {*fed_back.shown})
-        shown = [name for name in fed_back.shown if name in fed_back.live]
-        self.gone += len(fed_back.shown) - len(shown)
+        verdicts = _verdicts(recall)
+        self.not_shown += len(verdicts.keys() - {*recall.shown})
+        shown = [name for name in recall.shown if name in recall.live]
+        self.gone += len(recall.shown) - len(shown)
         used = [name for name in shown if verdicts.get(name) == "used"]
-        if (why := _left_out(fed_back, verdicts, used)) is not None:
+        if (why := _left_out(recall, verdicts, used)) is not None:
             self.left_out[why] += 1
             return None
         wrong = [name for name in shown if verdicts.get(name) == "wrong"]
@@ -54,46 +54,46 @@ class Converted:
         self.used += len(used)
         self.wrong += len(wrong)
         self.passed_over += len(shown) - len(used) - len(wrong)
-        return _line(fed_back, shown, used, wrong)
+        return _line(recall, shown, used, wrong)
 
 
-def _verdicts(fed_back: JudgedRecall) -> dict[str, Literal["used", "wrong"]]:
+def _verdicts(recall: JudgedRecall) -> dict[str, Literal["used", "wrong"]]:
     """The last verdict on every id; an id that one message calls used and wrong is wrong."""
     verdicts: dict[str, Literal["used", "wrong"]] = {}
-    for said in fed_back.feedback:
+    for said in recall.feedback:
         verdicts |= dict.fromkeys(said.used, "used")
         verdicts |= dict.fromkeys(said.wrong, "wrong")
     return verdicts
 
 
 def _left_out(
-    fed_back: JudgedRecall, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]
+    recall: JudgedRecall, verdicts: dict[str, Literal["used", "wrong"]], used: list[str]
 ) -> LeftOut | None:
-    text = fed_back.query
+    text = recall.query
     # A cut or hashed text would search for other words.
-    if not text.strip() or _HASH.fullmatch(text) or len(text) < fed_back.query_chars:
+    if not text.strip() or _HASH.fullmatch(text) or len(text) < recall.query_chars:
         return "text_not_kept"
     if used:
         return None
-    return "used_is_gone" if any(verdicts.get(name) == "used" for name in fed_back.shown) else "nothing_used"
+    return "used_is_gone" if any(verdicts.get(name) == "used" for name in recall.shown) else "nothing_used"
 
 
-def _line(fed_back: JudgedRecall, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
+def _line(recall: JudgedRecall, shown: list[str], used: list[str], wrong: list[str]) -> dict[str, Any]:
     """A line for `read_queries`; correlation_id and profile are there to join it with the decision log."""
     line: dict[str, Any] = {
-        "query_id": fed_back.decision_id,
-        "conversation_id": fed_back.tenant,
-        "query": fed_back.query,
-        "query_date": fed_back.asked_at.astimezone(UTC).isoformat(),
-        "category": fed_back.query_class,
+        "query_id": recall.decision_id,
+        "conversation_id": recall.tenant,
+        "query": recall.query,
+        "query_date": recall.asked_at.astimezone(UTC).isoformat(),
+        "category": recall.query_class,
         "evidence": used,
         "wrong": wrong,
         "shown": shown,
-        "scope": fed_back.scope,
-        "session_id": fed_back.session_id,
-        "user_id": fed_back.user_id,
-        "intent": fed_back.intent,
-        "correlation_id": fed_back.correlation_id,
-        "profile": fed_back.profile,
+        "scope": recall.scope,
+        "session_id": recall.session_id,
+        "user_id": recall.user_id,
+        "intent": recall.intent,
+        "correlation_id": recall.correlation_id,
+        "profile": recall.profile,
     }
     return {name: value for name, value in line.items() if value is not None}

@@ -61,10 +61,10 @@ class Tuned:
     """Learned weights by part: of each fold, by the conversation held out, and of all queries; and figures.
 
     The figures named `learned, held out` are cross-validated; `learned, all` are of the training queries.
-    `fed_back` is the number of queries from feedback.
+    `from_feedback` is the number of queries from feedback.
     """
 
-    fed_back: int
+    from_feedback: int
     folds: Mapping[str, Mapping[str, float]]
     weights: Mapping[str, float]
     figures: Sequence[Figures]
@@ -104,7 +104,7 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
         "learned, all": await trials.run(tuned, what="learned"),
     }
     return Tuned(
-        fed_back=sum(query.shown is not None for query in counting),
+        from_feedback=sum(query.shown is not None for query in counting),
         folds=folds,
         weights=weights,
         figures=figures_of(runs, counting, against=current.profile, depths=depths),
@@ -119,13 +119,13 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
     """
     columns = [PARTS.index(name) for name in learning.parts]
     given: dict[str, float] = profile.ranking.model_dump()
-    fed_back = any(one.query.shown is not None for one in table)
+    from_feedback = any(one.query.shown is not None for one in table)
     found = learn_weights(
         [one.values[:, columns] for one in table],
         [one.relevant for one in table],
         l2=learning.l2,
         counted=[counts_of(one, learning.passed_over) for one in table],
-        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts]) if fed_back else None,
+        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts]) if from_feedback else None,
     )
     if found.max() <= 0:
         raise EvaluationError("no score part distinguishes evidence from other memories: nothing was learned")

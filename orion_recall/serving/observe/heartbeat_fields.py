@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """One store of one retrieval source (`arm`, its name on the bus). `store` is a mapped one, or "" for our own.
+    """One store of a retrieval source. `arm` is the name of the source on the bus. `store` is a mapped one, or "" for our own.
 
     `required`: recalls are incomplete without the source. `why` is set unless the store is well.
     """

@@ -160,8 +160,8 @@ class Gauges:
     def _breakers(self) -> Readings:
         sources = self._running.opened.sources
         for name in sources.by_name:
-            arm = sources.by_name[name]
-            is_open = sources.breakers[name].is_open or (isinstance(arm, SeveralStores) and arm.are_left_alone)
+            source = sources.by_name[name]
+            is_open = sources.breakers[name].is_open or (isinstance(source, SeveralStores) and source.are_left_alone)
             yield int(is_open), {LABEL_SOURCE: name}
 
     def _embedded(self) -> Readings:

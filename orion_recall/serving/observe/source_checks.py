@@ -50,16 +50,16 @@ class SourceChecks:
     def stores(self) -> list[StoreState]:
         """Every store of every source, as last seen."""
         required = required_sources(self._running)
-        arms = self._running.opened.sources.by_name
+        sources = self._running.opened.sources.by_name
         states = [
-            self._state(arm, store, source, required=arm in required)
-            for arm, stores in stores_by_source(arms).items()
+            self._state(name, store, source, required=name in required)
+            for name, stores in stores_by_source(sources).items()
             for store, source in stores.items()
         ]
         return states + [
             StoreState(arm=name, store="", health="broken", required=True, why="not configured")
             for name in required
-            if name not in arms
+            if name not in sources
         ]
 
     @property
@@ -78,34 +78,34 @@ class SourceChecks:
         ]
         return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken.items()]
 
-    def _state(self, arm: SourceName, store: str, source: Source, *, required: bool) -> StoreState:
+    def _state(self, name: SourceName, store: str, source: Source, *, required: bool) -> StoreState:
         health: Health
         if isinstance(source, Unavailable):
             health, why = "broken", source.reason
-        elif (arm, store) in self._answers:
-            why = self._answers[arm, store]
+        elif (name, store) in self._answers:
+            why = self._answers[name, store]
             health = "ok" if why is None else "failing"
         else:
             # Not probed yet, or never: what recalls have met is known all the same.
             sources = self._running.opened.sources
-            several = sources.by_name.get(arm)
+            several = sources.by_name.get(name)
             breaker = (several.breakers if isinstance(several, SeveralStores) else {}).get(store)
-            breaker = breaker or sources.breakers[arm]
+            breaker = breaker or sources.breakers[name]
             health = "failing" if breaker.is_open else "unknown"
             why = breaker.last_error if breaker.is_open else None
-        return StoreState(arm=arm, store=store, health=health, required=required, why=why)
+        return StoreState(arm=name, store=store, health=health, required=required, why=why)
 
     async def _probe(self) -> dict[_Place, str | None]:
         opened, settings = self._running.opened, self._running.settings
         own = settings.timeline_tenant or settings.default_tenant
         asked: dict[_Place, Coroutine[None, None, str | None]] = {
-            (arm, store): answers(
+            (name, store): answers(
                 source,
                 opened.tenants_of_others.get(store, settings.default_tenant) if store else own,
-                graph=opened.graph if arm == "rdf" and not store else None,
+                graph=opened.graph if name == "rdf" and not store else None,
                 within_s=_LONGEST_S,
             )
-            for arm, stores in stores_by_source(opened.sources.by_name).items()
+            for name, stores in stores_by_source(opened.sources.by_name).items()
             for store, source in stores.items()
             if not isinstance(source, Unavailable)
         }
@@ -142,9 +142,11 @@ def required_sources(running: ObservedService) -> tuple[SourceName, ...]:
     return tuple(name for name in searched if name in running.opened.sources.by_name)
 
 
-def stores_by_source(arms: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:
+def stores_by_source(sources: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:
     """The stores of every source by name; our own is \"\"."""
-    return {name: arm.stores if isinstance(arm, SeveralStores) else {"": arm} for name, arm in arms.items()}
+    return {
+        name: one.stores if isinstance(one, SeveralStores) else {"": one} for name, one in sources.items()
+    }
 
 
 async def answers(source: Source, tenant: str, *, graph: GraphStore | None = None, within_s: float) -> str | None:
