@@ -48,7 +48,7 @@ def unknown_variables(environment: Iterable[str]) -> list[str]:
 def as_markdown(rows: Iterable[SettingRow]) -> str:
     """The rows as a document."""
     lines = [
-        "# Environment",
+        "# Settings",
         "",
         "Every setting of workers and commands, made by `make environment` from `orion_recall/settings.py`.",
         "What is marked **secret** (an address may hold a password) is never logged.",
