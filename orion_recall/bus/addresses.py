@@ -60,7 +60,10 @@ class ReplyRules:
                 return ReplyAddress(mode="channel", name=reply_to)
         allowed = ", ".join((*self._streams, *self._channels))
         shown = reply_to if len(reply_to) <= 80 else f"{reply_to[:77]}..."
-        raise RefusedMessage(f"reply_to {shown!r} is not an allowed address (allowed: {allowed})")
+        raise RefusedMessage(
+            f"reply_to {shown!r} is not an allowed address (allowed: {allowed}; "
+            "set by ORION_REPLY_STREAMS and ORION_REPLY_CHANNELS)"
+        )
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -230,7 +230,9 @@ def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidM
         raise InvalidMessage("the stream entry has no field `envelope` (or `data`)")
     if raw is None or len(raw) > max_bytes:
         size = left_out if raw is None else len(raw)
-        raise InvalidMessage(f"the message has {size} bytes; at most {max_bytes} are read")
+        raise InvalidMessage(
+            f"the message has {size} bytes; at most {max_bytes} are read (ORION_MAX_MESSAGE_BYTES)"
+        )
     odd: list[str] = []  # invalid numbers: read on, to learn the reply address
 
     def number(digits: str) -> float:

@@ -10,17 +10,7 @@ import typer
 from orion_recall.cli.ask_explain import show_explained
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import (
-    JsonFlag,
-    console,
-    counted,
-    notes,
-    print_error,
-    print_json,
-    prose,
-    table,
-    visible,
-)
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.settings import Settings
@@ -95,7 +85,7 @@ def ask(
         print_error(reply.error.type, f"{reply.error.type}: {reply.error.message}", as_json=False)
         return 1
     if profile is not None and reply.bundle.stats.profile != profile:
-        notes().print(f"there is no profile {profile}: {reply.bundle.stats.profile} was used instead", markup=False)
+        note(f"there is no profile {profile}: {reply.bundle.stats.profile} was used instead")
     if not as_json:
         show(reply, explain=explain)
     return 0
@@ -112,7 +102,7 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
     if reply.bundle.rendered:
         prose(visible(reply.bundle.rendered))
     else:
-        notes().print("nothing was found")
+        note("nothing was found")
     if explain:
         show_explained(reply)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.output import JsonFlag, notes, print_json
+from orion_recall.cli.output import JsonFlag, counted, note, print_json
 from orion_recall.schemas.files import write_contracts
 
 app = typer.Typer(
@@ -40,4 +40,4 @@ def write(
         return
     for path in written:
         print(path)
-    notes().print(f"{len(written)} files")
+    note(counted(len(written), "file"))

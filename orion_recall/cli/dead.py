@@ -19,6 +19,7 @@ from orion_recall.cli.output import (
     JsonFlag,
     console,
     counted,
+    note,
     notes,
     print_error,
     print_json,
@@ -88,7 +89,7 @@ def list_letters(
         rows = [(_moment(letter.id), letter.id, letter.correlation_id, letter.reason[:160]) for letter in letters]
         console().print(table(("at (UTC)", "id", "correlation id", "reason"), rows))
     else:
-        notes().print("there are no dead letters")
+        note("there are no dead letters")
 
 
 @app.command("show")
@@ -149,7 +150,7 @@ def requeue_letters(
         if letter_id is None:  # one by its id says why it cannot be put back
             withheld = [one for one in found if one.withheld]
             if withheld:
-                notes().print(
+                note(
                     f"{counted(len(withheld), 'dead letter')} not put back: no message was kept (ORION_QUERY_TEXT)"
                 )
             found = [one for one in found if not one.withheld]
@@ -172,7 +173,7 @@ def requeue_letters(
     if as_json:
         print_json({"requeued": moved})
     else:
-        notes().print(f"{len(moved)} put back")
+        note(f"{counted(len(moved), 'message')} put back")
     return 0
 
 

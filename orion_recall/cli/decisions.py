@@ -17,7 +17,7 @@ from orion_recall.cli.output import (
     JsonFlag,
     console,
     counted,
-    notes,
+    note,
     pairs,
     print_error,
     print_json,
@@ -153,9 +153,9 @@ def run_sql(
         out.print(table(result.columns, result.rows))
     else:
         out.print(table(("column",), [(name,) for name in result.columns]))
-        notes().print("there is no row")
+        note("there is no row")
     if result.truncated:
-        notes().print(f"limited to {counted(limit, 'row')}: --limit shows more")
+        note(f"limited to {counted(limit, 'row')}: --limit shows more")
 
 
 @app.command("shadow")
@@ -193,7 +193,7 @@ def compare_shadow_profiles(
         overlap = "-" if one.overlap is None else f"{one.overlap:.3f}"
         console().print(Text(f"overlap {overlap}, the same best memory {one.same_first:.3f}\n"))
     if not found:
-        notes().print("no query was answered under a shadow profile")
+        note("no query was answered under a shadow profile")
 
 
 @app.command("purge")
@@ -229,7 +229,7 @@ def purge_decisions(
         rows = [(part.profile, part.outcome, part.count, part.oldest, part.newest) for part in gone]
         console().print(table(columns, rows))
     what = "would be deleted" if dry_run else "deleted"
-    notes().print(f"{counted(count, 'decision')} from before {before:%Y-%m-%d %H:%M:%S} UTC {what}")
+    note(f"{counted(count, 'decision')} from before {before:%Y-%m-%d %H:%M:%S} UTC {what}")
 
 
 def _show(decision: RecallDecisionV1) -> None:

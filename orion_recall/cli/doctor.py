@@ -190,7 +190,13 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
             problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
     sources = ["vector", *(["lexical"] if mapping.sparse else [])]
     return Finding(
-        store=mapping.name, kind="qdrant", arms=sources, problems=problems, remarks=remarks, count=count, sample=shown
+        store=mapping.name,
+        kind="qdrant",
+        arms=sources,
+        problems=problems,
+        remarks=remarks,
+        count=count,
+        sample=shown,
     )
 
 

@@ -7,7 +7,7 @@ import asyncio
 import typer
 
 from orion_recall.cli.connect.addresses import dsn_of, dsn_without_secrets
-from orion_recall.cli.output import JsonFlag, notes, print_json
+from orion_recall.cli.output import JsonFlag, note, print_json
 from orion_recall.postgres.pool import migrate as apply_schema
 from orion_recall.postgres.rights import WORKER_ROLE, grant_worker_rights
 from orion_recall.settings import Settings
@@ -33,11 +33,11 @@ def migrate(as_json: JsonFlag = False) -> None:
     for name in applied:
         print(f"applied {name}")
     if not applied:
-        notes().print("the schema is up to date")
+        note("the schema is up to date")
     if granted:
-        notes().print(f"{WORKER_ROLE} has its rights")
+        note(f"{WORKER_ROLE} has its rights")
     else:
-        notes().print(f"there is no role {WORKER_ROLE}: workers need the rights of this login")
+        note(f"there is no role {WORKER_ROLE}: workers need the rights of this login")
 
 
 async def _migrate(dsn: str) -> tuple[list[str], bool]:

@@ -117,6 +117,11 @@ def prose(text: str, *, to: Console | None = None) -> None:
     out.print(Text("\n".join(wrapped(text, out.width)) if is_read else text), soft_wrap=True)
 
 
+def note(text: str) -> None:
+    """A remark on standard error, set as `prose` is."""
+    prose(visible(text), to=notes())
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """The lines of a text, wrapped between words: a longer word stays whole. Further lines of a bullet hang."""
     lines: list[str] = []

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table, visible
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
 from orion_recall.profile import Profile, diff_profiles
 from orion_recall.profile.reading import dump_profile, load_profile, load_profiles
@@ -111,7 +111,7 @@ def check_profiles(
     else:
         for problem in problems:
             console().print(Text(visible(problem)), soft_wrap=True)
-        notes().print(f"{len(problems)} problems" if problems else f"ok: {', '.join(map(_checked, good))}")
+        note(counted(len(problems), "problem") if problems else f"ok: {', '.join(map(_checked, good))}")
     return 1 if problems else 0
 
 
@@ -135,7 +135,7 @@ def compare_profiles(
             table(("key", left, right), [(one.key, _word(one.left), _word(one.right)) for one in found])
         )
     else:
-        notes().print("no difference")
+        note("no difference")
 
 
 def _checked(profile: Profile) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
+from orion_recall.cli.output import JsonFlag, console, note, print_json, table
 from orion_recall.errors import SettingsError
 from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
 from orion_recall.settings import Settings
@@ -51,9 +51,9 @@ def settings(
         ]
         console().print(table(("variable", "", "default", "meaning"), shown))
         for name in unknown:
-            notes().print(f"nothing reads {name}")
+            note(f"nothing reads {name}")
         if error is not None:
-            notes().print(f"these settings cannot be used: {error}", markup=False)
+            note(f"these settings cannot be used: {error}")
     return 0 if error is None else 2
 
 

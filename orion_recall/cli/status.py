@@ -22,7 +22,7 @@ from orion_recall.cli.connect.addresses import (
     open_bus,
     open_postgres,
 )
-from orion_recall.cli.output import JsonFlag, console, counted, duration, notes, print_json, say, table
+from orion_recall.cli.output import JsonFlag, console, counted, duration, note, print_json, say, table
 from orion_recall.cli.status_workers import problems_of, read_workers, show_worker
 from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
@@ -60,7 +60,7 @@ def status(
     bus_of(settings)
     if forget is not None:
         kinds = asyncio.run(_forget(settings, forget))
-        notes().print(f"forgotten: {' and '.join(kinds)} of {forget}", markup=False)
+        note(f"forgotten: {' and '.join(kinds)} of {forget}")
     found = asyncio.run(_look(settings))
     if as_json:
         print_json(found)

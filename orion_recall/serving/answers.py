@@ -155,7 +155,7 @@ class Answers:
         facts = request.facts
         tenant = facts.tenant or self._settings.default_tenant
         if not self._settings.serves(tenant):
-            raise RefusedMessage(f"tenant {tenant!r} is not served here")
+            raise RefusedMessage(f"tenant {tenant!r} is not served here: ORION_TENANTS lists those that are")
         began_ns = time.time_ns()
         recalled = await recall(
             query,

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import connect
 from orion_recall.bus.urls import without_secrets
-from orion_recall.cli.output import notes
+from orion_recall.cli.output import note
 from orion_recall.decisions.log import ANALYST_ROLE
 from orion_recall.engines.addresses import read_addresses
 from orion_recall.engines.lock import held_by
@@ -71,7 +71,7 @@ def find_started(data: Path | None) -> Settings:
             break
         if starting and not told:
             told = True
-            notes().print(f"waiting for `orion-recall up` (process {starting}), which is starting", markup=False)
+            note(f"waiting for `orion-recall up` (process {starting}), which is starting")
         time.sleep(_LOOK_EVERY_S)
         settings = find(data)
     return settings

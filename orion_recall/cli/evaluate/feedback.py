@@ -17,7 +17,7 @@ from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json
 from orion_recall.decisions.feedback import FeedbackLog
 from orion_recall.evaluation.tuning.feedback import Converted, LeftOut
 from orion_recall.settings import Settings
@@ -72,7 +72,7 @@ def judged_by_feedback(
         soft_wrap=True,
     )
     for line in _remarks(converted):
-        notes().print(line, markup=False, soft_wrap=True)
+        note(line)
     return 0
 
 

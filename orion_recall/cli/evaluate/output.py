@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from orion_recall.cli.output import console, counted, notes, prose, table, visible
+from orion_recall.cli.output import console, counted, note, notes, prose, table, visible
 from orion_recall.evaluation.measures import Measured
 from orion_recall.evaluation.plan import Plan, RunSummary
 from orion_recall.evaluation.score import Changed, Difference, Mean, Scores
@@ -95,7 +95,7 @@ def show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
     for line in told:
         prose(visible(line))
     if summary.evidence_unknown:
-        notes().print(f"{counted(summary.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
+        note(f"{counted(summary.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
     if summary.late_off is not None:
         prose(visible(f"no late interaction: {summary.late_off}"), to=notes())
     for source, (times, error) in summary.silent.items():
@@ -116,7 +116,7 @@ def show_scores(measured: Measured, overall: Scores, by_category: Mapping[str, S
     )
     console().print(table(columns, rows))
     if measured.missing:
-        notes().print(
+        note(
             f"{counted(measured.missing, 'query')} of {overall.queries} without a line in the run, counted as 0 "
             "(--only-answered leaves them out)"
         )

@@ -23,7 +23,7 @@ from orion_recall.cli.evaluate.files import (
     refuse_to_replace,
 )
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, table
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
 from orion_recall.cli.profiles import profile_file
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
@@ -96,7 +96,7 @@ def tune_weights(
         return
     _show(tuned, plan.profile)
     if written is not None:
-        notes().print(f"{out}: {written.profile}, {written.content_hash}")
+        note(f"{out}: {written.profile}, {written.content_hash}")
 
 
 async def _tuned(
@@ -140,7 +140,7 @@ def _show(tuned: Tuned, current: Profile) -> None:
     console().print(table(columns, rows, title="Weights"))
     console().print(figures_table(tuned.figures, current.profile, title="Figures"))
     if tuned.from_feedback:
-        notes().print(
-            f"{tuned.from_feedback} of {counted(tuned.figures[0].scores.queries, 'query')} are from feedback: a profile "
-            "returned their evidence, and the figures favour that profile. A gain is real; a loss may not be"
+        note(
+            f"{tuned.from_feedback} of {counted(tuned.figures[0].scores.queries, 'query')} are from feedback: a "
+            "profile returned their evidence, and the figures favour it. A gain is real; a loss may not be"
         )

@@ -24,7 +24,7 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
 )
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, visible
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, prose, visible
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.plots import check_can_plot, plot_ablation
@@ -134,7 +134,7 @@ def worst_queries(
     for one in found:
         _show_query(one, by)
     if not found:
-        notes().print(f"no query is below 1 in {by}")
+        note(f"no query is below 1 in {by}")
 
 
 def _plan(

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json, visible
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, visible
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
@@ -79,9 +79,7 @@ def show_path(
     for path in found.paths:
         _show(path)
     if found.cut:
-        notes().print(
-            f"{counted(found.cut, 'entity')} had more than {bounds.edges} edges: only so many were followed"
-        )
+        note(f"{counted(found.cut, 'entity')} had more than {bounds.edges} edges: only so many were followed")
     return 0
 
 

@@ -10,7 +10,7 @@ import typer
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
-from orion_recall.cli.output import JsonFlag, console, notes, print_json, table
+from orion_recall.cli.output import JsonFlag, console, note, print_json, table
 from orion_recall.errors import ModelError, OrionError
 from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher
 from orion_recall.graph.cypher.similar import FirstAvailable, GraphEntities, IndexedEntities, SimilarEntities
@@ -54,7 +54,7 @@ def run_query(
     elif answer.rows:
         console().print(table(answer.columns, [[_shown(cell) for cell in row] for row in answer.rows]))
     else:
-        notes().print("nothing matches")
+        note("nothing matches")
 
 
 def _shown(cell: Cell) -> Any:
@@ -81,4 +81,4 @@ async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[S
 
 
 def _by_letters(error: OrionError) -> None:
-    notes().print(f"names are compared by words and letters: {error}", markup=False)
+    note(f"names are compared by words and letters: {error}")

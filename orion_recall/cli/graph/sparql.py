@@ -10,7 +10,7 @@ import typer
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, prose, table, visible
 from orion_recall.graph.cypher.sparql_guard import reading_form
 from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer
 from orion_recall.graph.vocabulary import tenant_graph
@@ -61,4 +61,4 @@ def run_sparql(
     else:
         console().print(table(found.columns, found.rows))
     if found.truncated:
-        notes().print(f"limited to {counted(limit, 'row')}: --limit shows more")
+        note(f"limited to {counted(limit, 'row')}: --limit shows more")

@@ -11,7 +11,7 @@ import typer
 from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
-from orion_recall.cli.output import JsonFlag, counted, notes, print_json
+from orion_recall.cli.output import JsonFlag, counted, note, print_json
 from orion_recall.errors import TransientSourceError
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader
@@ -60,7 +60,6 @@ def write_picture(
         print_json(told)
     else:
         more = " (there are more: --max-nodes, --hops)" if part.cut else ""
-        notes().print(
+        note(
             f"{out}: {counted(len(part.nodes), 'entity')} and {counted(len(part.edges), 'edge')}{more}",
-            markup=False,
         )

@@ -15,17 +15,7 @@ from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
 from orion_recall.cli.memory.options import Tenant
 from orion_recall.cli.moments import MOMENT_HELP, Zone, moment
-from orion_recall.cli.output import (
-    JsonFlag,
-    console,
-    counted,
-    notes,
-    pairs,
-    print_error,
-    print_json,
-    table,
-    visible,
-)
+from orion_recall.cli.output import JsonFlag, console, counted, note, pairs, print_error, print_json, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.memory.record.browse import ListedMemory, MemoryDetails, RecordBrowser
 
@@ -149,11 +139,11 @@ def _show(found: Sequence[ListedMemory], limit: int, *, as_json: bool) -> None:
         rows = [(f"{one.at:%Y-%m-%d %H:%M}{'' if one.is_dated else '*'}", one.id, _says(one)) for one in shown]
         console().print(table(("at (UTC)", "id", "what it says"), rows))
     else:
-        notes().print("there is no such memory")
+        note("there is no such memory")
     if any(not one.is_dated for one in shown):
-        notes().print("* undated: stored at this time")
+        note("* undated: stored at this time")
     if len(found) > limit:
-        notes().print(f"limited to {counted(limit, 'memory')}: --limit shows more")
+        note(f"limited to {counted(limit, 'memory')}: --limit shows more")
 
 
 def _says(one: ListedMemory) -> str:

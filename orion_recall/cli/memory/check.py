@@ -12,7 +12,7 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.own_copies import KINDS, CopyName, OwnCopies
 from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, counted, duration, notes, print_json, prose, visible
+from orion_recall.cli.output import JsonFlag, counted, duration, note, print_json, prose, visible
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Progress, counts
@@ -45,7 +45,7 @@ def check_copies(
         for one in found:
             prose(visible(_line(one)))
         if not found:
-            notes().print("there is no copy of index or graph yet: a worker makes them")
+            note("there is no copy of index or graph yet: a worker makes them")
     return 0 if ok else 1
 
 

@@ -15,7 +15,7 @@ from orion_recall.atomic_file import whole_file
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import JsonFlag, counted, notes, print_json
+from orion_recall.cli.output import JsonFlag, counted, note, print_json
 from orion_recall.memory.record.reader import ExportFilters, RecordReader
 from orion_recall.memory.transfer.export import exported_lines
 from orion_recall.settings import Settings
@@ -46,7 +46,7 @@ def export_memories(
     if as_json and file != "-":
         print_json({"file": file, "memories": count})
     else:
-        notes().print(counted(count, "memory"), markup=False)
+        note(counted(count, "memory"))
 
 
 async def _export(settings: Settings, file: str, filters: ExportFilters, *, with_history: bool) -> int:

@@ -12,7 +12,7 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.ids import PREFIX_HELP
 from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_error, print_json, table
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table
 from orion_recall.errors import SettingsError
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
@@ -65,7 +65,7 @@ def extract_memories(
         print_error("NotFound", f"no live memory: {no_such_memory(whose, missing[0])}", as_json=False)
         return 1
     if queued:
-        notes().print(f"{counted(len(queued), 'memory')} queued for {chosen}", markup=False)
+        note(f"{counted(len(queued), 'memory')} queued for {chosen}")
     return 0
 
 

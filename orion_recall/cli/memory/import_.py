@@ -16,10 +16,9 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
-from orion_recall.cli.output import JsonFlag, counted, duration, notes, print_json, prose, visible
+from orion_recall.cli.output import JsonFlag, counted, duration, note, notes, print_json, prose, visible
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
@@ -86,7 +85,7 @@ def import_memories(
             outcome = asyncio.run(_import(settings, lines, progress, wait=wait, called=_called(file)))
         except KeyboardInterrupt:
             if lines.path is file:
-                notes().print("what was acknowledged is stored: run it again, and it goes on from there")
+                note("what was acknowledged is stored: run it again, and it goes on from there")
             raise
     if as_json:
         print_json(_as_json(outcome))
@@ -128,7 +127,7 @@ def _progress(
         progress.finish()
         progress = ImportProgress.open(state, file, mapping, target)
     if progress.position.line:
-        notes().print(f"going on after line {progress.position.line} (--restart begins anew)")
+        note(f"going on after line {progress.position.line} (--restart begins anew)")
     return progress
 
 
@@ -172,7 +171,7 @@ async def _caught_up(settings: Settings, imported: Imported, bars: Progress, pos
         async with open_postgres(settings) as pool:
             waited = await wait_for_copies(Record(pool), position, advanced=moved)
     except RecordError as error:
-        notes().print(Text(f"everything is stored; whether index and graph have it cannot be seen: {error}"))
+        note(f"everything is stored; whether index and graph have it cannot be seen: {error}")
         return _Outcome(imported=imported, copies="unknown")
     return _Outcome(imported=imported, copies="caught_up" if waited.caught_up else "behind", waited=waited)
 

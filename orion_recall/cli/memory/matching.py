@@ -24,7 +24,7 @@ from orion_recall.cli.memory.options import (
     say,
     send,
 )
-from orion_recall.cli.output import JsonFlag, counted, notes, print_json, prose, visible
+from orion_recall.cli.output import JsonFlag, counted, note, notes, print_json, prose, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import SettingsError
@@ -96,7 +96,7 @@ def _change_matching(
     if not confirmed(found, what, yes=yes, as_json=as_json):
         if as_json:
             print_json({"matched": 0})
-        notes().print(f"no memory was {what}d")
+        note(f"no memory was {what}d")
         return 1
     return say(send(settings, lambda client: change(client, found.matched)), as_json=as_json)
 
@@ -107,7 +107,7 @@ def confirmed(receipt: MemoryReceiptV1, what: str, *, yes: bool, as_json: bool) 
     for one in receipt.results[:_SHOWN]:
         prose(visible(one.id), to=notes())
     if count > _SHOWN:
-        notes().print(f"… {count} in all")
+        note(f"… {count} in all")
     if yes or not count:
         return bool(count)
     memories = counted(count, "memory")

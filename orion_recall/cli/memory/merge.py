@@ -16,12 +16,10 @@ from orion_recall.cli.output import (
     JsonFlag,
     console,
     counted,
-    notes,
+    note,
     print_error,
     print_json,
-    prose,
     table,
-    visible,
 )
 from orion_recall.errors import SettingsError
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
@@ -198,12 +196,12 @@ def _show_proposals(found: Sequence[Proposals], limit: int, *, as_json: bool) ->
     ]
     if rows:
         console().print(table(columns, rows))
-    _note(
+    note(
         f"{counted(len(proposals), 'merge')} proposed, {len(rows)} shown; nothing was changed (--apply ID..., or "
         "--apply --all)"
     )
     for why, count in sorted(left_out.items()):
-        _note(f"left out, though spelt alike: {counted(count, 'pair')} ({_WHY_NOT[why]})")
+        note(f"left out, though spelt alike: {counted(count, 'pair')} ({_WHY_NOT[why]})")
 
 
 def _show_merges(found: Sequence[Merge], limit: int, *, as_json: bool) -> None:
@@ -226,15 +224,11 @@ def _show_merged(merged: Merged, *, as_json: bool) -> int:
         rows = [(one.id, one.status, one.alias, one.into, one.reason) for one in merged.verdicts]
         console().print(table(("id", "", "name", "into", "why"), rows))
         if merged.position is not None:
-            _note(
+            note(
                 f"{counted(merged.memories, 'memory')} with these names; index and graph follow (position "
                 f"{merged.position})"
             )
     return 1 if failed else 0
-
-
-def _note(line: str) -> None:
-    prose(visible(line), to=notes())
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -11,7 +11,7 @@ import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, find
 from orion_recall.cli.memory.options import Tenant, Timeout, given, say, send
-from orion_recall.cli.output import JsonFlag, console, notes, print_json
+from orion_recall.cli.output import JsonFlag, console, note, print_json
 
 
 def remember(
@@ -45,7 +45,7 @@ def remember(
     if not known and (receipt.error is not None or not receipt.stored):
         return say(receipt, as_json=as_json)
     if known:
-        notes().print("it was remembered before")
+        note("it was remembered before")
     if as_json:
         print_json({"id": memory["id"]} | receipt.model_dump(mode="json", exclude_unset=True))
     else:

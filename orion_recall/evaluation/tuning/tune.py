@@ -125,7 +125,9 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
         [one.relevant for one in table],
         l2=learning.l2,
         counted=[counts_of(one, learning.passed_over) for one in table],
-        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts]) if from_feedback else None,
+        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts])
+        if from_feedback
+        else None,
     )
     if found.max() <= 0:
         raise EvaluationError("no score part distinguishes evidence from other memories: nothing was learned")

@@ -40,7 +40,7 @@ def served_tenant(tenant: str | None, settings: Settings) -> str:
     """The tenant, else the default one; RefusedMessage when this worker does not serve it."""
     name = storable(tenant or settings.default_tenant)
     if not settings.serves(name):
-        raise RefusedMessage(f"tenant {name!r} is not served here")
+        raise RefusedMessage(f"tenant {name!r} is not served here: ORION_TENANTS lists those that are")
     return name
 
 

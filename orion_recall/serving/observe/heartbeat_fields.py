@@ -18,8 +18,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """One store of a retrieval source. `arm` is the name of the source on the bus. `store` is a mapped one, or "" for our own.
+    """One store of a retrieval source: the state in which its last check found it.
 
+    `arm` is the source, under the name that heartbeats gave it first. `store` is an external one, or "" for our own.
     `required`: recalls are incomplete without the source. `why` is set unless the store is well.
     """
 

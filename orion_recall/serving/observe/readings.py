@@ -161,7 +161,9 @@ class Gauges:
         sources = self._running.opened.sources
         for name in sources.by_name:
             source = sources.by_name[name]
-            is_open = sources.breakers[name].is_open or (isinstance(source, SeveralStores) and source.are_left_alone)
+            is_open = sources.breakers[name].is_open or (
+                isinstance(source, SeveralStores) and source.are_left_alone
+            )
             yield int(is_open), {LABEL_SOURCE: name}
 
     def _embedded(self) -> Readings:

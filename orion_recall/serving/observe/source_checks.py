@@ -144,9 +144,7 @@ def required_sources(running: ObservedService) -> tuple[SourceName, ...]:
 
 def stores_by_source(sources: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:
     """The stores of every source by name; our own is \"\"."""
-    return {
-        name: one.stores if isinstance(one, SeveralStores) else {"": one} for name, one in sources.items()
-    }
+    return {name: one.stores if isinstance(one, SeveralStores) else {"": one} for name, one in sources.items()}
 
 
 async def answers(source: Source, tenant: str, *, graph: GraphStore | None = None, within_s: float) -> str | None:
