@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from orion_recall.scoring.parts import LATER_PARTS, PARTS, ScorePart
 
 
@@ -36,5 +38,6 @@ def score_parts_page() -> str:
 
 def _row(part: ScorePart) -> str:
     made = "with a weight above 0" if part.needs_weight else part.made
-    measures = part.measures + (f"; with 0 {part.without}" if part.without else "")
+    measures = re.sub("^'(.+)'", r"\1", part.measures)  # a condition stands in quotes, for sentences
+    measures += f"; with 0 {part.without}" if part.without else ""
     return f"| `{part.name}` | {part.weight:g} | {measures} | {made} | {part.reason} |"
