@@ -73,7 +73,7 @@ docs: $(VENV)/.installed-dev ## write the reference pages from the code, and bui
 	$(BIN)/python -m docs.tools.reference
 	$(BIN)/zensical build --clean --strict
 	$(BIN)/python -m docs.tools.llms
-	@echo 'open build/docs/index.html'
+	@echo 'open build/docs/index.html; its search needs a server: $(BIN)/python -m http.server --directory build/docs'
 
 clean: ## remove what was built here (the demo's data too)
 	@[ ! -d .orion ] || find .orion -type l -name postgres | while read -r link; do \
