@@ -1,6 +1,6 @@
-"""Backoff: growing waits between attempts at something that is away, one implementation for all unbounded retries.
+"""Backoff: growing, jittered waits between retries.
 
-It is our own, and neither `tenacity` nor `stamina`: those retry a function that raises, while our loops wait on a
+One implementation for all unbounded retries. It is our own, and neither `tenacity` nor `stamina`: those retry a function that raises, while our loops wait on a
 condition or a stop event, go on for ever and reset after a success in the middle; and the client, which uses this
 too, has no dependencies but pydantic and redis.
 """

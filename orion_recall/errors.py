@@ -1,4 +1,4 @@
-"""Every error orion-recall raises on purpose; the class says what happens next.
+"""The errors of orion-recall, as a tree; the class of an error says how it is handled.
 
 OrionError
 ├── MessageError        a message cannot be served: reply, decide, and (for `InvalidMessage`) dead-letter

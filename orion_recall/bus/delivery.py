@@ -1,4 +1,4 @@
-"""Deliveries: what every consumer of messages does alike, from an entry's bytes to the commit that ends it."""
+"""Deliveries: decode and check one entry, and commit its reply; shared by all message consumers."""
 
 from __future__ import annotations
 

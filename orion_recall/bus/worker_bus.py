@@ -1,4 +1,4 @@
-"""The bus as one worker uses it: its connections, and readers and committers for its streams."""
+"""The bus connections of one worker, with the readers and committers of its streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, for people or as JSON; notes and errors on standard error."""
+"""Output of commands: results on standard output, as text or JSON; notes and errors on standard error."""
 
 from __future__ import annotations
 

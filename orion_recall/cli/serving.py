@@ -1,4 +1,4 @@
-"""Running a worker until a signal: the first one lets it finish what it holds, the second one ends it at once."""
+"""Runs a worker until a signal: the first one waits for messages in flight, the second one ends it at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions: what the decision log keeps of every query."""
+"""Decisions: the entry of every query in the decision log."""
 
 from __future__ import annotations
 

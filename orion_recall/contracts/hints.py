@@ -1,4 +1,4 @@
-"""Hints that newer executors add to a query. None makes a query invalid: what cannot be read is ignored."""
+"""Hints that newer executors add to a query; unreadable ones are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The note that running engines leave in their data folder, for other commands to find them."""
+"""The address file that running engines write into their data folder for other commands."""
 
 from __future__ import annotations
 

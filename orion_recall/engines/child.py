@@ -1,4 +1,4 @@
-"""One child process: started apart from the terminal, tied to the parent's life, logged to a file, stopped."""
+"""A child process: started apart from the terminal, tied to the parent's life, logged to a file, stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All embedded engines of one data folder: started together, found by others, kept alive, stopped together."""
+"""All embedded engines of one data folder: started together, kept alive, addressed by a file, stopped together."""
 
 from __future__ import annotations
 

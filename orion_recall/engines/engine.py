@@ -1,4 +1,4 @@
-"""The life of one embedded server: claim its folder, start, watch, restart, stop."""
+"""The life cycle of one embedded server: lock its folder, start, watch, restart, stop."""
 
 from __future__ import annotations
 

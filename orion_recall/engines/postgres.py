@@ -1,4 +1,4 @@
-"""The embedded record: a real Postgres on a Unix socket. As root it runs as uid 65534, which it insists on."""
+"""The embedded Postgres server on a Unix socket. It refuses to run as root, so root starts it as uid 65534."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded bus: a real Valkey (or Redis) server on a Unix socket, with an append-only file."""
+"""The embedded bus: a Valkey (or Redis) server on a Unix socket, with an append-only file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many profiles tried over the same judged queries, in stores that are filled once."""
+"""Tries many profiles over the same judged queries, in stores that are filled once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cache of document vectors between runs: embedding the memories takes most of a first run.
+"""A cache of document vectors between runs: embedding takes most of the time of a first run.
 
 The key of a vector is all it depends on: the text, the model's weights, and the code that embeds. Index and graph
 are built anew from the vectors, so a changed text form, extractor or index format is measured as it is now.

@@ -1,4 +1,4 @@
-"""Prefetching vectors: texts of the next page are embedded while the present one is written."""
+"""Vector prefetch: embeds the texts of the next page while the current one is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of single tokens, small enough to keep with every memory: what late interaction compares.
+"""Token vectors of late interaction, projected to 96 numbers, stored with every memory.
 
 A model gives every token of a text a vector before it takes their mean. These are projected to 96 numbers and
 brought to unit length, so that their dot product is a cosine. The projection comes from the model alone: the main

@@ -1,4 +1,4 @@
-"""A Postgres address taken apart, and names quoted. Loads no driver.
+"""Parses Postgres addresses and quotes names, without loading a driver.
 
 An address may hold two parameters that are for us and not for the server: `statement_cache_size` (0: there is a
 PgBouncer in between) and `orion_schema`, the schema of our tables, which `Settings.dsn` adds.

@@ -1,4 +1,4 @@
-"""How connections to Postgres are set up and closed, directly and through a pooler."""
+"""Set-up and closing of connections to Postgres, direct or through a pooler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections `cascade` and `no_answer` of a profile: what is done when the confidence is too low."""
+"""The profile sections `cascade` and `no_answer`: further layers, or no answer, at low confidence."""
 
 from __future__ import annotations
 

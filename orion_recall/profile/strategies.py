@@ -1,4 +1,4 @@
-"""Overrides: values of a profile for some questions only, with the same keys, each of them optional."""
+"""Overrides: profile values for some questions only; the same keys, each optional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of one search pass: what was found, how it was ranked, and what was dropped on the way."""
+"""The result of one search pass: reports, candidates, ranking, and counts of dropped candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The path of one query, from top to bottom.
+"""The recall pipeline: every step of one query, from understanding to bundle.
 
 understand -> one search pass (`search_pass`), or a pass for each layer of a cascade -> caps and token budget ->
 confidence -> bundle

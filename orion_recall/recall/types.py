@@ -1,4 +1,4 @@
-"""The types of a recall: the `Sources` that it uses, and `Recalled`, what it gives."""
+"""The types of a recall: `Sources`, which it uses, and `Recalled`, its outcome."""
 
 from __future__ import annotations
 

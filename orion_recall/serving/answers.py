@@ -1,4 +1,4 @@
-"""Answers to queries: a recall as its reply, or the error that is replied instead."""
+"""Answers to queries: the reply of a recall, or an error reply."""
 
 from __future__ import annotations
 

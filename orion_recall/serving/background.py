@@ -1,4 +1,4 @@
-"""Work of a service beside the queries: memory messages, decisions, copies, extraction and retention."""
+"""Background work of a service: memory messages, decisions, copies, extraction and retention."""
 
 from __future__ import annotations
 

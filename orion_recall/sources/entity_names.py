@@ -1,4 +1,4 @@
-"""Entities by the meaning of their names: those nearest to a text, even without a common word."""
+"""Entity search by vectors of names: the entities nearest to a text, even without a common word."""
 
 from __future__ import annotations
 

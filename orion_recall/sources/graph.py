@@ -1,4 +1,4 @@
-"""The `rdf` source: memories near the entities that a question names, out of the graph.
+"""The `rdf` source: memories in the graph near the entities that a question names.
 
 The entities are found by the keyword index; when that is away, by looking the question's own word runs up in the
 graph. Their bounded neighbourhood gives memories, with the statements that led to them.

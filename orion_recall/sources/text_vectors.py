@@ -1,4 +1,4 @@
-"""Vectors of texts that no index holds: each text is embedded once and cached by its content.
+"""Vectors of unindexed texts: each text is embedded once and cached by its content.
 
 What a source reads elsewhere comes without vectors. It is compared with a question as the index compares its own
 memories: by the cosine of their vectors, and word by word where the embedder gives vectors of tokens.

@@ -1,4 +1,4 @@
-"""The timeline's table: as it is configured, and as it is in the database.
+"""The timeline's table: its configured columns, and the columns found in the database.
 
 Columns are looked up in the catalogue, so that a table needs neither the names nor the types of the own view.
 """

@@ -1,6 +1,6 @@
-"""The copies of index and graph that the settings name, for a command that has something to ask of them.
+"""Opens the index and graph that the settings name, for commands that check or rebuild them.
 
-A worker that runs is asked through the record. Where none does, the command opens the copy and does it itself.
+A copy that a running worker holds is not opened: that worker is asked through the record.
 """
 
 from __future__ import annotations

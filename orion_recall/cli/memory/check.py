@@ -1,4 +1,4 @@
-"""`orion-recall memory check`: every copy of index and graph compared with the record, and repaired."""
+"""`orion-recall memory check`: compares every copy of index and graph with the record, and repairs it."""
 
 from __future__ import annotations
 

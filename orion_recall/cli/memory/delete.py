@@ -1,4 +1,4 @@
-"""`orion-recall memory delete`: memories by id, deleted for ever."""
+"""`orion-recall memory delete`: deletes memories by id; the record keeps their text unless --erase is given."""
 
 from __future__ import annotations
 

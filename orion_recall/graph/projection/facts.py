@@ -1,4 +1,4 @@
-"""The facts of a memory that other nodes depend on, as stated and as stored; and how a plan queries a graph."""
+"""Facts of a memory that other nodes depend on, as stated and as stored; and the query interface of plans."""
 
 from __future__ import annotations
 

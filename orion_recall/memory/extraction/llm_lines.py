@@ -1,4 +1,4 @@
-"""What a language model is asked about one memory, and what of its answer is believed.
+"""Prompt and answer parser of LLM extraction; lines with names that were not in the input are dropped.
 
 The answer is lines of SOURCE - RELATION - DESTINATION. A line counts when it is written so and when both ends are
 named in what the model was shown: what it made up, and what a text told it to say, falls through.

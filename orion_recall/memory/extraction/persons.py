@@ -1,4 +1,4 @@
-"""Coreference: the person that \"she\" or \"he\" means in a running text, or nobody when it is not clear."""
+"""Coreference: the person that "she" or "he" means in a text, where that is clear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text as sentences of names, words and marks: what light extraction reads.
+"""Splits a text into sentences of names, words and punctuation, for light extraction.
 
 A name is a quoted phrase, a run of capitalised words, or a name that was given. Everything is one pass
 over tokens with a bounded look-ahead, so that the time grows with the text's length and no faster.

@@ -1,4 +1,4 @@
-"""Handler of `memory.store.v1`: each memory judged alone, the good ones stored in one batch, one receipt."""
+"""Handler of `memory.store.v1`: validates each memory alone, stores the valid ones in one batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that are most likely one, as proposals for people to judge: nothing is merged here."""
+"""Merge proposals: names that most likely mean the same, for people to judge; nothing is merged here."""
 
 from __future__ import annotations
 

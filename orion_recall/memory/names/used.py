@@ -1,4 +1,4 @@
-"""The names that memories give: how often, how they are spelt, and where."""
+"""Names used in memories: their counts, their spellings, and the memories that give them."""
 
 from __future__ import annotations
 

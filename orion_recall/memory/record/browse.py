@@ -1,4 +1,4 @@
-"""The record for people: the newest memories, text search, ids by a prefix, everything about one memory."""
+"""Reads the record for the command line: newest memories, text search, id prefixes, one memory in full."""
 
 from __future__ import annotations
 

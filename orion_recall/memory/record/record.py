@@ -1,4 +1,4 @@
-"""The record: the memories in Postgres, and the outbox that tells index and graph what to project."""
+"""The record: the memories in Postgres, and the outbox from which index and graph are projected."""
 
 from __future__ import annotations
 

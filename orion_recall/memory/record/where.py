@@ -1,4 +1,4 @@
-"""Memories by query: the conditions of `MemoryWhereV1` as SQL. Every value is a parameter."""
+"""Conditions of `MemoryWhereV1` as SQL. Every value is a parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An import file, JSON lines, read in batches that can be taken up again where the last one was acknowledged."""
+"""Reads an import file (JSON lines) in batches, from the start or after the last acknowledged batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an import has come, so that it can be taken up again after a stop."""
+"""Progress of an import, kept in a file so that a stopped import resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing a file over the bus: several batches in flight, acknowledged in order, taken up again after a stop."""
+"""Imports a file over the bus: several batches in flight, acknowledged in order; a stopped import resumes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Unindexed candidates: memories that the index does not hold get their cosine and late interaction from their
-text.
+"""Unindexed candidates: cosine and late interaction computed from their text.
 
 They come from external stores, and from a timeline that is ahead of the index. Both sources of the index may find
 an indexed memory, and it has a cosine and late interaction; an unindexed one is only in reach of its own store. So

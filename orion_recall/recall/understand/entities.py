@@ -1,4 +1,4 @@
-"""The names in a question, by the rules that find names in memories, so that both agree.
+"""The names in a question, found by the same rules as names in memories.
 
 What is quoted comes first, then what has capitals, then what is known here and written in lower case.
 """

@@ -1,4 +1,4 @@
-"""The input of the time grammar: a question's words with their places, and the clock."""
+"""The input of the time grammar: a question's words with their positions, and the clock."""
 
 from __future__ import annotations
 

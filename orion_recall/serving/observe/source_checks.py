@@ -1,4 +1,4 @@
-"""Source checks: every store of every source is probed by a search that no metric of recalls counts."""
+"""Source checks: probe searches of every store of every source, which recall metrics do not count."""
 
 from __future__ import annotations
 
