@@ -50,7 +50,7 @@ _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 @dataclass(slots=True)
 class PublishedCounts:
-    """What became of published messages; `duplicates` had been added before, by any worker."""
+    """Counts of published messages by outcome; `duplicates` had been added before, by any worker."""
 
     received: int = 0
     entered: int = 0

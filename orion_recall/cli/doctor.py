@@ -37,7 +37,7 @@ _TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a look at one store found. It is `ok` without problems; remarks are no problems."""
+    """The result of the check of one store. It is `ok` without problems; remarks are no problems."""
 
     store: str
     kind: str

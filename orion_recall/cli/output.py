@@ -207,7 +207,7 @@ class _Column:
 
 
 class Table:
-    """A table for rich's console: prose wraps between words, any other value and every word stays whole.
+    """A rich table: prose wraps between words, any other value and every word stays whole.
 
     Where that leaves too little room each row is shown as a list of its fields.
     """

@@ -25,7 +25,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(slots=True)
 class StopSignals:
-    """How often the process was asked to stop, and what the first time does: `gently`, else cancelling the task.
+    """Counts stop signals; the first one calls `gently`, or cancels the task without it.
 
     `reload` is what SIGHUP does.
     """

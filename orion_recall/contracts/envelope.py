@@ -15,7 +15,7 @@ def _source_object(value: object) -> object:
 
 
 class EnvelopeSource(Message):
-    """Who sent a message."""
+    """The sender of a message."""
 
     name: str
     node: str | None = None

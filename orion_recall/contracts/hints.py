@@ -17,7 +17,7 @@ IGNORED_HINTS = (
 
 
 class ExcludedTurn(Message):
-    """The turn that is being answered, whose memories are left out.
+    """The turn to answer, whose memories are left out.
 
     By `active_turn_ids`; and what says `active_turn_text` within three minutes of `active_turn_ts` (epoch seconds),
     or of now.

@@ -52,7 +52,7 @@ _OPTIONS = {
 
 
 class PostgresServer:
-    """How to run Postgres in `data_dir/postgres`, or where that points. The data folder's lock is held."""
+    """The Postgres server in `data_dir/postgres`, or where that points. The data folder's lock is held."""
 
     name = NAME
     stop_signal = signal.SIGINT  # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover

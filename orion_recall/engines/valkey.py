@@ -33,7 +33,7 @@ def find_binary() -> Path:
 
 
 class ValkeyServer:
-    """How to run Valkey in `data_dir/valkey`."""
+    """The Valkey server in `data_dir/valkey`."""
 
     name = "valkey"
     stop_signal = signal.SIGTERM

@@ -24,7 +24,7 @@ _NAMES_KEPT = 4000
 
 
 class EmbedsDocuments(Protocol):
-    """The part of an embedder that an index writes with."""
+    """The part of an embedder that an index needs for writing."""
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
 

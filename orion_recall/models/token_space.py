@@ -83,7 +83,7 @@ class Vocabulary(Protocol):
 
 
 class TokenSpace:
-    """The tokens of one model's texts as small vectors."""
+    """Converts the tokens of one model's texts to small vectors."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ _IDENTIFIER = re.compile(r"[^\W\d][\w$]*", re.UNICODE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The DSN as the driver takes it, our schema, and how many statements a connection keeps (None: not said)."""
+    """A parsed address: the driver's DSN, our schema, and the size of the statement cache (None: not said)."""
 
     dsn: str
     schema: str

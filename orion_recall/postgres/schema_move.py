@@ -19,7 +19,7 @@ _KINDS = {"r": "TABLE", "v": "VIEW"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldTables:
-    """The schema that an earlier version's tables are in, and the SQL files that were applied there."""
+    """The schema of an earlier version's tables, and the SQL files that were applied there."""
 
     schema: str
     applied: frozenset[str]

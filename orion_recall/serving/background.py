@@ -37,7 +37,7 @@ log = logging.getLogger("orion_recall.service")
 
 
 class BackgroundWork:
-    """Runs from `run()` until `stop()`. What needs Postgres waits for it as long as it takes.
+    """Background tasks from `run()` until `stop()`. Those that need Postgres wait for it without limit.
 
     `postgres_is_there` is called once it is: sources may answer only from then on.
     """

@@ -50,7 +50,7 @@ _FIRST_COMMIT_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedMessage:
-    """What became of one entry. `recall_began_ns` is when the search began, by this machine's clock."""
+    """One served entry with its outcome. `recall_began_ns` is when the search began, by this machine's clock."""
 
     facts: RequestFacts
     outcome: Outcome

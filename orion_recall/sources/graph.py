@@ -43,7 +43,7 @@ class _Reached:
 
 
 class RdfSource:
-    """The `rdf` source. A hit's score is the sum over the ways that lead to the memory."""
+    """The `rdf` source. A hit's score is the sum over the graph paths that lead to the memory."""
 
     name: SourceName = "rdf"
 

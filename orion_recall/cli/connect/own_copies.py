@@ -39,7 +39,7 @@ class CopyName:
 
 
 class OwnCopies:
-    """The copies of the settings: `ask` one of them. The pool is the record's."""
+    """Maintenance of the copies that the settings name: `ask` one of them. The pool is the record's."""
 
     def __init__(self, settings: Settings, pool: Pool) -> None:
         self._settings, self._requests, self._reader = settings, CopyRequests(pool), RecordReader(pool)

@@ -53,7 +53,7 @@ class MemoryFacts:
 
 @dataclass(slots=True)
 class StoredFacts:
-    """What the graph holds of a memory; edges may be there though its own node is not."""
+    """The facts that the graph holds of a memory; edges may be there though its own node is not."""
 
     present: bool = False
     names: set[str] = field(default_factory=set[str])

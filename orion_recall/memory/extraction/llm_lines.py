@@ -54,7 +54,7 @@ _THOUGHTS_END = "</think>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """The statements of an answer; whether it says that there are none; how many of its lines do not count."""
+    """The parsed answer: its statements, whether it says that there are none, how many lines do not count."""
 
     statements: tuple[Statement, ...]
     is_none: bool

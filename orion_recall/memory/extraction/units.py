@@ -42,7 +42,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A name, a word or a mark. `folded` is for matching; a possessive name is given without its 's."""
+    """A name, a word or punctuation. `folded` is for matching; a possessive name is given without its 's."""
 
     kind: Literal["name", "word", "mark"]
     text: str

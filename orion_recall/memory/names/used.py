@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class NamesUsed:
-    """Names, case folded, with the memories that give them, which are numbered: a million of them stay small."""
+    """Names, case folded, with the memories that give them, by number: a million of them stay small."""
 
     def __init__(self) -> None:
         self._ids: list[str] = []

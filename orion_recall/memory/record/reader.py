@@ -57,7 +57,7 @@ class ExportFilters:
 
 
 class MemoryState(NamedTuple):
-    """What a copy should hold of one memory: nothing unless it is live. `in_flight`: it may come later."""
+    """The state that a copy should have of one memory: none unless it is live. `in_flight`: it may come later."""
 
     name: MemoryName
     version: int

@@ -35,7 +35,7 @@ GONE_AFTER_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of one memory; `reason` only when it was rejected or is a conflict."""
+    """The verdict on one memory; `reason` only when it was rejected or is a conflict."""
 
     id: str
     status: Status

@@ -16,7 +16,7 @@ from orion_recall.memory.transfer.import_mapping import ImportMapping
 
 
 class ImportProgress:
-    """A small file that remembers the end of the last acknowledged batch of one import.
+    """A small file with the position after the last acknowledged batch of one import.
 
     It belongs to one file as it is now (path, size, time of change), one mapping and one bus: when any of
     these differs, the import begins anew. That costs time only, for what is stored already is unchanged.

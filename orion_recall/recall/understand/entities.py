@@ -20,7 +20,7 @@ _CAPITALS_SAY_NOTHING: Collection[Language] = ("german",)
 
 
 class NamedEntity(NamedTuple):
-    """A name in the question's own spelling, and what gave it away."""
+    """A name as the question spells it, and the rule that found it."""
 
     name: str
     kind: EntityKind

@@ -14,7 +14,7 @@ WEEK = timedelta(days=7)
 
 
 class Span(NamedTuple):
-    """From `start` up to, and without, `end`."""
+    """The half-open interval from `start` to `end`."""
 
     start: datetime
     end: datetime

@@ -48,7 +48,7 @@ Readings = Iterable[tuple[int, dict[str, str]]]
 
 
 class ObservedService(Protocol):
-    """A service, as far as it is observed."""
+    """The part of a service that is observed."""
 
     @property
     def settings(self) -> Settings: ...

@@ -22,7 +22,7 @@ _Place = tuple[SourceName, str]
 
 
 class SourceChecks:
-    """The last answers of a service's stores; `run()` probes them again and again."""
+    """The last results of the checks of a service's stores; `run()` repeats the checks."""
 
     def __init__(self, running: ObservedService, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
