@@ -77,5 +77,5 @@ def replayed(sources: Sources) -> Sources:
             for name, source in sources.by_name.items()
         },
         readers=tuple(ReplayedReader(reader) for reader in sources.readers),
-        late=None if sources.late is None else ReplayedCloseness(sources.late),
+        late_interaction=None if sources.late_interaction is None else ReplayedCloseness(sources.late_interaction),
     )

@@ -93,7 +93,7 @@ def _note(recalled: Recalled, summary: RunSummary) -> None:
     summary.queries += 1
     summary.outcomes[recalled.outcome] += 1
     asked = {str(report.source): (report.status, report.error) for report in recalled.reports}
-    if (late := recalled.late) is not None:
+    if (late := recalled.late_interaction) is not None:
         asked["late interaction"] = (late.status, late.error)
         if late.status == "off":
             summary.late_off = late.error

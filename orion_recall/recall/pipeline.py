@@ -108,7 +108,7 @@ async def recall(
         selection=replace(selection, dropped=dict(+dropped)),
         stage_ms=stages.ms,
         reranking=result.reranking,
-        late=result.late,
+        late_interaction=result.late_interaction,
         understood=understood,
         result=result,
         confidence=confidence,

@@ -125,7 +125,7 @@ async def open_sources(
                 lexicon=index,
                 titles=index,
                 reranker=reranker,
-                late=LateInteraction(index, embedder) if index is not None else None,
+                late_interaction=LateInteraction(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,

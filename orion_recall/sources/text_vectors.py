@@ -32,11 +32,11 @@ _Half = npt.NDArray[np.float16]
 class Nearness(NamedTuple):
     """Similarity of a text to a question: the cosine, and the sum of its words' best matches, in [-1, 1].
 
-    `late` is None where the embedder gives no vectors of tokens.
+    `late_interaction` is None where the embedder gives no vectors of tokens.
     """
 
     cosine: float
-    late: float | None
+    late_interaction: float | None
 
 
 class _Kept(NamedTuple):

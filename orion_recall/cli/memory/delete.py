@@ -28,7 +28,7 @@ def delete_memories(
 ) -> int:
     """Delete memories. Recalls no longer find them, and their ids stay taken.
 
-    The record keeps their text and history, unless `--erase` is given. An id that is given by its first characters is
+    The record keeps their text and history, unless `--erase` is given. An id given by its first characters is
     printed in full; with --json ids must be whole. Exit code 1 when there is no memory of one of the ids.
 
     Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`

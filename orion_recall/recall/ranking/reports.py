@@ -18,7 +18,7 @@ class RerankReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateReport:
+class LateInteractionReport:
     """The report of late interaction, where the profile has it on: memories compared, milliseconds, and any error.
 
     `off`: embedder or index do not offer it.

@@ -117,7 +117,7 @@ class SourceChecks:
         """Why there is no late interaction, where a profile wants it; None when there is, or when unknown."""
         if not any(one.profile.ranking.late for one in self._running.profiles.values()):
             return None
-        late = self._running.opened.sources.late
+        late = self._running.opened.sources.late_interaction
         if late is None:
             return None  # there is no index, which is reported elsewhere
         try:
