@@ -12,8 +12,8 @@ import pytest
 from orion_recall.bus.envelope import decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1
-from orion_recall.memory.intake.acknowledge import Acknowledger
 from orion_recall.memory.intake.change import UpdateHandler
+from orion_recall.memory.intake.propagation import Acknowledger
 from orion_recall.memory.record import recompose
 from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose

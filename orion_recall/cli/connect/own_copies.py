@@ -17,8 +17,8 @@ from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.keeper import do
+from orion_recall.memory.replicas.maintenance import CopyRequests, Task
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.requests import CopyRequests, Task
 from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder

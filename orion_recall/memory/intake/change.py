@@ -24,12 +24,12 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, RefusedMessage
-from orion_recall.memory.intake.acknowledge import Acknowledger, waiting_s
 from orion_recall.memory.intake.handler import NO_RECORD, nothing_done, served_tenant
+from orion_recall.memory.intake.idempotency import answered_once, hash_of, key_of
 from orion_recall.memory.intake.patch import read_changes, read_patch
+from orion_recall.memory.intake.propagation import Acknowledger, waiting_s
 from orion_recall.memory.record.changes import delete, drafts_now, update
 from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch
-from orion_recall.memory.record.requests import answered_once, hash_of, key_of
 from orion_recall.memory.record.where import matching
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings

@@ -10,11 +10,11 @@ from opentelemetry.trace import Tracer
 from orion_recall.bus.commit import CommitPort
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import GroupReader
-from orion_recall.memory.intake.acknowledge import Acknowledger
 from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
 from orion_recall.memory.intake.feedback import FeedbackHandler
 from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.message_worker import MessageWorker
+from orion_recall.memory.intake.propagation import Acknowledger
 from orion_recall.memory.intake.store import StoreHandler
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
