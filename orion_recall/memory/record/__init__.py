@@ -1,1 +1,1 @@
-"""The record in Postgres: memories, their changes, and idempotent requests."""
+"""The record in Postgres: memories, their changes and history, the extraction queue."""
