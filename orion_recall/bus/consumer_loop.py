@@ -21,7 +21,7 @@ _GRACE_S = 2.0
 
 
 class EntryReader(Protocol):
-    """Reads a stream as a member of a consumer group: a `GroupReader`, or a test's own."""
+    """Reads a stream as a member of a consumer group: a `GroupReader`, or a fake in tests."""
 
     async def create_group(self) -> None: ...
     async def read(self, count: int) -> list[Entry]: ...

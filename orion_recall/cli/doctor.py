@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channels:
-    """How many connections listen on each query channel; none where no bus is known."""
+    """The number of listeners on each query channel; empty where no bus is known."""
 
     listeners: Mapping[str, int] = field(default_factory=dict[str, int])
     error: str | None = None

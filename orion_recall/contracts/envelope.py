@@ -66,7 +66,7 @@ class Envelope(Message):
 
 
 class ErrorInfo(Message):
-    """Why there is no answer; `type` is the decision's outcome."""
+    """The error of a reply; `type` is the decision's outcome."""
 
     type: ErrorKind
     message: str

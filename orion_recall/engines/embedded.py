@@ -24,7 +24,7 @@ _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL
 
 
 class EmbeddedEngines:
-    """Running engines. `async with EmbeddedEngines.start(data_dir) as engines:` is the way to get them."""
+    """Running engines, made by `async with EmbeddedEngines.start(data_dir) as engines:`."""
 
     def __init__(self, data_dir: Path, engines: Mapping[str, Engine]) -> None:
         self.data_dir = data_dir

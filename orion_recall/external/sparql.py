@@ -1,4 +1,4 @@
-"""An external graph as a read-only store of the graph source: nodes by their labels, and their links."""
+"""An external graph as a read-only store of the graph source: things by their labels, and their links."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class TokenStates(NamedTuple):
 
 @runtime_checkable
 class TokenVectors(Protocol):
-    """An embedder that gives the vectors of single tokens as well, out of the same run of its model."""
+    """An embedder that also gives token vectors, from the same run of its model."""
 
     @property
     def token_space(self) -> str:

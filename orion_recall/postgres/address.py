@@ -22,7 +22,7 @@ _IDENTIFIER = re.compile(r"[^\W\d][\w$]*", re.UNICODE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A parsed address: the driver's DSN, our schema, and the size of the statement cache (None: not said)."""
+    """A parsed address: the driver's DSN, our schema, and the size of the statement cache (None: not set)."""
 
     dsn: str
     schema: str

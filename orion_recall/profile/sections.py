@@ -46,7 +46,7 @@ class FusionWeights(BaseModel):
 
 
 class Fusion(BaseModel):
-    """How the lists of the sources are fused to one list."""
+    """How the lists of the sources are fused into one list."""
 
     model_config = CONFIG
 

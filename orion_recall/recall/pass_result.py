@@ -14,7 +14,7 @@ from orion_recall.values import MemoryView, SourceReport
 
 
 class Drop(NamedTuple):
-    """Why a candidate was dropped, and the key of the memory that was kept in its place, where there is one."""
+    """The reason for dropping a candidate, and the key of the memory that was kept in its place, if any."""
 
     reason: DropReason
     for_key: int | None = None

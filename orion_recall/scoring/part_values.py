@@ -1,4 +1,4 @@
-"""Values of the score parts: one function a part, which gives its column for all candidates of a query.
+"""Values of the score parts: one function per part, which gives its column for all candidates of a query.
 
 Columns are made one after another: a hundred candidates with a dozen parts take half the time that they take one by
 one.

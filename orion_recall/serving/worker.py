@@ -1,4 +1,4 @@
-"""The query worker: decode a query, answer it, commit reply and decision, follow up.
+"""The query worker: decodes a query, answers it, and commits reply and decision.
 
 Every entry ends with one reply and one decision, whatever it holds. `bus/consumer_loop.py` brings the entries.
 """

@@ -53,7 +53,7 @@ class MemoryFacts:
 
 @dataclass(slots=True)
 class StoredFacts:
-    """The facts that the graph holds of a memory; edges may be there though its own node is not."""
+    """The facts of a memory in the graph; its edges may be there without its own node."""
 
     present: bool = False
     names: set[str] = field(default_factory=set[str])

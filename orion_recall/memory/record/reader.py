@@ -1,4 +1,4 @@
-"""Reading the whole record in pages: states for drift checks, changes for rewrites, memories for exports."""
+"""Reads the whole record in pages: states for drift checks, changes for rewrites, memories for exports."""
 
 from __future__ import annotations
 
