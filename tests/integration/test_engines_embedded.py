@@ -157,7 +157,7 @@ async def test_a_second_owner_of_the_folder_is_refused_and_the_first_goes_on(dat
 async def test_an_engine_that_was_not_asked_for_has_no_address(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir, postgres=False) as engines:
         assert list(engines.pids) == ["valkey"]
-        with pytest.raises(EngineError, match="postgres was not asked for"):
+        with pytest.raises(EngineError, match="postgres was not started"):
             assert engines.postgres_dsn
 
 

@@ -395,7 +395,7 @@ async def test_a_memory_that_brings_its_takers_down_is_left_to_light_extraction(
     assert never.passages == []
     after = await held(pool, "a")
     assert stated(after) == [("Ana", "works at", "Fjord Labs")]
-    assert after.extraction_note == "llm: given up after it was taken up 5 times"
+    assert after.extraction_note == "llm: given up after 5 attempts"
 
 
 async def test_two_workers_share_what_is_due(pool: Pool) -> None:

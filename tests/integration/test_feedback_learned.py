@@ -208,7 +208,7 @@ async def test_without_feedback_the_command_says_what_to_do_and_leaves_the_file(
     assert (code, "client.feedback(decision_id=" in err) == (1, True), err
     assert (await client.feedback(tenant=tenant, correlation_id="nobody's", used=["m1"])).recorded
     code, _, err = await run_program(record, *command)
-    assert (code, "1 messages are about a decision that is not in the log" in err) == (1, True), err
+    assert (code, "1 left out: the decision is not in the log" in err) == (1, True), err
     assert (await client.feedback(tenant=tenant, correlation_id="nobody's", used=["m1"])).recorded
     code, shown, _ = await run_program(record, *command, "--since", "2099-01-01T00:00:00Z", "--json")
     assert (code, json.loads(shown)["error"]["type"]) == (1, "NotFound")

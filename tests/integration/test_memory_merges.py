@@ -442,6 +442,6 @@ async def test_the_command_proposes_merges_lists_and_undoes(
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
     assert await asyncio.to_thread(run, ["memory", "merge"]) == 0
-    assert "0 proposed" in capsys.readouterr().err
+    assert "0 merges proposed" in capsys.readouterr().err
     assert await asyncio.to_thread(run, ["memory", "merge", "--list", "--kind", "entity"]) == 0
     assert "Robert Miles" in capsys.readouterr().out

@@ -129,7 +129,7 @@ async def test_a_worker_says_of_every_store_whether_it_can_use_it(
         }
         assert await program("status") == 1
         shown = capsys.readouterr().out
-        for words in ("vector of notes", "failing", "broken", "cannot be read", "tickets", "copy: index"):
+        for words in ("vector of notes", "failing", "broken", "index.json", "tickets", "copy: index"):
             assert words in shown
 
         await sparql_server.stop()

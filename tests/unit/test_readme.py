@@ -14,7 +14,7 @@ def test_it_is_short() -> None:
 
 
 def test_it_names_every_target_that_ci_may_run() -> None:
-    for target in ("check", "demo", "test", "test-all", "test-models", "docs", "bench"):
+    for target in ("check", "demo", "test", "test-slow", "test-all", "test-models", "docs", "bench"):
         assert re.search(rf"\bmake {target}\b(?!-)", README.text), target
 
 

@@ -25,6 +25,8 @@ KINDS = {
     "json": ("message", "file", "not run"),
 }
 FOLDERS = "orion_recall|tests|docs|profiles|contracts|deploy"
+PACKAGE = ROOT / "orion_recall"
+PACKAGES = "|".join(sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))
 NEEDED_OF_A_PROFILE = {
     "profile": "mine.v1",
     **dict.fromkeys(("vector_top_k", "rdf_top_k", "max_per_source", "max_total_items"), 5),
@@ -84,6 +86,12 @@ def test_every_path_that_a_page_names_is_there(page: Page) -> None:
     paths = [span for span in page.spans if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", span)]
     paths += [f"{name.replace('.', '/')}.py" for name in re.findall(r"python -m (tests\.[\w.]+\w)", page.text)]
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", all_pages(), ids=lambda page: page.name)
+def test_every_module_that_a_page_names_is_there(page: Page) -> None:
+    modules = [span for span in page.spans if re.fullmatch(rf"(?:{PACKAGES})/[\w/]*(?:\.py)?", span)]
+    assert [path for path in modules if not ((PACKAGE / path).exists() or (ROOT / path).exists())] == []
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)

@@ -72,7 +72,10 @@ def test_the_list_and_the_terms_are_read():
 @pytest.mark.parametrize("path", sorted(CODE.rglob("*.py")), ids=lambda path: str(path.relative_to(CODE)))
 def test_names_and_first_lines_use_the_glossary(path: Path):
     tree = ast.parse(path.read_text("utf-8"))
-    named = [*path.relative_to(CODE).with_suffix("").parts, *(name for name in names(tree) if name not in WIRE_NAMES)]
+    named = [
+        *path.relative_to(CODE).with_suffix("").parts,
+        *(name for name in names(tree) if name not in WIRE_NAMES),
+    ]
     assert [name for name in named if avoided(in_names=True).search(in_words(name))] == []
     first_lines = [(ast.get_docstring(node) or "").partition("\n")[0] for node in (tree, *definitions(tree))]
     assert [line for line in first_lines if avoided().search(line)] == []
