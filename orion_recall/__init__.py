@@ -1,4 +1,4 @@
-"""orion-recall: the one place an agent mesh asks "what do we remember about this?".
+"""orion-recall: a service on a message bus that answers "what do we remember about this?".
 
 The names below are public. Each is loaded when it is first asked for: a client loads redis and pydantic only. A
 recall without a bus is `orion_recall.recall.pipeline.recall`: here `recall` is that package's name.

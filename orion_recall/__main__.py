@@ -1,4 +1,4 @@
-"""The program `orion-recall`, also as `python -m orion_recall`: what it needs comes with the extras."""
+"""The program `orion-recall`, also run as `python -m orion_recall`. It needs the package's extras."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Backoff: growing waits between attempts at something that is away, one implementation for all unbounded retries.
+"""Backoff: growing, jittered waits between retries.
 
-It is our own, and neither `tenacity` nor `stamina`: those retry a function that raises, while our loops wait on a
-condition or a stop event, go on for ever and reset after a success in the middle; and the client, which uses this
-too, has no dependencies but pydantic and redis.
+One implementation for all unbounded retries, and neither `tenacity` nor `stamina`: those retry a function that
+raises, while our loops wait on a condition or a stop event, go on for ever and reset after a success in the middle;
+and the client, which uses this too, has no dependencies but pydantic and redis.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client: ask and remember over the bus, with any number of calls in flight on one reply stream.
+"""The client: recalls and stores memories over the bus, many calls at once on one reply stream.
 
 async with RecallClient.connect("redis://localhost:6379") as client:
     reply = await client.recall("what did Ana say about the harbour?", profile="reflect.v1")

@@ -1,4 +1,4 @@
-"""Every error orion-recall raises on purpose; the class says what happens next.
+"""The errors of orion-recall, as a tree; the class of an error says how it is handled.
 
 OrionError
 ├── MessageError        a message cannot be served: reply, decide, and (for `InvalidMessage`) dead-letter
@@ -76,7 +76,7 @@ class FailedMessage(MessageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileProblem:
-    """One thing wrong in a profile file: where it is, what it is, and what to write instead.
+    """One problem of a profile file: its place, the mistake, and what to write instead.
 
     `line` and `column` count from 1 and are None when the file could not be read at all.
     `key` is dotted ("fusion.k") and empty when the problem is no key's.
@@ -128,11 +128,11 @@ class ScopeNotKept(SourceError):
 
 
 class AnotherRecordsCopy(SourceError):
-    """What should be a copy of this record is one of another; the text says what to do."""
+    """A copy belongs to another record than this one; the text says what to do."""
 
 
 class PartialSourceError(SourceError):
-    """Stores behind a source did not answer, all of them perhaps; `hits` are those of the others."""
+    """Some or all stores behind a source did not answer; `hits` are those of the others."""
 
     def __init__(self, message: str, hits: Sequence[Any]) -> None:
         super().__init__(message)
@@ -148,7 +148,7 @@ class ModelError(OrionError):
 
 
 class RecordError(OrionError):
-    """The record is not reachable now, and what is queued stays queued; or it refuses what was asked of it."""
+    """The record is not reachable now, and queued messages stay queued; or it refuses the request."""
 
 
 class GraphQueryError(OrionError):
@@ -175,7 +175,7 @@ class EvaluationError(OrionError):
 
 
 class ClientError(OrionError):
-    """What a caller of the client sees when there is no reply to give."""
+    """The base of the client's errors, raised when there is no reply."""
 
 
 class ReplyTimeout(ClientError):
@@ -187,7 +187,7 @@ class BusUnavailable(ClientError):
 
 
 class BusRefused(BusUnavailable):
-    """The bus is reached and refuses what was asked; the text has its reason. Trying again does not help."""
+    """The bus is reached and refuses the command; the text has its reason. A retry does not help."""
 
 
 def _pointed(message: str, text: str, line: int, column: int) -> str:

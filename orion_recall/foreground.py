@@ -1,4 +1,4 @@
-"""Priority of foreground work (recalls, which somebody waits for) over background work in one process.
+"""Priority of recalls (foreground) over background work in one process.
 
 Python runs one thread at a time and asks a computing thread to let go only every five milliseconds: beside one, a
 recall of forty thread switches would take two hundred milliseconds. So background work runs in pieces of some

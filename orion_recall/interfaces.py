@@ -52,7 +52,7 @@ class EntityFinder(Protocol):
 
 
 class NamesAndTexts(Protocol):
-    """The names and texts that further words of a question are taken from."""
+    """Gives the names and texts for query expansion."""
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
 
@@ -68,7 +68,7 @@ class NameIndex(Protocol):
 
 
 class EntityLikeness(Protocol):
-    """Finds entities whose names are near to a text in meaning: (label, cosine), best first."""
+    """Finds entities with names similar in meaning to a text: (label, cosine), best first."""
 
     async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
@@ -83,13 +83,13 @@ class TitleFinder(Protocol):
 
 
 class Lexicon(Protocol):
-    """The names of the speakers in a tenant's memories, as written."""
+    """Gives the names of the speakers in a tenant's memories, as written."""
 
     async def speakers(self, tenant: str) -> frozenset[str]: ...
 
 
 class Projection(Protocol):
-    """A copy of the record in another shape, which knows how far it has come in the outbox."""
+    """A copy of the record in another shape, with its position in the outbox."""
 
     @property
     def kind(self) -> str: ...
@@ -135,7 +135,7 @@ class Projection(Protocol):
 
 @runtime_checkable
 class RewrittenCopy(Protocol):
-    """A copy that can be told to keep nothing of what it holds of a memory when that is written again."""
+    """A copy that can rewrite a memory without reusing anything that it holds of it."""
 
     async def apply_anew(self, changes: Sequence[Change]) -> None:
         """As `apply`, with everything computed anew."""
@@ -157,7 +157,7 @@ class SwappedCopy(Protocol):
 
 @runtime_checkable
 class IdentifiedCopy(Protocol):
-    """A copy that keeps the identity of the database it was filled from, and is refused to every other one."""
+    """A copy that keeps the identity of its database, and refuses changes of every other one."""
 
     @property
     def database_identity(self) -> str | None:
@@ -182,7 +182,7 @@ class IdentifiedCopy(Protocol):
 
 @runtime_checkable
 class Prepares(Protocol):
-    """A projection that can make ready what it will be given next, while it writes what it was given now."""
+    """A projection that can prepare the next changes while it writes the current ones."""
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Writes nothing. Errors as those of `apply`."""

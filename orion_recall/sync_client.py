@@ -1,4 +1,4 @@
-"""The client for code without an event loop: the same calls, each waits for its reply.
+"""The synchronous client: the calls of `RecallClient`, each waiting for its reply.
 
 with SyncRecallClient.connect("redis://localhost:6379") as client:
     reply = client.recall("what did Ana say about the harbour?", profile="reflect.v1")

@@ -1,4 +1,4 @@
-"""Helpers for asyncio tasks: cancel them, sleep until an event, log errors that nobody expects."""
+"""asyncio tasks: cancel them, sleep until an event, log unexpected errors."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
 
 
 class Interval(NamedTuple):
-    """A time that a question names: from `start` up to, and without, `end`, and the words that say so.
+    """A time interval in a question: from `start` up to, and without, `end`, and the words that name it.
 
     Epoch seconds; None is without end on that side. `kind` is date (days by name), period (months, years, seasons,
     from and to), relative (to now) or open (since, before, after, until).
@@ -93,7 +93,7 @@ QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
 
 
 class Chain(NamedTuple):
-    """One reading of a possessive chain: the name it begins at, the relations to go along, the words that say so.
+    """One reading of a possessive chain: the name it begins at, its relations in order, and its words.
 
     "Ana's sister's employer" is `Ana` by ("sister", "employer").
     """
@@ -105,7 +105,7 @@ class Chain(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A query understood: the text that each source searches for, and the clock.
+    """An understood query: the text that each source searches for, and the clock.
 
     `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
     `chains` are the readings of one possessive chain, where the graph follows them.
@@ -127,7 +127,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreWordsWanted:
-    """Which further words the keyword source searches for: other names, and terms of the first documents found."""
+    """The settings of query expansion: other names, and terms of the first documents found."""
 
     aliases: bool
     feedback_documents: int
@@ -191,7 +191,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeMention:
-    """A time that a text names, in its own words, and as a half-open interval of epoch seconds."""
+    """A time named in a text: its words, and a half-open interval of epoch seconds."""
 
     text: str
     since: float
@@ -265,7 +265,7 @@ class MergedName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One step of the outbox: a memory to project as it is now, with the turns beside it. Positions only grow.
+    """One entry of the outbox: a memory in its current state, with its neighbouring turns. Positions only grow.
 
     A memory that is not live is to be taken out of the copy, with all that only it told. Its entities and
     statements have the names that others were merged into, its speaker the one that was told; `merged` are those of
@@ -305,7 +305,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReport:
-    """How one source did: status, hits returned, milliseconds, and why it failed.
+    """The report of one source: status, hits returned, milliseconds, and why it failed.
 
     `fallback` names what the hits of a source that failed or was late come from.
     """

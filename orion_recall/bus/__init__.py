@@ -1,1 +1,1 @@
-"""The bus: streams, consumer groups, the commit of replies. It knows nothing of recall."""
+"""The bus: streams, consumer groups, and the commit of replies; independent of recall."""

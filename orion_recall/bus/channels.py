@@ -37,7 +37,7 @@ _MOST_PER_TURN, _BYTES_LIKE_ONE_MORE = 16, 16 << 10
 
 
 class QueryChannels:
-    """Subscribed to `channels` from `run` until `stop`; without channels it only waits for `stop`."""
+    """A subscription to `channels` from `run` until `stop`; without channels it only waits for `stop`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The client's former address, until version 0.3: it is `from orion_recall import RecallClient` now."""
+"""Deprecated import path of the client, kept until version 0.3: use `from orion_recall import RecallClient`."""
 
 from __future__ import annotations
 

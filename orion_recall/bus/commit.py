@@ -44,7 +44,7 @@ _RESULTS: dict[int, Committed] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyAddress:
-    """Where a reply goes. `own` and `shared` are streams; `name` is a stream or a pub/sub channel."""
+    """The address of a reply. `own` and `shared` are streams; `name` is a stream or a pub/sub channel."""
 
     mode: Literal["own", "shared", "channel", "none"]
     name: str
@@ -78,7 +78,7 @@ class Commit:
 
 
 class CommitPort(Protocol):
-    """Takes commits: a `Committer`, or a test's own."""
+    """Takes commits: a `Committer`, or a fake in tests."""
 
     async def commit(self, commit: Commit) -> Committed: ...
 

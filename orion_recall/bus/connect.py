@@ -1,4 +1,4 @@
-"""Connections to the bus, and what to do when the server says no.
+"""Connections to the bus, and the errors of a lost server or a deleted group.
 
 Three traps are closed here, and more in `connections`. A blocking read must not have a socket time-out near its
 block, nor a client that silently sends it again; FLUSHALL and a deleted group answer with different words for one

@@ -1,4 +1,4 @@
-"""The consumer loop of a stream: as many entries in flight as there are slots, none of them lost.
+"""The consumer loop of a stream: handles entries concurrently, up to a limit, and loses none.
 
 Two loops run beside the entries in flight: one fills free slots with new entries and with those that dead consumers
 left pending; one refreshes the entries in flight, so that no other consumer claims them.
@@ -21,7 +21,7 @@ _GRACE_S = 2.0
 
 
 class EntryReader(Protocol):
-    """Reads a stream as a member of a consumer group: a `GroupReader`, or a test's own."""
+    """Reads a stream as a member of a consumer group: a `GroupReader`, or a fake in tests."""
 
     async def create_group(self) -> None: ...
     async def read(self, count: int) -> list[Entry]: ...

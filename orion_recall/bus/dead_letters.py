@@ -1,4 +1,4 @@
-"""Dead letters: invalid and poison messages, kept with the reason.
+"""Dead letters: invalid and poison messages, kept with the reason of their failure.
 
 They can be listed, put back on their stream, or left to be trimmed; only a letter that is put back is deleted.
 """

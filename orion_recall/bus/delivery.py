@@ -1,4 +1,4 @@
-"""Deliveries: what every consumer of messages does alike, from an entry's bytes to the commit that ends it."""
+"""Deliveries: decode and check one entry, and commit its reply; shared by all message consumers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from orion_recall.telemetry import SPAN_RECALL, Continued, continue_trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One message as it was delivered: its content, its trace, its reply address, and when serving it began.
+    """One delivered message: its content, its trace, its reply address, and when serving it began.
 
     `refused` says why the reply goes to the shared stream and not to the address that the sender named.
     """
@@ -43,7 +43,7 @@ class Delivery:
 
 
 class Deliveries:
-    """Opens the messages of one kind and commits what answers them.
+    """Decodes the messages of one kind, and commits their replies.
 
     `server_time` is the clock of the bus: a ttl is counted on it.
     """

@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Healed:
-    """How often a group, a connection or something else had to be repaired."""
+    """Counts of repairs: of groups, of connections and of anything else."""
 
     groups: int = 0
     connections: int = 0

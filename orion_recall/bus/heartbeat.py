@@ -1,4 +1,4 @@
-"""Heartbeats: every worker keeps a hash on the bus that says how it is, and expires when the worker is gone.
+"""Heartbeats: the state of every worker as a hash on the bus, which expires when the worker is gone.
 
 It is found by the worker's consumer name. It is for people and monitoring; nothing that is served depends on it.
 """

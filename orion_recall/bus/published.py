@@ -1,4 +1,4 @@
-"""Published queries are added to the query stream: each once, by the first worker that hears it.
+"""Adds queries heard on channels to the query stream, each once among all workers.
 
 The queue is in this process's memory, so it is bounded in number, bytes and time. What cannot be added is dropped,
 counted and logged. While the bus takes entries nothing is dropped: `room` makes the listener wait.
@@ -50,7 +50,7 @@ _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 @dataclass(slots=True)
 class PublishedCounts:
-    """What became of published messages; `duplicates` had been added before, by any worker."""
+    """Counts of published messages by outcome; `duplicates` had been added before, by any worker."""
 
     received: int = 0
     entered: int = 0

@@ -1,4 +1,4 @@
-"""The bus as one worker uses it: its connections, and readers and committers for its streams."""
+"""The bus connections of one worker, with the readers and committers of its streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 
 
 class WorkerBus:
-    """Connections of one worker: `redis` for what does not wait, one each for reads that wait.
+    """Connections of one worker: `redis` for commands that do not block, and one for each blocking read.
 
     `queries` reads queries, `changes` everything about memories, `decisions` the decisions.
     """

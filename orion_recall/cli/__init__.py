@@ -1,1 +1,1 @@
-"""The commands: one a file, loaded when it is called."""
+"""The commands, one module each, imported when called."""

@@ -1,4 +1,4 @@
-"""`orion-recall contracts`: the contracts as files."""
+"""`orion-recall contracts`: writes the contract files."""
 
 from __future__ import annotations
 

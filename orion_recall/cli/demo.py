@@ -68,7 +68,7 @@ class Recall:
 
 @dataclass(slots=True, kw_only=True)
 class Shown:
-    """Everything the demo has to show, as it comes."""
+    """All output of the demo: counts, recalls, and decisions by SQL."""
 
     folder: Path
     summary: ImportSummary

@@ -37,7 +37,7 @@ _TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a look at one store found. It is `ok` without problems; remarks are no problems."""
+    """The result of the check of one store. It is `ok` without problems; remarks are no problems."""
 
     store: str
     kind: str
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channels:
-    """How many connections listen on each query channel; none where no bus is known."""
+    """The number of listeners on each query channel; empty where no bus is known."""
 
     listeners: Mapping[str, int] = field(default_factory=dict[str, int])
     error: str | None = None

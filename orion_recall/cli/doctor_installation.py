@@ -29,7 +29,7 @@ _LEAST_FREE_BYTES = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at: what is there, or the `problem` with what to do about it."""
+    """The result of one check: the state that was found, or the `problem` with its remedy."""
 
     name: str
     found: str = ""

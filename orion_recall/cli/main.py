@@ -1,4 +1,4 @@
-"""The program `orion-recall`: finds the command, loads it alone, and turns errors into one line and an exit code.
+"""The program `orion-recall`: imports and runs a command, and turns errors into one line and an exit code.
 
 Exit codes: 0 done, 1 it failed or was not found, 2 wrong usage or settings, 3 stored but not to be found yet
 (`import` alone), 130 interrupted.

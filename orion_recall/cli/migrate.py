@@ -1,4 +1,4 @@
-"""`orion-recall migrate`: the schema, by the role that owns it."""
+"""`orion-recall migrate`: applies pending migrations, as the role that owns the schema."""
 
 from __future__ import annotations
 

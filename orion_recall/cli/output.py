@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, for people or as JSON; notes and errors on standard error."""
+"""Output of commands: results on standard output, as text or JSON; notes and errors on standard error."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class _Column:
 
 
 class Table:
-    """A table for rich's console: prose wraps between words, any other value and every word stays whole.
+    """A rich table: prose wraps between words, any other value and every word stays whole.
 
     Where that leaves too little room each row is shown as a list of its fields.
     """

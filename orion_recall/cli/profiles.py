@@ -1,4 +1,4 @@
-"""`orion-recall profiles`: the profiles in use, one in full, a check, a comparison."""
+"""`orion-recall profiles`: lists, shows, checks and compares profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a worker until a signal: the first one lets it finish what it holds, the second one ends it at once."""
+"""Runs a worker until a signal: the first one waits for messages in flight, the second one ends it at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(slots=True)
 class StopSignals:
-    """How often the process was asked to stop, and what the first time does: `gently`, else cancelling the task.
+    """Counts stop signals; the first one calls `gently`, or cancels the task without it.
 
     `reload` is what SIGHUP does.
     """

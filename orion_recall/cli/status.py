@@ -1,4 +1,4 @@
-"""`orion-recall status`: how bus, record, copies and sink are doing."""
+"""`orion-recall status`: the state of bus, record, copies and decision sink."""
 
 from __future__ import annotations
 

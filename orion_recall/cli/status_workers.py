@@ -1,4 +1,4 @@
-"""What the workers that take queries say of themselves, for `orion-recall status`."""
+"""The heartbeats of query workers, for `orion-recall status`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall up`: everything in one process tree, on one data folder."""
+"""`orion-recall up`: embedded engines and a worker in one process tree, on one data folder."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _Name = Annotated[str, Field(min_length=1)]
 
 
 class CausalitySource(BaseModel):
-    """Who sent the message of a link."""
+    """The sender of a link's message."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,7 +32,7 @@ class CausalitySource(BaseModel):
 
 
 class CausalityLink(BaseModel):
-    """One message of those that led to this one."""
+    """One message of the causality chain that led to this one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

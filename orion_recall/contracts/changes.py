@@ -37,7 +37,7 @@ _Ids = Annotated[tuple[Identifier, ...], Field(strict=False, max_length=MAX_MEMO
 
 
 class MemoryWhereV1(Message):
-    """Which memories: those that meet every condition given; of a list, one of its values is enough.
+    """Conditions on memories: all given ones must hold; of a list, one of its values is enough.
 
     Deleted and replaced memories are never among them. A condition that is not known is an error: without it more
     would match than was meant.
@@ -68,7 +68,7 @@ class MemoryWhereV1(Message):
 
 
 class MemoryUpdateV1(Message):
-    """Memories to change: each by its id, or all that `where` matches by `set`. Each is judged alone.
+    """Memories to change: each by its id, or by `set` all that match `where`. Each is judged alone.
 
     A field that is null is cleared; one that is left out stays as it is.
     """
@@ -99,9 +99,9 @@ class MemoryUpdateV1(Message):
 
 
 class MemoryDeleteV1(Message):
-    """Memories to delete: by id, or all that `where` matches. A deleted memory never comes back.
+    """Memories to delete: by id, or all that match `where`. A deleted memory never comes back.
 
-    With `erase` the record and its history keep no word of it either.
+    The record keeps its text and history, unless `erase` is true.
     """
 
     ids: Annotated[_Ids, Field(min_length=1)] | None = None
@@ -124,7 +124,7 @@ class MemoryDeleteV1(Message):
 
 
 class RecallFeedbackV1(Message):
-    """What a recall was worth: which of its memories were used, which were wrong."""
+    """Feedback on a recall: which of its memories were used, and which were wrong."""
 
     decision_id: Identifier | None = Field(default=None, description="of the recall: `stats.decision_id`")
     correlation_id: Identifier | None = Field(default=None, description="of the recall's own message")

@@ -13,7 +13,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ConfidenceV1(Message):
-    """How sure one item is: 0.35 relevance + 0.25 quality + 0.15 recency + 0.15 consistency + 0.1 completeness."""
+    """Confidence of an item: 0.35 relevance + 0.25 quality + 0.15 recency + 0.15 consistency + 0.1 completeness."""
 
     overall: Share
     level: Literal["low", "medium", "high"] = Field(description="low under 0.5, medium under 0.75, else high")
@@ -37,7 +37,7 @@ class CascadeStepV1(Message):
 
 
 class CascadeV1(Message):
-    """The way of a cascade through the layers of memory, and why it went on and stopped."""
+    """The path of a cascade through the layers of memory, and why it went on and stopped."""
 
     primary_layer: str
     primary_confidence: Share | None
@@ -60,7 +60,7 @@ class CascadeV1(Message):
 
 
 class NoAnswerV1(Message):
-    """Why nothing was handed over although something was found."""
+    """The reason for an empty bundle although memories were found."""
 
     reason: str
     near_misses: int = Field(description="items that would have been handed over")

@@ -1,4 +1,4 @@
-"""Decisions: what the decision log keeps of every query."""
+"""Decisions: the entry of every query in the decision log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SelectedV1(Message):
 
 
 class RecallDecisionV1(Message):
-    """What was found, kept and dropped, why, by which source, in how many ms, under which profile."""
+    """The decision on a query: items found, kept and dropped, with reasons, sources, times and profile."""
 
     id: str
     corr_id: str

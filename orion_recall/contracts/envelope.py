@@ -15,7 +15,7 @@ def _source_object(value: object) -> object:
 
 
 class EnvelopeSource(Message):
-    """Who sent a message."""
+    """The sender of a message."""
 
     name: str
     node: str | None = None
@@ -66,7 +66,7 @@ class Envelope(Message):
 
 
 class ErrorInfo(Message):
-    """Why there is no answer; `type` is the decision's outcome."""
+    """The error of a reply; `type` is the decision's outcome."""
 
     type: ErrorKind
     message: str

@@ -134,6 +134,6 @@ BudgetName = Literal["low", "mid", "high"]
 
 
 class Message(BaseModel):
-    """What all messages share: frozen, strict in types, and unknown fields are ignored."""
+    """The base of all messages: frozen, strict in types; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)

@@ -1,4 +1,4 @@
-"""Hints that newer executors add to a query. None makes a query invalid: what cannot be read is ignored."""
+"""Hints that newer executors add to a query; unreadable ones are ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IGNORED_HINTS = (
 
 
 class ExcludedTurn(Message):
-    """The turn that is being answered, whose memories are left out.
+    """The turn to answer, whose memories are left out.
 
     By `active_turn_ids`; and what says `active_turn_text` within three minutes of `active_turn_ts` (epoch seconds),
     or of now.

@@ -61,7 +61,7 @@ class MemoryStoreV1(Message):
 
 
 class MemoryVerdictV1(Message):
-    """What became of one memory of a batch; `matched` is one that a dry run found and left as it is."""
+    """The verdict on one memory of a batch; `matched` is one that a dry run found and left as it is."""
 
     id: str | None
     status: Literal["stored", "unchanged", "conflict", "rejected", "updated", "deleted", "missing", "matched"]

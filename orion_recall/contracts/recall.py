@@ -33,7 +33,7 @@ REPLY_KIND = "recall.reply.v1"
 
 
 class Include(Message):
-    """Further parts of a reply, each on request."""
+    """Further parts of a reply, on request."""
 
     trace: bool = Field(
         default=False,
@@ -44,7 +44,7 @@ class Include(Message):
 
 
 class RecallOptionsV1(Message):
-    """What a caller may change for one query. Anything absent is the profile's."""
+    """Options of one query. Anything absent is the profile's."""
 
     tenant: Identifier | None = None
     scope: ScopeName | None = None
@@ -141,7 +141,7 @@ class MemoryItemV1(Message):
 
 
 class SourceStats(Message):
-    """How one source did in one recall; under `rerank` how the reranker did (`count`: memories it judged)."""
+    """The status of one source in one recall; under `rerank` of the reranker (`count`: memories it judged)."""
 
     status: SourceStatus
     count: int
@@ -153,7 +153,7 @@ class SourceStats(Message):
 
 
 class BundleStats(Message):
-    """What the recall cost and where its hits came from; all after `profile` only when the query had `options`."""
+    """The costs of a recall and the sources of its hits; all after `profile` only when the query had `options`."""
 
     backend_counts: dict[str, int]
     latency_ms: Annotated[int, Field(ge=0)] | float = Field(
@@ -171,7 +171,7 @@ class BundleStats(Message):
 
 
 class MemoryBundleV1(Message):
-    """Prompt-ready memory: `rendered` is a list of one-line bullets, "" when nothing was found."""
+    """Prompt-ready memories: `rendered` is a list of one-line bullets, "" when nothing was found."""
 
     rendered: str
     items: list[MemoryItemV1]

@@ -1,4 +1,4 @@
-"""The decision log: the latest decisions, one by its id, or any SELECT of an analyst."""
+"""Reads the decision log: the latest decisions, one by its id, or the result of any SELECT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention of decisions: older ones are deleted in bounded batches, so that writers do not wait."""
+"""Retention of decisions: deletes old ones in bounded batches, so that writers do not wait."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-
 
 @dataclass(slots=True, kw_only=True)
 class SinkCounts:
-    """What became of entries: rows written, rows that existed already, entries set aside or trimmed.
+    """Counts of entries by outcome: rows written, rows that existed already, entries set aside or trimmed.
 
     `held` counts how often an entry stayed pending because neither Postgres nor the dead stream took it.
     """

@@ -1,4 +1,4 @@
-"""The note that running engines leave in their data folder, for other commands to find them."""
+"""The address file that running engines write into their data folder for other commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADDRESSES_NAME = "engines.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a running instance's engines are.
+    """The addresses of a running instance's engines.
 
     `owner_pid` is the process that started them and `owner_birth` when it began, in the kernel's ticks
     ("" where that cannot be known): with both, a reused pid is not taken for it. `pids` has one entry an

@@ -1,4 +1,4 @@
-"""One child process: started apart from the terminal, tied to the parent's life, logged to a file, stopped."""
+"""A child process: started apart from the terminal, tied to the parent's life, logged to a file, stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAIL_LINES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to run and how it is to end.
+    """A program to run, and how it is stopped.
 
     `stop_signal` asks for a clean end; the kernel sends it too when the parent dies. `uid` is the user to
     become (only root can). `lock_fd` is a folder lock's descriptor that the child holds for as long as it

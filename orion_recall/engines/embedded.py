@@ -1,4 +1,4 @@
-"""All embedded engines of one data folder: started together, found by others, kept alive, stopped together."""
+"""All embedded engines of one data folder: started together, kept alive, addressed by a file, stopped together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL
 
 
 class EmbeddedEngines:
-    """Running engines. `async with EmbeddedEngines.start(data_dir) as engines:` is the way to get them."""
+    """Running engines, made by `async with EmbeddedEngines.start(data_dir) as engines:`."""
 
     def __init__(self, data_dir: Path, engines: Mapping[str, Engine]) -> None:
         self.data_dir = data_dir

@@ -1,4 +1,4 @@
-"""The life of one embedded server: claim its folder, start, watch, restart, stop."""
+"""The life cycle of one embedded server: lock its folder, start, watch, restart, stop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STEADY_S = 30.0
 
 
 class Server(Protocol):
-    """How to run one kind of server."""
+    """The definition of one kind of server: how it is started and checked."""
 
     @property
     def name(self) -> str:

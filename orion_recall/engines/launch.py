@@ -1,4 +1,4 @@
-"""Turns itself into an engine: runs as a script, gives privileges up, ties its life to the parent's, execs.
+"""Launcher script of an engine: drops privileges, ties its life to the parent's, then execs the engine.
 
     python -I -S launch.py PARENT_PID LOCK_FD DEATH_SIGNAL UID PROGRAM ARG…      ("-" for no lock or no uid)
 

@@ -1,4 +1,4 @@
-"""One owner for a folder: an flock on `<folder>/.lock` that dies with the process."""
+"""Folder lock: an flock on `<folder>/.lock`, released when the process ends."""
 
 from __future__ import annotations
 

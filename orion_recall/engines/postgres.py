@@ -1,4 +1,4 @@
-"""The embedded record: a real Postgres on a Unix socket. As root it runs as uid 65534, which it insists on."""
+"""The embedded Postgres server on a Unix socket. It refuses to run as root, so root starts it as uid 65534."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OPTIONS = {
 
 
 class PostgresServer:
-    """How to run Postgres in `data_dir/postgres`, or where that points. The data folder's lock is held."""
+    """The Postgres server in `data_dir/postgres`, or where that points. The data folder's lock is held."""
 
     name = NAME
     stop_signal = signal.SIGINT  # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover

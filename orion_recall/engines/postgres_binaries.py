@@ -1,4 +1,4 @@
-"""Where Postgres's programs are, and a copy of them for a user who cannot reach the originals."""
+"""Finds Postgres' programs, and copies them for a user who cannot read the originals."""
 
 from __future__ import annotations
 

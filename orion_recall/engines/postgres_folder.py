@@ -1,4 +1,4 @@
-"""The folder of the embedded database: in the data folder, or outside one that Postgres' user cannot enter.
+"""The folder of the embedded database: in the data folder, or elsewhere if Postgres' user cannot enter that.
 
 As root, Postgres runs as another user. A data folder under a home of mode 0700 is closed to that user, and no mode
 is loosened for it: the database lies under `OUTSIDE` then, and `data_dir/postgres` is a link to it.

@@ -1,4 +1,4 @@
-"""The embedded bus: a real Valkey (or Redis) server on a Unix socket, with an append-only file."""
+"""The embedded bus: a Valkey (or Redis) server on a Unix socket, with an append-only file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_binary() -> Path:
 
 
 class ValkeyServer:
-    """How to run Valkey in `data_dir/valkey`."""
+    """The Valkey server in `data_dir/valkey`."""
 
     name = "valkey"
     stop_signal = signal.SIGTERM

@@ -1,1 +1,1 @@
-"""How good recall is: runs over judged queries, their scores, and two runs compared."""
+"""Evaluation of recall: runs over judged queries, their scores, and comparisons of runs."""

@@ -28,7 +28,7 @@ BASELINES: tuple[BaselineName, ...] = get_args(BaselineName)
 
 
 class LikeSource:
-    """Memories by the number of the question's words that their text contains, also inside words."""
+    """Memories by how many of the question's words their text contains, also inside words."""
 
     name: SourceName = "lexical"
 
@@ -45,7 +45,7 @@ class LikeSource:
 
 
 class OwnWordsSource:
-    """BM25 of a memory's own words, by those of the question."""
+    """BM25 of a memory's own words for the words of the question."""
 
     name: SourceName = "lexical"
 
@@ -60,7 +60,7 @@ class OwnWordsSource:
 
 
 class WholeQuestionSource:
-    """Nearest by the embedding of the whole question, names and all."""
+    """Memories nearest to the embedding of the whole question, names included."""
 
     name: SourceName = "vector"
 

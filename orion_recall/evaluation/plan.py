@@ -36,7 +36,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run: the queries in order, the file of memories, and the profile.
+    """The plan of a run: the queries in order, the file of memories, and the profile.
 
     A `baseline` replaces the profile's sources.
     """

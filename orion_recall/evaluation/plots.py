@@ -29,7 +29,7 @@ _COLOURS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """A run's scores with its name in the plot."""
+    """The scores of a run, with its name in the plot."""
 
     name: str
     overall: Scores

@@ -1,4 +1,4 @@
-"""Caches of searches and memories while many profiles are tried over the same queries.
+"""Caches of searches and memories, for trying many profiles over the same queries.
 
 Profiles mostly differ in what happens after the search. So every source keeps its hits by request and is searched
 again only for another request; the recall itself runs unchanged.
@@ -77,5 +77,5 @@ def replayed(sources: Sources) -> Sources:
             for name, source in sources.by_name.items()
         },
         readers=tuple(ReplayedReader(reader) for reader in sources.readers),
-        late=None if sources.late is None else ReplayedCloseness(sources.late),
+        late_interaction=None if sources.late_interaction is None else ReplayedCloseness(sources.late_interaction),
     )

@@ -1,4 +1,4 @@
-"""One evaluation run: stores of its own are filled with the memories, every query is recalled, one line for each.
+"""One evaluation run: fills temporary stores with the memories, recalls every query, gives a line for each.
 
 Every conversation is a tenant, so no search leaves it. The stores are embedded, in a folder deleted after the run.
 Servers in the settings are not used, except for the timeline: with a Postgres its table is searched as it is,
@@ -93,7 +93,7 @@ def _note(recalled: Recalled, summary: RunSummary) -> None:
     summary.queries += 1
     summary.outcomes[recalled.outcome] += 1
     asked = {str(report.source): (report.status, report.error) for report in recalled.reports}
-    if (late := recalled.late) is not None:
+    if (late := recalled.late_interaction) is not None:
         asked["late interaction"] = (late.status, late.error)
         if late.status == "off":
             summary.late_off = late.error

@@ -51,7 +51,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One query whose value differs between two runs."""
+    """One query with different values in two runs."""
 
     query: JudgedQuery
     a: float

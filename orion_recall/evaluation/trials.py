@@ -1,4 +1,4 @@
-"""Many profiles tried over the same judged queries, in stores that are filled once."""
+"""Tries many profiles over the same judged queries, in stores that are filled once."""
 
 from __future__ import annotations
 
@@ -99,8 +99,10 @@ class Trials:
             for report in recalled.reports:
                 if report.status in ("failed", "late"):
                     raise SourceError(f"{report.source} did not answer {query.id!r}: {report.error}")
-            if recalled.late is not None and recalled.late.status in ("failed", "late"):
-                raise SourceError(f"late interaction did not answer {query.id!r}: {recalled.late.error}")
+            if recalled.late_interaction is not None and recalled.late_interaction.status in ("failed", "late"):
+                raise SourceError(
+                    f"late interaction did not answer {query.id!r}: {recalled.late_interaction.error}"
+                )
             yield query, recalled
             self._progress.advanced(done)
 

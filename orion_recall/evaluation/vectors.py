@@ -1,4 +1,4 @@
-"""A cache of document vectors between runs: embedding the memories takes most of a first run.
+"""A cache of document vectors between runs: embedding takes most of the time of a first run.
 
 The key of a vector is all it depends on: the text, the model's weights, and the code that embeds. Index and graph
 are built anew from the vectors, so a changed text form, extractor or index format is measured as it is now.
@@ -49,7 +49,7 @@ def default_folder() -> Path:
 
 
 class VectorCache:
-    """One SQLite file for all models and runs, of about `most_bytes` at most; the least recently used vectors go.
+    """One SQLite file for all models and runs, up to about `most_bytes`; least recently used vectors go first.
 
     Every write is a transaction, so a killed run leaves nothing half-written, and concurrent runs wait for each
     other. A broken file is replaced. Where the file cannot be used, the run goes on without it and the log says so.
@@ -127,7 +127,7 @@ class VectorCache:
 
 
 class CachedEmbedder:
-    """An embedder that asks the cache before it embeds documents; queries are always embedded."""
+    """An embedder with a cache of document vectors; queries are always embedded."""
 
     def __init__(self, embedder: Embedder, cache: VectorCache) -> None:
         self._embedder, self._cache = embedder, cache

@@ -19,7 +19,7 @@ _TOLD_FROM = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """One memory in the order: its rank from 1, its score and the parts of that."""
+    """One ranked memory: its rank from 1, its score and the score's parts."""
 
     id: str
     rank: int
@@ -31,7 +31,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One memory of the evidence: its rank (None: not ranked), and why it is no better."""
+    """One memory of the evidence: its rank (None: not ranked), and why it is not ranked higher."""
 
     id: str
     rank: int | None

@@ -43,7 +43,7 @@ class _Strict(BaseModel):
 
 
 class PayloadKeys(_Strict):
-    """Which payload keys of a collection play which role; dotted keys reach into objects.
+    """The roles of a collection's payload keys; dotted keys reach into objects.
 
     `time` holds ISO 8601 text, epoch seconds or epoch milliseconds, as `time_format` says: a scope with `since` or
     `until` is kept to by the server in that unit. A scope that needs a role which is not
@@ -100,7 +100,7 @@ class QdrantMapping(_Strict):
 
 
 class SparqlMapping(_Strict):
-    """A graph behind a SPARQL endpoint: things with a label, and what is said of them.
+    """A graph behind a SPARQL endpoint: things with a label, and their statements.
 
     `graph` is a named graph, none the default one. Things are found by their labels, and by links to what is named;
     their `text` is what is remembered.
@@ -122,7 +122,7 @@ class SparqlMapping(_Strict):
 
 
 class TableColumns(_Strict):
-    """Which columns of a table play which role, as in ORION_TIMELINE_COLUMNS.
+    """The roles of a table's columns, as in ORION_TIMELINE_COLUMNS.
 
     `text` may be several columns, a line each: a list of them, or label: column. `ts` holds times, epoch seconds or
     milliseconds, or either as text. Not named, `id` is id, `ts` is ts, timestamp, created_at or occurred_at, and

@@ -1,4 +1,4 @@
-"""Opening external stores as their mappings say: a part of each retrieval source that they can serve."""
+"""Opens external stores by their mappings; each becomes a further store of a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An external Qdrant collection as a part of the vector and lexical sources. Nothing is written to it."""
+"""An external Qdrant collection as a read-only store of the vector and lexical sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An external graph as a part of the graph source: things by their labels, and what is linked to them."""
+"""An external graph as a read-only store of the graph source: things by their labels, and their links."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMED, _LINKED, _SHARED_WORD = 1.0, 0.4, 0.2
 
 
 class MappedGraphSource:
-    """A mapped graph as a part of the graph source. Scores are on our own graph's scale: 1 for what the question names."""
+    """A mapped graph in the graph source. Scores are on our own graph's scale: 1 for what the question names."""
 
     name: SourceName = "rdf"
 

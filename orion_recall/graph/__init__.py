@@ -1,1 +1,1 @@
-"""The graph's words and the walks over it."""
+"""The graph of memories: vocabulary, projection, stores, walks, Cypher, files."""

@@ -1,4 +1,4 @@
-"""The kind of an entity (person, place, organisation), inferred from its relations; it is stored nowhere.
+"""The kind of an entity (person, place, organisation), inferred from its relations and never stored.
 
 A speaker is a person, and so is an end of a relation that only people have: "Ida works at", "sister of".
 """

@@ -1,4 +1,4 @@
-"""RDF terms as SPARQL text: the one way by which a value enters a query or an update. And the rows of an answer."""
+"""RDF terms as SPARQL text, the only form in which values enter a query; and the type of result rows."""
 
 from __future__ import annotations
 

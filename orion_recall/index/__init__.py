@@ -1,1 +1,1 @@
-"""The index of memories: points and metadata, whichever engine holds them."""
+"""The index of memories: points and metadata, for the embedded engine and for a Qdrant server."""

@@ -42,7 +42,7 @@ class IndexPoint(NamedTuple):
 
 
 class HeldPoint(NamedTuple):
-    """What an index holds of a memory: version, the folded names it gives, and its vectors if they were read."""
+    """A memory's point in an index: version, the folded names it gives, and its vectors if they were read."""
 
     tenant: str
     version: int
@@ -52,7 +52,7 @@ class HeldPoint(NamedTuple):
 
 
 class HeldName(NamedTuple):
-    """What an index holds of an entity: how it is called, and the vector of that."""
+    """An entity's point in an index: its name and the vector of that."""
 
     label: str
     vector: Sequence[float]

@@ -1,4 +1,4 @@
-"""Prefetching vectors: texts of the next page are embedded while the present one is written."""
+"""Vector prefetch: embeds the texts of the next page while the current one is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES_KEPT = 4000
 
 
 class EmbedsDocuments(Protocol):
-    """The part of an embedder that an index writes with."""
+    """The part of an embedder that an index needs for writing."""
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
 

@@ -1,1 +1,1 @@
-"""The path of one memory: composed from a message, kept in the record, offered to every copy of the index."""
+"""Memories: from a message into the record, and from its outbox into the copies, index and graph."""

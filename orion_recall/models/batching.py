@@ -38,7 +38,7 @@ class _Request(Generic[T]):
 
 
 class QueryBatcher(Generic[T]):
-    """Vectors of queries from one worker thread, by a cache and in FIFO batches.
+    """Embeds queries in one worker thread, with a cache, in FIFO batches.
 
     What `encode` gives is shared by the cache, one value a text: see `separate`.
 

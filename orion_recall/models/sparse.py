@@ -29,7 +29,7 @@ class SparseTerms:
 
 
 class SparseEncoder:
-    """BM25 term weights; the index multiplies idf in (Qdrant's IDF modifier). Thread-safe.
+    """Term weights of BM25 without idf, which the index applies (Qdrant's IDF modifier). Thread-safe.
 
     Words are lower-cased, stemmed and cleared of stop words; digits and accents stay. Every text is stemmed as
     English, and one that is written in another language as that, too: so a query finds what was stemmed as it is,

@@ -37,7 +37,7 @@ class _Identity:
 
 
 class TeiEmbedder:
-    """An embedding server. `await load()` looks for it once; while it is away everything here is a ModelError.
+    """An embedding server. `await load()` connects to it once; while it is away every call is a ModelError.
 
     A server does not show its weights: model, revision and pooling stand for them. A model from a folder has no
     revision, so of two such models with one name the second is taken for the first.

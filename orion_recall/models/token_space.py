@@ -1,4 +1,4 @@
-"""Vectors of single tokens, small enough to keep with every memory: what late interaction compares.
+"""Token vectors of late interaction, projected to 96 numbers, stored with every memory.
 
 A model gives every token of a text a vector before it takes their mean. These are projected to 96 numbers and
 brought to unit length, so that their dot product is a cosine. The projection comes from the model alone: the main
@@ -46,7 +46,7 @@ class TokenStates(NamedTuple):
 
 @runtime_checkable
 class TokenVectors(Protocol):
-    """An embedder that gives the vectors of single tokens as well, out of the same run of its model."""
+    """An embedder that also gives token vectors, from the same run of its model."""
 
     @property
     def token_space(self) -> str:
@@ -83,7 +83,7 @@ class Vocabulary(Protocol):
 
 
 class TokenSpace:
-    """The tokens of one model's texts as small vectors."""
+    """Converts the tokens of one model's texts to small vectors."""
 
     def __init__(
         self,

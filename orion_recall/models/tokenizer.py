@@ -19,7 +19,7 @@ _LONGEST_WORD = 40
 
 
 class TokenCounter:
-    """Counts and cuts by cl100k_base. Making one loads the ranks: about 0.4 s the first time in a process.
+    """Counts and cuts tokens by cl100k_base. The first one in a process takes about 0.4 s to load.
 
     Special tokens in a text are plain text. NULs and lone surrogates count as U+FFFD. A text of more than 4,096
     characters is counted in slices that end before a space where there is one, so that time stays linear; where

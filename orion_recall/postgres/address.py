@@ -1,4 +1,4 @@
-"""A Postgres address taken apart, and names quoted. Loads no driver.
+"""Parses Postgres addresses and quotes names, without loading a driver.
 
 An address may hold two parameters that are for us and not for the server: `statement_cache_size` (0: there is a
 PgBouncer in between) and `orion_schema`, the schema of our tables, which `Settings.dsn` adds.
@@ -22,7 +22,7 @@ _IDENTIFIER = re.compile(r"[^\W\d][\w$]*", re.UNICODE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The DSN as the driver takes it, our schema, and how many statements a connection keeps (None: not said)."""
+    """A parsed address: the driver's DSN, our schema, and the size of the statement cache (None: not set)."""
 
     dsn: str
     schema: str

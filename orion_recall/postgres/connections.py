@@ -1,4 +1,4 @@
-"""How connections to Postgres are set up and closed, directly and through a pooler."""
+"""Set-up and closing of connections to Postgres, direct or through a pooler."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _DRIVER: Any = asyncpg.Connection
 
 
 class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument, reportUntypedBaseClass]
-    """Says in every transaction in which schema our tables are. A lone statement becomes a transaction.
+    """Sets our schema in every transaction. A lone statement becomes a transaction.
 
     A pooler refuses `search_path` at the start of a session, and hands out another session for every transaction.
     A table of others that has the name of one of ours is so never taken for it, however the pooler is set up.

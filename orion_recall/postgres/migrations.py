@@ -1,4 +1,4 @@
-"""Migrations: the SQL files of record and decision log, and how those that are pending are applied."""
+"""Migrations: the SQL files of record and decision log, and the runner of the pending ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Postgres as the rest of orion-recall sees it: typed pools, migrations, translated errors, quoted names.
+"""The Postgres interface of orion-recall: typed pools, migrations, translated errors, quoted names.
 
 `Pool`, `Connection` and `Row` are the types to annotate with: asyncpg itself ships none.
 

@@ -1,4 +1,4 @@
-"""What a worker's login may do in a database whose schema belongs to another role.
+"""Rights of a worker's login in a database whose schema belongs to another role.
 
 The rights stand beside the schema, in `memory/rights.sql` and `decisions/rights.sql`: who adds a table says there
 what a worker does with it.

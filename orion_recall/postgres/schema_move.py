@@ -1,4 +1,4 @@
-"""Tables of an earlier version, which had no schema of its own: found for certain, and moved into ours.
+"""Finds the tables of an earlier version, which had no schema of its own, and moves them into ours.
 
 What the applied SQL files make is seen by making it once more, for a moment, in our schema. What has those names
 and columns in the old schema is moved, and nothing else is touched: two tables cannot have one name there.
@@ -19,7 +19,7 @@ _KINDS = {"r": "TABLE", "v": "VIEW"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldTables:
-    """The schema that an earlier version's tables are in, and the SQL files that were applied there."""
+    """The schema of an earlier version's tables, and the SQL files that were applied there."""
 
     schema: str
     applied: frozenset[str]

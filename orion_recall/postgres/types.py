@@ -20,7 +20,7 @@ class Row(Protocol):
 
 
 class Executor(Protocol):
-    """What runs statements: a connection or a whole pool."""
+    """Runs statements: a connection or a whole pool."""
 
     async def execute(self, query: str, *args: object) -> str: ...
     async def executemany(self, command: str, args: Sequence[Sequence[object]]) -> None: ...

@@ -1,4 +1,4 @@
-"""The sections `cascade` and `no_answer` of a profile: what is done when the confidence is too low."""
+"""The profile sections `cascade` and `no_answer`: further layers, or no answer, at low confidence."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _PLANNING = _layer("vector lexical", "plan", 0.7, "semantic procedural")
 
 
 class Layers(BaseModel):
-    """The layers of memory. The order in which one asks the next is each one's own `then`."""
+    """The layers of memory. Each layer's `then` names the layers searched after it."""
 
     model_config = CONFIG
 
@@ -89,7 +89,7 @@ class Layers(BaseModel):
 
 
 class MergeWeights(BaseModel):
-    """The composite score of what several layers found: the weighted mean of these parts."""
+    """The weights of the composite score of several layers' results: the weighted mean of these parts."""
 
     model_config = CONFIG
 
@@ -108,7 +108,7 @@ class MergeWeights(BaseModel):
 
 
 class Cascade(BaseModel):
-    """Whether further layers of memory are searched while the answer is not sure enough."""
+    """Whether further layers of memory are searched while the confidence of the answer is too low."""
 
     model_config = CONFIG
 
@@ -138,7 +138,7 @@ class Cascade(BaseModel):
 
 
 class NoAnswer(BaseModel):
-    """When nothing is handed over rather than something that is not sure enough; 0 and 0: never."""
+    """The minimum confidence and score of an answer; below them the bundle is empty. 0 and 0: always answer."""
 
     model_config = CONFIG
 

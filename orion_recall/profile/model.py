@@ -37,7 +37,7 @@ else:
 
 
 class Strategies(OnlyWhatIsSet):
-    """Values that questions of a class get instead of the profile's own, by class."""
+    """Overrides by the class of the question."""
 
     model_config = CONFIG
 
@@ -57,7 +57,7 @@ class Strategies(OnlyWhatIsSet):
 
 
 class Profile(ProfileValues):
-    """How one kind of recall is done, and how it differs by the class of the question."""
+    """A profile: how a recall is done, and how it differs by the class of the question."""
 
     model_config = CONFIG | ConfigDict(title="orion-recall profile")
 

@@ -32,7 +32,7 @@ CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 
 
 class ProfileValues(BaseModel):
-    """The values of a profile: which sources, how deep, how ranked, how much is rendered."""
+    """The values of a profile: sources, search depth, ranking, and size of the rendered text."""
 
     model_config = CONFIG
 

@@ -35,7 +35,7 @@ CONFIG = ConfigDict(
 
 
 class FusionWeights(BaseModel):
-    """How much each source's list counts when the lists are fused."""
+    """The weight of each source's list in the fusion."""
 
     model_config = CONFIG
 
@@ -46,7 +46,7 @@ class FusionWeights(BaseModel):
 
 
 class Fusion(BaseModel):
-    """How the lists of the sources become one list."""
+    """How the lists of the sources are fused into one list."""
 
     model_config = CONFIG
 
@@ -94,7 +94,7 @@ class _RankingBase(BaseModel):
 if TYPE_CHECKING:
 
     class RankingWeights(_RankingBase):
-        """The model below: its keys are the names of `scoring.parts.PARTS`."""
+        """The type of the model below: its keys are the names of `scoring.parts.PARTS`."""
 
         def __init__(self, **weights: float) -> None: ...
 
@@ -111,7 +111,7 @@ else:
 
 
 class TimeInQuestions(BaseModel):
-    """How times in questions are read and used, beside `ranking.time` and `ranking.tells_time`."""
+    """How times in questions are read and used, in addition to `ranking.time` and `ranking.tells_time`."""
 
     model_config = CONFIG
 
@@ -183,7 +183,7 @@ class Expansion(BaseModel):
 
 
 class Rerank(BaseModel):
-    """Whether the best of the ranking are judged once more by a reranker, and how much that counts."""
+    """Whether a reranker scores the best of the ranking, and with what weight."""
 
     model_config = CONFIG
 
@@ -201,7 +201,7 @@ class Rerank(BaseModel):
 
 
 class Shadow(BaseModel):
-    """Another profile that answers some of the queries a second time, for the decision log alone."""
+    """A second profile that answers a share of the queries again, for the decision log alone."""
 
     model_config = CONFIG
 

@@ -1,4 +1,4 @@
-"""Overrides: values of a profile for some questions only, with the same keys, each of them optional."""
+"""Overrides: profile values for some questions only; the same keys, each optional."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Values = TypeVar("Values", bound=BaseModel)
 
 
 class OnlyWhatIsSet(BaseModel):
-    """Values of which only the given ones are serialised."""
+    """A model that serialises only the values that were set."""
 
     model_config = CONFIG
 
@@ -25,7 +25,7 @@ class OnlyWhatIsSet(BaseModel):
 
 
 class Overrides(OnlyWhatIsSet):
-    """Some values of a profile or of one of its sections. Only keys in `model_fields_set` count."""
+    """Values that replace those of a profile or of one of its sections. Only keys in `model_fields_set` count."""
 
     def applied_to(self, values: Values) -> Values:
         """The values with these overrides; the same object where there are none.

@@ -1,4 +1,4 @@
-"""YAML nodes with their lines: one mapping a file, plain values, and error texts for what cannot be read."""
+"""YAML parsing with line numbers: one mapping per file, plain values, and errors for anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of one search pass: what was found, how it was ranked, and what was dropped on the way."""
+"""The result of one search pass: reports, candidates, ranking, and counts of dropped candidates."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from orion_recall.recall.bundle.selection import DropReason
-from orion_recall.recall.ranking.reports import LateReport, RerankReport
+from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SourceReport
 
 
 class Drop(NamedTuple):
-    """Why a candidate was dropped, and the key of the memory that was kept in its place, where there is one."""
+    """The reason for dropping a candidate, and the key of the memory that was kept in its place, if any."""
 
     reason: DropReason
     for_key: int | None = None
@@ -39,7 +39,7 @@ class PassResult:
 
     `within` are the further lists of the time that the question names. `pool` are the fused candidates, `scored`
     those that may be shown, `ranked` those without near-duplicates and too low scores; the last two are best first.
-    `reranking` and `late` are None where the profile has them off."""
+    `reranking` and `late_interaction` are None where the profile has them off."""
 
     reports: tuple[SourceReport, ...]
     within: tuple[SourceReport, ...]
@@ -49,7 +49,7 @@ class PassResult:
     ranked: tuple[ScoredCandidate, ...]
     dropped: Dropped
     reranking: RerankReport | None = None
-    late: LateReport | None = None
+    late_interaction: LateInteractionReport | None = None
 
     @property
     def keys(self) -> set[int]:

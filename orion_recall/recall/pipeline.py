@@ -1,4 +1,4 @@
-"""The path of one query, from top to bottom.
+"""The recall pipeline: every step of one query, from understanding to bundle.
 
 understand -> one search pass (`search_pass`), or a pass for each layer of a cascade -> caps and token budget ->
 confidence -> bundle
@@ -108,7 +108,7 @@ async def recall(
         selection=replace(selection, dropped=dict(+dropped)),
         stage_ms=stages.ms,
         reranking=result.reranking,
-        late=result.late,
+        late_interaction=result.late_interaction,
         understood=understood,
         result=result,
         confidence=confidence,

@@ -30,7 +30,7 @@ from orion_recall.recall.candidates.unindexed import (
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.ranking.late_interaction import late_interaction, scaled
 from orion_recall.recall.ranking.near_duplicates import near_duplicates
-from orion_recall.recall.ranking.reports import LateReport, RerankReport
+from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.recall.ranking.rerank import rerank
 from orion_recall.recall.ranking.score import score_candidates
 from orion_recall.recall.search.all_sources import search_all
@@ -137,7 +137,7 @@ class SearchPass:
             ranked=tuple(ranked),
             dropped=self.dropped,
             reranking=reranking,
-            late=late,
+            late_interaction=late,
         )
         self.dropped["rank_pool"] += len(result.keys.difference(candidate.key for candidate in result.pool))
         return result
@@ -177,7 +177,7 @@ class SearchPass:
 
     async def _read(
         self, pool: Sequence[Candidate], reports: Sequence[SourceReport]
-    ) -> tuple[Mapping[int, MemoryView], Mapping[int, float], LateReport | None]:
+    ) -> tuple[Mapping[int, MemoryView], Mapping[int, float], LateInteractionReport | None]:
         """The candidates' memories, and at the same time late interaction, where the profile has it on."""
         fetching = fetch(keys_to_fetch(pool, reports), self.sources.readers, timeout_s=self.left_s)
         if not self.profile.ranking.late:
@@ -185,7 +185,7 @@ class SearchPass:
         comparing = late_interaction(
             self.question.dense_text,
             [candidate.key for candidate in pool[: self._most]],
-            self.sources.late,
+            self.sources.late_interaction,
             self.sources.late_breaker,
             timeout_s=min(self.left_s, self.source_timeout_s),
             is_away=index_is_away(reports),
@@ -200,7 +200,9 @@ class SearchPass:
         exclusions = Exclusions.of(self.query, self.question.now)
         return visible(live, memories, self.scope, self.question, exclusions, self.dropped)
 
-    async def _compare(self, kept: Pairs, memories: Mapping[int, MemoryView], late: LateReport | None) -> Unindexed:
+    async def _compare(
+        self, kept: Pairs, memories: Mapping[int, MemoryView], late: LateInteractionReport | None
+    ) -> Unindexed:
         return await compared(
             [one for one in kept if one[0].key not in memories],
             self.question,

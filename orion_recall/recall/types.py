@@ -1,4 +1,4 @@
-"""The types of a recall: the `Sources` that it uses, and `Recalled`, what it gives."""
+"""The types of a recall: `Sources`, which it uses, and `Recalled`, its outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orion_recall.recall.cascade.run import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, AnswerConfidence, Withheld
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.ranking.late_interaction import Closeness
-from orion_recall.recall.ranking.reports import LateReport, RerankReport
+from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
@@ -43,7 +43,7 @@ class Sources:
     )
     reranker: Reranker | None = None
     rerank_breaker: Breaker = field(default_factory=Breaker)
-    late: Closeness | None = None
+    late_interaction: Closeness | None = None
     late_breaker: Breaker = field(default_factory=Breaker)
     texts: ComparesTexts | None = None
     has_external: bool = True
@@ -54,9 +54,9 @@ class Sources:
 class Recalled:
     """The outcome of one recall. `ranked` is the order before caps and budget, `selection` what was kept.
 
-    `reranking` and `late` are None where the profile has them off, `strategy` where it has none for the question's
-    class, `cascade` without a cascade, `withheld` where the answer was not withheld. `result` is the search pass,
-    or all passes of a cascade together; the explanation is made of it."""
+    `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
+    question's class, `cascade` without a cascade, `withheld` where the answer was not withheld. `result` is the
+    search pass, or all passes of a cascade together; the explanation is made of it."""
 
     outcome: Outcome
     scope: Scope
@@ -65,7 +65,7 @@ class Recalled:
     selection: Selection
     stage_ms: Mapping[str, float]
     reranking: RerankReport | None = None
-    late: LateReport | None = None
+    late_interaction: LateInteractionReport | None = None
     understood: Understanding | None = None
     result: PassResult | None = None
     confidence: AnswerConfidence = NO_CONFIDENCE

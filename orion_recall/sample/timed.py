@@ -1,4 +1,4 @@
-"""The sample with times, so that it happened lately whenever the demo runs, and runs again without conflicts."""
+"""The sample memories with times before now; repeated runs cause no conflicts."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _TITLES = {
         ("receipt", "receipt_of_update", "receipt_of_dry_run", "receipt_of_delete"),
     ),
     UPDATE_KIND: ("memoryUpdate", "Memories to change, each judged alone.", ("update", "update_where")),
-    DELETE_KIND: ("memoryDelete", "Memories to delete, for ever.", ("delete", "delete_where")),
+    DELETE_KIND: ("memoryDelete", "Memories to delete.", ("delete", "delete_where")),
     FEEDBACK_KIND: ("recallFeedback", "What a recall was worth.", ("feedback",)),
     FEEDBACK_RECEIPT_KIND: ("recallReceipt", "That feedback was kept.", ("feedback_receipt",)),
 }

@@ -1,4 +1,4 @@
-"""Example envelopes: the requests of one executor, and what the service answers."""
+"""Example envelopes: the requests of one executor, and the service's replies."""
 
 from __future__ import annotations
 

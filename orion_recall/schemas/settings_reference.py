@@ -1,4 +1,4 @@
-"""The reference of settings: a row for each with variable, default and meaning, made from the settings."""
+"""The settings reference: variable, default and meaning of each setting, generated from the code."""
 
 from __future__ import annotations
 

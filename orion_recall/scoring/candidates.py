@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredCandidate:
-    """A candidate with its final score in [0, 1], the named parts that made it, and what each part weighs.
+    """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
     The score is the mean of the parts by their weights; a weight without a part counts for nothing.
     """

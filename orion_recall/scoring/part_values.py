@@ -1,4 +1,4 @@
-"""Values of the score parts: one function a part, which gives its column for all candidates of a query.
+"""Values of the score parts: one function per part, which gives its column for all candidates of a query.
 
 Columns are made one after another: a hundred candidates with a dozen parts take half the time that they take one by
 one.
@@ -29,7 +29,7 @@ _NO_KEYS: frozenset[int] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFacts:
-    """Facts of a query and its searches that score parts are made of; mappings are by memory key.
+    """Facts of a query and its searches for the score parts; mappings are by memory key.
 
     `similarities` are the cosines of all hits of the dense search, candidate or not. `late` is the part of late
     interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
@@ -50,7 +50,7 @@ class QueryFacts:
 
 @dataclass(frozen=True, slots=True)
 class PartInputs:
-    """What every part is made of: the candidates and their memories, the query's facts, the profile's values.
+    """The input of every part: the candidates and their memories, the query's facts, the profile's values.
 
     `fused` are the fused scores divided by the best. `cosines` are those of the dense search, None where it has
     none; `farthest` is the lowest of them among indexed memories."""

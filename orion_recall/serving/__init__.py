@@ -1,1 +1,1 @@
-"""A running worker: what opens the stores, the path of one message, and what is seen from outside."""
+"""A running worker: its backends, query handling, background work and observability."""

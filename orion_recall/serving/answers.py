@@ -1,4 +1,4 @@
-"""Answers to queries: a recall as its reply, or the error that is replied instead."""
+"""Answers to queries: the reply of a recall, or an error reply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RESERVE_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryAnswer:
-    """What is replied and decided; `reply` is JSON. `searched` is the query as its lane narrowed it."""
+    """An answer: the reply as JSON, and facts for the decision. `searched` is the query as its lane narrowed it."""
 
     outcome: Outcome
     reply: bytes
@@ -41,7 +41,7 @@ class QueryAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class QueryRequest:
-    """All that belongs to one query: how it was delivered, the profiles it is served with, its facts and answer.
+    """The state of one query: its delivery, the profiles it is served with, its facts and answer.
 
     `facts` grow as the query is read. `profiles` stay the same for the request, whatever is edited meanwhile.
     """
@@ -54,7 +54,7 @@ class QueryRequest:
 
 @dataclass(slots=True)
 class Counters:
-    """What this worker has done since it started. `fenced` counts commits refused as stale."""
+    """Counters of this worker since its start. `fenced` counts commits refused as stale."""
 
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     fenced: int = 0
@@ -63,7 +63,7 @@ class Counters:
 
 
 class Answers:
-    """Answers queries; of several things that are wrong with one, the first is replied."""
+    """Answers queries; of several errors in one query, the first is replied."""
 
     def __init__(
         self, settings: Settings, sources: Sources, deliveries: Deliveries, counters: Counters, kept_text: KeptText

@@ -58,7 +58,7 @@ _MARK_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The open backends. `index` or `graph` is None when it is broken; its sources say why.
+    """The open backends. `index` or `graph` is None when it is broken; its sources raise the reason.
 
     A copy of another record is in `broken` too; it answers once that is repaired, without a restart.
     `tenants_of_others` has the tenant of each external store that belongs to one.
@@ -125,7 +125,7 @@ async def open_sources(
                 lexicon=index,
                 titles=index,
                 reranker=reranker,
-                late=LateInteraction(index, embedder) if index is not None else None,
+                late_interaction=LateInteraction(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,

@@ -1,4 +1,4 @@
-"""Work of a service beside the queries: memory messages, decisions, copies, extraction and retention."""
+"""Background work of a service: memory messages, decisions, copies, extraction and retention."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.freshness import Freshness
 from orion_recall.memory.replicas.keeper import CopyKeeper
+from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
-from orion_recall.memory.replicas.requests import CopyRequests
 from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.serving.backends import Opened, own_copy
@@ -37,7 +37,7 @@ log = logging.getLogger("orion_recall.service")
 
 
 class BackgroundWork:
-    """Runs from `run()` until `stop()`. What needs Postgres waits for it as long as it takes.
+    """Background tasks from `run()` until `stop()`. Those that need Postgres wait for it without limit.
 
     `postgres_is_there` is called once it is: sources may answer only from then on.
     """

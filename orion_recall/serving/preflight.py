@@ -1,4 +1,4 @@
-"""Preflight: checks of the settings that are made before anything is started.
+"""Preflight checks of the settings, before anything is started.
 
 Without them `up` would start its engines, and a worker load its model, only to fail with the same error.
 """

@@ -1,4 +1,4 @@
-"""One running orion-recall: everything opened in order, and closed in reverse.
+"""The service: one whole worker, opened in order and closed in reverse.
 
 `Service` is a whole worker: queries, memories, decisions. What a recall alone needs is `backends.open_sources`.
 """

@@ -35,7 +35,7 @@ _WHOLE = float(1 << 63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowTask:
-    """An answered query, to be recalled by `profile` as of `now`.
+    """An answered query, to be recalled again by `profile` as of `now`.
 
     `facts` are the query's own, `envelope` makes a message of a decision, and `profiles` are those that cascade
     layers may name.

@@ -1,4 +1,4 @@
-"""The query worker: decode a query, answer it, commit reply and decision, follow up.
+"""The query worker: decodes a query, answers it, and commits reply and decision.
 
 Every entry ends with one reply and one decision, whatever it holds. `bus/consumer_loop.py` brings the entries.
 """
@@ -50,7 +50,7 @@ _FIRST_COMMIT_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedMessage:
-    """What became of one entry. `recall_began_ns` is when the search began, by this machine's clock."""
+    """One served entry with its outcome. `recall_began_ns` is when the search began, by this machine's clock."""
 
     facts: RequestFacts
     outcome: Outcome

@@ -1,1 +1,1 @@
-"""Retrieval sources, one a module, behind the Protocols of `interfaces`."""
+"""Retrieval sources, one per module, behind the Protocols of `interfaces`."""

@@ -1,4 +1,4 @@
-"""Circuit breaker: a store that keeps failing is not asked for a while, so that it costs a query nothing."""
+"""Circuit breaker: skips a source that keeps failing for a while, so that it costs a query no time."""
 
 from __future__ import annotations
 

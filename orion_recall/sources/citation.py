@@ -1,4 +1,4 @@
-"""Ids and keys of memories in external stores: unique over all stores and the service's own."""
+"""Ids and keys of memories in external stores, unique across all stores, ours included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entities by the meaning of their names: those nearest to a text, even without a common word."""
+"""Entity search by vectors of names: the entities nearest to a text, even without a common word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orion_recall.models.embedder import Embedder
 
 
 class NamesByMeaning:
-    """One embedding of the text, compared with the vectors of names that the index keeps."""
+    """Compares one embedding of the text with the vectors of names in the index."""
 
     def __init__(self, index: NameIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder

@@ -1,4 +1,4 @@
-"""The `rdf` source: memories near the entities that a question names, out of the graph.
+"""The `rdf` source: memories in the graph near the entities that a question names.
 
 The entities are found by the keyword index; when that is away, by looking the question's own word runs up in the
 graph. Their bounded neighbourhood gives memories, with the statements that led to them.
@@ -43,7 +43,7 @@ class _Reached:
 
 
 class RdfSource:
-    """The `rdf` source. A hit's score is the sum over the ways that lead to the memory."""
+    """The `rdf` source. A hit's score is the sum over the graph paths that lead to the memory."""
 
     name: SourceName = "rdf"
 

@@ -18,7 +18,7 @@ _MOST_NAMES = 8
 
 
 class MoreWords:
-    """Further words from one index."""
+    """Query expansion from one index."""
 
     def __init__(self, index: NamesAndTexts, sparse: SparseEncoder) -> None:
         self._index, self._sparse = index, sparse

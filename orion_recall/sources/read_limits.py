@@ -1,4 +1,4 @@
-"""Limits of reading a row of an external store: about the size of an own memory."""
+"""Size limits of rows read from external stores: about the size of an own memory."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _COLUMNS = (
 
 
 class RecordSearch:
-    """A source over the table `memories`, in the place of the keyword source."""
+    """A source over the table `memories`, as a replacement of the keyword source."""
 
     name: SourceName = "lexical"
 

@@ -1,4 +1,4 @@
-"""Vectors of texts that no index holds: each text is embedded once and cached by its content.
+"""Vectors of unindexed texts: each text is embedded once and cached by its content.
 
 What a source reads elsewhere comes without vectors. It is compared with a question as the index compares its own
 memories: by the cosine of their vectors, and word by word where the embedder gives vectors of tokens.
@@ -30,13 +30,13 @@ _Half = npt.NDArray[np.float16]
 
 
 class Nearness(NamedTuple):
-    """How near a text is to a question: the cosine, and the sum of the question's words' best matches, in [-1, 1].
+    """Similarity of a text to a question: the cosine, and the sum of its words' best matches, in [-1, 1].
 
-    `late` is None where the embedder gives no vectors of tokens.
+    `late_interaction` is None where the embedder gives no vectors of tokens.
     """
 
     cosine: float
-    late: float | None
+    late_interaction: float | None
 
 
 class _Kept(NamedTuple):
@@ -45,7 +45,7 @@ class _Kept(NamedTuple):
 
 
 class TextVectors:
-    """The latest `most_kept` texts that were compared."""
+    """A cache of the vectors of the latest `most_kept` compared texts."""
 
     def __init__(self, embedder: Embedder, *, most_kept: int = MOST_KEPT) -> None:
         self._embedder, self._most_kept = embedder, most_kept

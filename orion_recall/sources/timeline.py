@@ -31,7 +31,7 @@ log = logging.getLogger("orion_recall.sources")
 
 
 class TimelineSource:
-    """Holds a few connections of its own, so that a slow timeline does not delay the decision log."""
+    """The timeline source. Its own connections keep a slow timeline from delaying the decision log."""
 
     name: SourceName = "sql_timeline"
 

@@ -1,4 +1,4 @@
-"""The timeline's table: as it is configured, and as it is in the database.
+"""The timeline's table: its configured columns, and the columns found in the database.
 
 Columns are looked up in the catalogue, so that a table needs neither the names nor the types of the own view.
 """
@@ -52,7 +52,7 @@ NamedColumns = str | Sequence[str] | Mapping[str, str]
 
 
 class TextColumn(NamedTuple):
-    """A part of the text: its column, and the label before it."""
+    """One column of the text, and the label before its value."""
 
     column: str
     label: str | None = None
@@ -60,7 +60,7 @@ class TextColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineTable:
-    """A table or view as it is configured: which columns play which role.
+    """The configured table or view: the roles of its columns.
 
     `named` has the columns that the configuration names; an empty one leaves its role out. `text` is the columns
     that make the text, none where the configuration names none. `tenant` is whose the table is, for one without a
@@ -140,7 +140,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineShape:
-    """A timeline table as it is in the database: the columns that are there, by role, and their types.
+    """The table as found in the database: the existing columns by role, and their types.
 
     `labels` has the label of every text column. `cited_as` is the name that its rows are cited under, None for the
     own view, whose ids are those of own memories. `source_ref` is the table as it is configured.

@@ -24,7 +24,7 @@ async def vector_of(question: Question, embedder: Embedder) -> list[float]:
 
 
 class VectorSource:
-    """Nearest by meaning: cosine of one embedding per query."""
+    """Memories nearest in meaning: cosine of one embedding per query."""
 
     name: SourceName = "vector"
 
@@ -39,7 +39,7 @@ class VectorSource:
 
 
 class LexicalSource:
-    """Nearest by words: BM25 of the memory's own words, and of its words with those of its neighbours."""
+    """Memories by words: BM25 of a memory's own words, and of its words with those of its neighbours."""
 
     name: SourceName = "lexical"
 

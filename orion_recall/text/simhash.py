@@ -1,4 +1,4 @@
-"""SimHash: the signature of a text by which near-duplicates are found. A module of its own, as it needs numpy."""
+"""SimHash: signatures of texts, by which near-duplicates are found. Needs numpy."""
 
 from __future__ import annotations
 

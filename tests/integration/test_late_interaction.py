@@ -86,13 +86,19 @@ async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record,
     async with open_sources(without) as opened:
         await project(record, opened)
         made = await asked(opened)
-        assert made.late is not None
-        assert (made.late.status, "ORION_TOKEN_VECTORS" in (made.late.error or "")) == ("off", True)
+        assert made.late_interaction is not None
+        assert (made.late_interaction.status, "ORION_TOKEN_VECTORS" in (made.late_interaction.error or "")) == (
+            "off",
+            True,
+        )
     async with open_sources(wanted) as opened:
         made = await asked(opened)
         assert made.outcome == "ok"
-        assert made.late is not None
-        assert (made.late.status, "memory reembed" in (made.late.error or "")) == ("off", True)
+        assert made.late_interaction is not None
+        assert (made.late_interaction.status, "memory reembed" in (made.late_interaction.error or "")) == (
+            "off",
+            True,
+        )
         assert set(parts(made).values()) == {None}
     async with open_embedder(wanted) as embedder:
         done = await reembed(record, data_dir / "index", embedder, SparseEncoder())
@@ -100,12 +106,12 @@ async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record,
         assert (await reembed(record, data_dir / "index", embedder, SparseEncoder())).state == "already"
     async with open_sources(wanted) as opened:
         made = await asked(opened)
-        assert made.late is not None
-        assert (made.late.status, made.late.count) == ("ok", len(made.ranked))
+        assert made.late_interaction is not None
+        assert (made.late_interaction.status, made.late_interaction.count) == ("ok", len(made.ranked))
         assert made.ranked[0].memory.id == "gearbox", "no word in common but the crane's"
         assert parts(made)["gearbox"] == 1.0
         assert min(value for value in parts(made).values() if value is not None) == 0.0
-        assert (await asked(opened, weight=0.0)).late is None
+        assert (await asked(opened, weight=0.0)).late_interaction is None
 
 
 async def test_a_server_ranks_as_the_embedded_index_does_and_doctor_tells_what_it_lacks(

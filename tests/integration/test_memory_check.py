@@ -24,8 +24,8 @@ from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import find_drift
 from orion_recall.memory.replicas.keeper import CopyKeeper, do
+from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.requests import CopyRequests
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.serving.service import Service
@@ -241,6 +241,6 @@ async def test_a_whole_worker_answers(service: Service) -> None:
 
 
 async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.memory.replicas.requests._SILENT_S", 0.3)
+    monkeypatch.setattr("orion_recall.memory.replicas.maintenance._SILENT_S", 0.3)
     with pytest.raises(SourceError, match="no worker answers for the index of there"):
         await CopyRequests(pool).answered("there", "index", "check")

@@ -12,8 +12,8 @@ import pytest
 from orion_recall.bus.envelope import decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1
-from orion_recall.memory.intake.acknowledge import Acknowledger
 from orion_recall.memory.intake.change import UpdateHandler
+from orion_recall.memory.intake.propagation import ChangePropagation
 from orion_recall.memory.record import recompose
 from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
@@ -59,8 +59,8 @@ def memory_changes(pool: Pool) -> MemoryChanges:
 
 @pytest.fixture
 def updates(pool: Pool) -> UpdateHandler:
-    acknowledger = Acknowledger(pool, Silent(), lambda: None)  # pyright: ignore[reportArgumentType]
-    return UpdateHandler(pool, acknowledger, Settings())
+    propagation = ChangePropagation(pool, Silent(), lambda: None)  # pyright: ignore[reportArgumentType]
+    return UpdateHandler(pool, propagation, Settings())
 
 
 @pytest.fixture

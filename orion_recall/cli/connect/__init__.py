@@ -1,1 +1,1 @@
-"""What commands connect to: bus and Postgres, the record, the copies of index and graph."""
+"""Connections of commands: bus, Postgres, the record, and the copies of index and graph."""

@@ -1,4 +1,4 @@
-"""Where bus and Postgres are: the environment first, else an `orion-recall up` that runs on the data folder."""
+"""Addresses of bus and Postgres: from the environment, else from `orion-recall up` running on the data folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids by a unique prefix, as git takes them: what every command that takes an id shares."""
+"""Resolves abbreviated ids: a unique prefix stands for the whole id, as in git."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The copies of index and graph that the settings name, for a command that has something to ask of them.
+"""Opens the index and graph that the settings name, for commands that check or rebuild them.
 
-A worker that runs is asked through the record. Where none does, the command opens the copy and does it itself.
+A copy that a running worker holds is not opened: that worker is asked through the record.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.keeper import do
+from orion_recall.memory.replicas.maintenance import CopyRequests, Task
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.requests import CopyRequests, Task
 from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -39,7 +39,7 @@ class CopyName:
 
 
 class OwnCopies:
-    """The copies of the settings: `ask` one of them. The pool is the record's."""
+    """Maintenance of the copies that the settings name: `ask` one of them. The pool is the record's."""
 
     def __init__(self, settings: Settings, pool: Pool) -> None:
         self._settings, self._requests, self._reader = settings, CopyRequests(pool), RecordReader(pool)

@@ -1,4 +1,4 @@
-"""What the commands that work on the record share: the record, started where need be, and a bar of progress."""
+"""Opens the record for commands, starting embedded Postgres if needed; and a progress bar."""
 
 from __future__ import annotations
 

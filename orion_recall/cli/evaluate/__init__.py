@@ -1,1 +1,1 @@
-"""`orion-recall eval`: recall measured on judged queries. A command a file."""
+"""`orion-recall eval`: recall measured on judged queries. One module per command."""

@@ -1,4 +1,4 @@
-"""`orion-recall eval feedback`: the feedback of callers as judged queries."""
+"""`orion-recall eval feedback`: converts callers' feedback to judged queries."""
 
 from __future__ import annotations
 

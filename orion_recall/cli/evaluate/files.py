@@ -1,4 +1,4 @@
-"""Options that the commands of `eval` share, and the plan made of them."""
+"""Shared options of the `eval` commands, and the run plan made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall eval tune`: a profile's ranking weights learned from judged queries."""
+"""`orion-recall eval tune`: learns a profile's ranking weights from judged queries."""
 
 from __future__ import annotations
 

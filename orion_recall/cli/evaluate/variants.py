@@ -1,4 +1,4 @@
-"""`orion-recall eval sweep`, `ablate` and `worst`: other values, what each part adds, the worst queries."""
+"""`orion-recall eval sweep`, `ablate` and `worst`: grids of values, ablations, and the worst queries."""
 
 from __future__ import annotations
 

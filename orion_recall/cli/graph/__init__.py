@@ -1,1 +1,1 @@
-"""`orion-recall graph`: the graph that the memories make. A command a file."""
+"""`orion-recall graph`: the memory graph. One module per command."""

@@ -1,4 +1,4 @@
-"""`orion-recall graph`: query, draw and export the graph of the memories."""
+"""`orion-recall graph`: query, draw and export the memory graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall graph path`: how one entity is connected with another, and the memories that state it."""
+"""`orion-recall graph path`: paths between two entities, with the memories that are evidence for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall graph query`: queries in a small part of Cypher."""
+"""`orion-recall graph query`: queries in a subset of Cypher."""
 
 from __future__ import annotations
 

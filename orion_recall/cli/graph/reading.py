@@ -1,4 +1,4 @@
-"""Options of the commands that read the graph, the graph opened for reading, entities by name."""
+"""For the graph commands: shared options, opening the graph read-only, finding entities by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall graph viz`: a part of the graph as an HTML page."""
+"""`orion-recall graph viz`: draws a part of the graph as an HTML page."""
 
 from __future__ import annotations
 

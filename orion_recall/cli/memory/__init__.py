@@ -1,1 +1,1 @@
-"""`orion-recall memory`: the memories in the record, and their copies in index and graph. One file a command."""
+"""`orion-recall memory`: memories in the record, and their copies in index and graph. One module per command."""

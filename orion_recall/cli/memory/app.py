@@ -1,4 +1,4 @@
-"""`orion-recall memory`: its commands, each in a module of its own."""
+"""`orion-recall memory`: the group of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall memory backup`: the whole record into a folder or a file."""
+"""`orion-recall memory backup`: writes the whole record to a folder or a file."""
 
 from __future__ import annotations
 

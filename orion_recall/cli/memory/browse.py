@@ -1,4 +1,4 @@
-"""`orion-recall memory list`, `show` and `search`: the record read without a worker."""
+"""`orion-recall memory list`, `show` and `search`: read the record directly, without a worker."""
 
 from __future__ import annotations
 

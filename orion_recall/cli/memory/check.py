@@ -1,4 +1,4 @@
-"""`orion-recall memory check`: every copy of index and graph compared with the record, and repaired."""
+"""`orion-recall memory check`: compares every copy of index and graph with the record, and repairs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orion_recall.cli.output import JsonFlag, counted, duration, note, print_jso
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Progress, counts
-from orion_recall.memory.replicas.requests import CopyRequests, Task
+from orion_recall.memory.replicas.maintenance import CopyRequests, Task
 from orion_recall.settings import Settings
 
 CopyReport = dict[str, Any]

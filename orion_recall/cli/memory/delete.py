@@ -1,4 +1,4 @@
-"""`orion-recall memory delete`: memories by id, deleted for ever."""
+"""`orion-recall memory delete`: deletes memories by id; the record keeps their text unless --erase is given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orion_recall.cli.memory.options import Actor, Tenant, Timeout, given, say, 
 from orion_recall.cli.output import JsonFlag
 
 Reason = Annotated[str | None, typer.Option(help="Why, for the history.")]
-Erase = Annotated[bool, typer.Option("--erase", help="Record and history keep no word of it either.")]
+Erase = Annotated[bool, typer.Option("--erase", help="Remove the text from record and history, too.")]
 
 
 def delete_memories(
@@ -26,9 +26,9 @@ def delete_memories(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Delete memories. A deleted memory never comes back: its id stays taken.
+    """Delete memories. Recalls no longer find them, and their ids stay taken.
 
-    What they were stays in their history, unless `--erase` is given. An id that is given by its first characters is
+    The record keeps their text and history, unless `--erase` is given. An id given by its first characters is
     printed in full; with --json ids must be whole. Exit code 1 when there is no memory of one of the ids.
 
     Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`

@@ -1,4 +1,4 @@
-"""`orion-recall memory export`: memories as JSON lines, which `import` reads."""
+"""`orion-recall memory export`: writes memories as JSON lines, which `import` reads."""
 
 from __future__ import annotations
 

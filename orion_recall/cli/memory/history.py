@@ -1,4 +1,4 @@
-"""`orion-recall memory history`: every change of one memory, read from the record."""
+"""`orion-recall memory history`: lists the changes of one memory, read from the record."""
 
 from __future__ import annotations
 

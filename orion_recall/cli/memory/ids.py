@@ -1,4 +1,4 @@
-"""Memory ids on a command line: whole, or by a prefix that only one has."""
+"""Memory ids on a command line: whole, or as a unique prefix."""
 
 from __future__ import annotations
 

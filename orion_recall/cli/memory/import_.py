@@ -1,4 +1,4 @@
-"""`orion-recall import`: the memories of a file, over the bus."""
+"""`orion-recall import`: stores the memories of a file over the bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall memory updateq` and `deleteq`: change or delete every memory that meets all conditions."""
+"""`orion-recall memory updateq` and `deleteq`: change or delete all memories that meet the given conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall memory merge`: names that most likely mean the same, merged; merges undone."""
+"""`orion-recall memory merge`: proposes, makes and undoes merges of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the commands on memories, the message that they send, and how its receipt is printed."""
+"""For the memory commands: shared options, sending a message, and printing its receipt."""
 
 from __future__ import annotations
 

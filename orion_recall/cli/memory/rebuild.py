@@ -1,4 +1,4 @@
-"""`orion-recall memory rebuild`: index and graph built anew from the record."""
+"""`orion-recall memory rebuild`: rebuilds index and graph from the record."""
 
 from __future__ import annotations
 

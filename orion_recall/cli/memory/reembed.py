@@ -1,4 +1,4 @@
-"""`orion-recall memory reembed`: the index, embedded again by another model or with token vectors."""
+"""`orion-recall memory reembed`: embeds the index again, with another model or with token vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall memory remember`: one sentence, stored under an id made from it."""
+"""`orion-recall memory remember`: stores one sentence under an id derived from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orion-recall memory restore`: a backup, restored into an empty record."""
+"""`orion-recall memory restore`: restores a backup into an empty record."""
 
 from __future__ import annotations
 

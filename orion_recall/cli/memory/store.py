@@ -1,4 +1,4 @@
-"""`orion-recall memory store`: one memory, from flags or as JSON."""
+"""`orion-recall memory store`: stores one memory, given by flags or as JSON."""
 
 from __future__ import annotations
 

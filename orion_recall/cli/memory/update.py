@@ -1,4 +1,4 @@
-"""`orion-recall memory update`: one memory, changed."""
+"""`orion-recall memory update`: changes one memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature tables: the score parts of every candidate, from real recalls, and rankings of them under any weights.
+"""Feature tables: the score parts of every candidate, from real recalls, to rank them by any weights.
 
 Other weights change the order of the candidates and nothing else. So weights are learned and tried on these tables,
 with the same result as a recall.

@@ -1,4 +1,4 @@
-"""An in-memory BM25 index, to try other constants than those that the index was written with.
+"""An in-memory BM25 index, for trying other BM25 constants than the index's.
 
 It has the index's terms and its idf, that of Qdrant: ln(1 + (N - n + 0.5) / (n + 0.5)) over all memories.
 """

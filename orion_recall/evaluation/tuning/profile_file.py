@@ -1,4 +1,4 @@
-"""Writes a profile file with other ranking weights and another name; everything else, comments too, stays."""
+"""Copies a profile file with new ranking weights and a new name; the rest stays, comments included."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _KeywordPoint = tuple[tuple[str, object], ...]
 
 
 class Reweighed:
-    """Runs of profiles; those that differ from the plan's own in their weights alone are computed without a recall.
+    """Runs of profiles; those that differ from the plan's own in weights alone need no recall.
 
     They are ranked from a table of the candidates' score parts (see `features`). There is a table for each
     combination of the parts in `CHANGING`, made when it is first needed.

@@ -1,4 +1,4 @@
-"""What all steps of a compilation share: the query's semantics, the graph's names, SPARQL variables."""
+"""Compile context: the query, its semantics, the graph's names and SPARQL variables, for all compile steps."""
 
 from __future__ import annotations
 

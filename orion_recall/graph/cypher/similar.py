@@ -65,7 +65,7 @@ class GraphEntities:
 
 
 class FirstAvailable:
-    """The answer of the first finder that works; `told` is called with the error of each that does not."""
+    """Uses the first finder that works; `told` is called with the error of each that does not."""
 
     def __init__(self, finders: Sequence[SimilarEntities], *, told: Callable[[SourceError], None]) -> None:
         assert finders

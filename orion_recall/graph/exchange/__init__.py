@@ -1,1 +1,1 @@
-"""The graph as files, and as a picture."""
+"""Export and import of the graph, and its drawing as HTML."""

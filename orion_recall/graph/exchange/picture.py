@@ -1,4 +1,4 @@
-"""A part of a tenant's graph drawn on one self-contained HTML page: no server, no library, no network.
+"""Draws a part of a tenant's graph as one self-contained HTML page: no server, no library, no network.
 
 The page's content security policy allows only its own script and style, by their hashes.
 """

@@ -1,1 +1,1 @@
-"""The graph as a projection of the memories: the queries and updates that a change needs."""
+"""Projection of memories to the graph: the queries and updates of each change."""

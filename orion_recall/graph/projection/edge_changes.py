@@ -1,4 +1,4 @@
-"""Plans the changes of edges: which edges the memories' statements change, their new counts, and which go."""
+"""Plans the changes of edges: which edges change, their new counts, and which are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of a memory that other nodes depend on, as stated and as stored; and how a plan queries a graph."""
+"""Facts of a memory that other nodes depend on, as stated and as stored; and the query interface of plans."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MemoryFacts:
 
 @dataclass(slots=True)
 class StoredFacts:
-    """What the graph holds of a memory; edges may be there though its own node is not."""
+    """The facts of a memory in the graph; its edges may be there without its own node."""
 
     present: bool = False
     names: set[str] = field(default_factory=set[str])

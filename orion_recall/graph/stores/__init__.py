@@ -1,1 +1,1 @@
-"""Where the graph lives: Oxigraph in this process, or a SPARQL server."""
+"""Graph stores: Oxigraph in this process, or a SPARQL server."""

@@ -1,4 +1,4 @@
-"""Read-only access to the graph for commands, which run beside the worker that writes it.
+"""Read-only access to the graph for commands, while a worker writes it.
 
 With ORION_SPARQL_URL the server is queried. Without it the embedded store is opened read-only: it shows the graph
 as it was when it was opened, and does not disturb its writer.

@@ -42,7 +42,7 @@ class PathBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathCosts:
-    """The most that each part adds to an edge's cost; `half_life_days` is of recency."""
+    """The most that each part adds to an edge's cost; `half_life_days` is that of recency."""
 
     label: float = 3.0
     backwards: float = 0.5

@@ -1,4 +1,4 @@
-"""Optimising the embedded index: when it is due, and the switch to the optimised copy during reads and writes."""
+"""Optimisation of the embedded index: when it is due, and the switch to the optimised copy while serving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applying outbox changes to the live shard: embedding, writing, and saving some seconds later."""
+"""Applies outbox changes to the live shard: embeds, writes, and saves some seconds later."""
 
 from __future__ import annotations
 

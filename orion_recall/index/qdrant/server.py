@@ -29,7 +29,7 @@ _LONGEST_WORDS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long the server may take, in seconds: for what a recall can do without, to read, and to write."""
+    """Time limits of server calls in seconds: for optional reads of a recall, for reads, and for writes."""
 
     aside: float = 0.3
     read: float = 5.0

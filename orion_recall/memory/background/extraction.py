@@ -31,7 +31,7 @@ _PATIENCE = 6
 
 @dataclass(slots=True)
 class ExtractionCounts:
-    """Memories by what became of them: done as chosen, done by light extraction instead, to be done again."""
+    """Counts of memories: done as chosen, done by light extraction instead, to be done again."""
 
     extracted: int = 0
     fallen_back: int = 0

@@ -1,4 +1,4 @@
-"""Retention of request receipts: a request that is repeated after that is carried out again."""
+"""Deletes request receipts after seven days; a request repeated later is carried out again."""
 
 from __future__ import annotations
 

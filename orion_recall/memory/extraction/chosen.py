@@ -1,4 +1,4 @@
-"""The extractor that the settings name."""
+"""Opens the extractor that the settings name."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _AT_A_TIME = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A memory's text with the little that is needed to understand it.
+    """A memory's text with its context for extraction.
 
     `known` are names that are given, `at` the memory's own time in epoch seconds, `previous` the turn before it.
     """
@@ -29,7 +29,7 @@ class Passage:
 
 
 class Extractor(Protocol):
-    """Finds what memories say. It answers for every passage, if need be by light extraction with a note why."""
+    """Finds what memories say. Every passage is answered, if need be by light extraction with a note why."""
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class Extractor(Protocol):
 
 
 class LightExtractor:
-    """Rules and word lists (`light`), with the turn before, which is not known when one is stored."""
+    """Extraction by rules and word lists (`light`), with the turn before, which is not known when one is stored."""
 
     name = "light"
     at_once = 1

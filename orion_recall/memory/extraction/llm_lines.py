@@ -1,4 +1,4 @@
-"""What a language model is asked about one memory, and what of its answer is believed.
+"""Prompt and answer parser of LLM extraction; lines with names that were not in the input are dropped.
 
 The answer is lines of SOURCE - RELATION - DESTINATION. A line counts when it is written so and when both ends are
 named in what the model was shown: what it made up, and what a text told it to say, falls through.
@@ -54,7 +54,7 @@ _THOUGHTS_END = "</think>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """The statements of an answer; whether it says that there are none; how many of its lines do not count."""
+    """The parsed answer: its statements, whether it says that there are none, how many lines do not count."""
 
     statements: tuple[Statement, ...]
     is_none: bool

@@ -1,4 +1,4 @@
-"""Coreference: the person that \"she\" or \"he\" means in a running text, or nobody when it is not clear."""
+"""Coreference: the person that "she" or "he" means in a text, where that is clear."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Sex = Literal["she", "he"]
 
 
 class Persons:
-    """The persons of the sentence that is read, and of the last one before it that named any.
+    """The persons of the current sentence, and of the last one before it that named any.
 
     The one that a sentence begins with is meant rather than the others in it; of several others nobody is. Whom
     a pronoun or a word such as "sister" has shown to be a woman is no "he" afterwards. The speaker is never meant.

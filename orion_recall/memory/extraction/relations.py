@@ -1,4 +1,4 @@
-"""Statements that a sentence makes in plain words: subject, relation, object, from closed lists.
+"""Statements in a sentence: subject, relation, object, by closed lists of phrases.
 
 Nothing is guessed: a subject is a name, the speaker ("I", "we") or who a pronoun means (`Persons`), the words
 between it and the relation are auxiliaries, and negations, questions and conditions state nothing.

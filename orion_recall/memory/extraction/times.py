@@ -1,4 +1,4 @@
-"""Times that a text names, as half-open intervals: a small, exact set, and nothing that would have to be guessed.
+"""Times in a text, as half-open intervals: a small set of exact forms, without guesses.
 
 Days, months and years by the calendar (UTC), and words that are relative to the memory's own time.
 """

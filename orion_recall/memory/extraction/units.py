@@ -1,4 +1,4 @@
-"""A text as sentences of names, words and marks: what light extraction reads.
+"""Splits a text into sentences of names, words and punctuation, for light extraction.
 
 A name is a quoted phrase, a run of capitalised words, or a name that was given. Everything is one pass
 over tokens with a bounded look-ahead, so that the time grows with the text's length and no faster.
@@ -42,7 +42,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A name, a word or a mark. `folded` is for matching; a possessive name is given without its 's."""
+    """A name, a word or punctuation. `folded` is for matching; a possessive name is given without its 's."""
 
     kind: Literal["name", "word", "mark"]
     text: str

@@ -1,4 +1,4 @@
-"""The closed lists of English words that light extraction goes by. All folded, parsed once."""
+"""Closed lists of English words for light extraction, all folded."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Messages about memories: store, update, delete, feedback."""
+"""Messages about memories: consumers and handlers of store, update, delete and feedback."""

@@ -24,12 +24,12 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, RefusedMessage
-from orion_recall.memory.intake.acknowledge import Acknowledger, waiting_s
 from orion_recall.memory.intake.handler import NO_RECORD, nothing_done, served_tenant
+from orion_recall.memory.intake.idempotency import answered_once, hash_of, key_of
 from orion_recall.memory.intake.patch import read_changes, read_patch
+from orion_recall.memory.intake.propagation import ChangePropagation, waiting_s
 from orion_recall.memory.record.changes import delete, drafts_now, update
 from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch
-from orion_recall.memory.record.requests import answered_once, hash_of, key_of
 from orion_recall.memory.record.where import matching
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings
@@ -45,8 +45,8 @@ class _ChangeHandler:
 
     receipt_kind = RECEIPT_KIND
 
-    def __init__(self, pool: Pool | None, acknowledger: Acknowledger | None, settings: Settings) -> None:
-        self._pool, self._acknowledger, self._settings = pool, acknowledger, settings
+    def __init__(self, pool: Pool | None, propagation: ChangePropagation | None, settings: Settings) -> None:
+        self._pool, self._propagation, self._settings = pool, propagation, settings
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
         """The receipt for a message that is not served."""
@@ -61,7 +61,7 @@ class _ChangeHandler:
     async def _answer(
         self, message: _Message, tenant: str, key: str, request_hash: str, work: _Work, time_left_s: float
     ) -> MemoryReceiptV1:
-        if self._pool is None or self._acknowledger is None:
+        if self._pool is None or self._propagation is None:
             raise RefusedMessage(NO_RECORD)
         where, expected = message.where, message.expected_count
         if where is not None and expected is None:
@@ -84,7 +84,7 @@ class _ChangeHandler:
         if not changed or receipt.position is None:
             return receipt
         wait_s = waiting_s(self._settings, time_left_s)
-        pending = await self._acknowledger.pending(changed, receipt.position, wait_s)
+        pending = await self._propagation.pending(changed, receipt.position, wait_s)
         return receipt.model_copy(update={"pending": pending})
 
 
@@ -93,8 +93,8 @@ class UpdateHandler(_ChangeHandler):
 
     kind = UPDATE_KIND
 
-    def __init__(self, pool: Pool | None, acknowledger: Acknowledger | None, settings: Settings) -> None:
-        super().__init__(pool, acknowledger, settings)
+    def __init__(self, pool: Pool | None, propagation: ChangePropagation | None, settings: Settings) -> None:
+        super().__init__(pool, propagation, settings)
         # One message composes at a time: several threads would slow recalls.
         self._composing = asyncio.Lock()
 

@@ -10,11 +10,11 @@ from opentelemetry.trace import Tracer
 from orion_recall.bus.commit import CommitPort
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import GroupReader
-from orion_recall.memory.intake.acknowledge import Acknowledger
 from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
 from orion_recall.memory.intake.feedback import FeedbackHandler
 from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.message_worker import MessageWorker
+from orion_recall.memory.intake.propagation import ChangePropagation
 from orion_recall.memory.intake.store import StoreHandler
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
@@ -42,12 +42,12 @@ class IntakeConsumers:
         wake: Callable[[], None],
         tracer: Tracer | None = None,
     ) -> None:
-        acknowledger = Acknowledger(pool, tombstones, wake) if pool is not None else None
+        propagation = ChangePropagation(pool, tombstones, wake) if pool is not None else None
         record = Record(pool, extractor=settings.extractor) if pool is not None else None
         handlers: Mapping[str, Handler] = {
-            "stores": StoreHandler(record, acknowledger, settings, wake),
-            "updates": UpdateHandler(pool, acknowledger, settings),
-            "deletes": DeleteHandler(pool, acknowledger, settings),
+            "stores": StoreHandler(record, propagation, settings, wake),
+            "updates": UpdateHandler(pool, propagation, settings),
+            "deletes": DeleteHandler(pool, propagation, settings),
             "feedback": FeedbackHandler(pool, settings),
         }
         limits = ConsumerLimits.of(settings, concurrency=_AT_ONCE)

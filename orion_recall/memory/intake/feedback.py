@@ -15,7 +15,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import RefusedMessage
 from orion_recall.memory.intake.handler import NO_RECORD, served_tenant
-from orion_recall.memory.record.requests import key_of
+from orion_recall.memory.intake.idempotency import key_of
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.settings import Settings
 

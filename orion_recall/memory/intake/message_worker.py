@@ -29,7 +29,7 @@ _MOST_TRIES = 5
 
 
 class MessageWorker:
-    """Serves messages of one kind. While the record is away messages wait, and no more are taken.
+    """Serves messages of one kind. While the record is away, messages wait and no more are taken.
 
     A message that the record refuses is answered `failed` and becomes a dead letter: it would always be refused.
 

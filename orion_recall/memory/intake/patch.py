@@ -1,4 +1,4 @@
-"""Reading patches from messages: known, changeable fields, and at least one of them."""
+"""Reads patches from messages: known, changeable fields, and at least one of them."""
 
 from __future__ import annotations
 

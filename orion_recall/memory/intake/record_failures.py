@@ -1,4 +1,4 @@
-"""Record errors of a message: it waits, is retried, or fails with advice."""
+"""Handling of record errors: a message waits, is retried, or fails with advice."""
 
 from __future__ import annotations
 

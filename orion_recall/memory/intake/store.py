@@ -1,4 +1,4 @@
-"""Handler of `memory.store.v1`: each memory judged alone, the good ones stored in one batch, one receipt."""
+"""Handler of `memory.store.v1`: validates each memory alone, stores the valid ones in one batch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import MessageError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.intake.acknowledge import Acknowledger, waiting_s
 from orion_recall.memory.intake.handler import NO_RECORD, nothing_done
+from orion_recall.memory.intake.propagation import ChangePropagation, waiting_s
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
 from orion_recall.settings import Settings
@@ -48,9 +48,13 @@ class StoreHandler:
     kind, receipt_kind = STORE_KIND, RECEIPT_KIND
 
     def __init__(
-        self, record: Store | None, acknowledger: Acknowledger | None, settings: Settings, wake: Callable[[], None]
+        self,
+        record: Store | None,
+        propagation: ChangePropagation | None,
+        settings: Settings,
+        wake: Callable[[], None],
     ) -> None:
-        self._record, self._acknowledger, self._settings, self._wake = record, acknowledger, settings, wake
+        self._record, self._propagation, self._settings, self._wake = record, propagation, settings, wake
         # One batch composes at a time: several threads would slow recalls.
         self._composing = asyncio.Lock()
 
@@ -62,10 +66,10 @@ class StoreHandler:
         receipt, superseded = await receive(payload, self._record, self._settings, self._composing)
         if receipt.stored:
             self._wake()
-        if not superseded or receipt.position is None or self._acknowledger is None:
+        if not superseded or receipt.position is None or self._propagation is None:
             return receipt
         wait_s = waiting_s(self._settings, time_left_s)
-        pending = await self._acknowledger.pending(superseded, receipt.position, wait_s)
+        pending = await self._propagation.pending(superseded, receipt.position, wait_s)
         return receipt.model_copy(update={"pending": pending})
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:

@@ -1,1 +1,1 @@
-"""Merged names: proposals, guards, and what the copies are told."""
+"""Merged names: proposals, guards against wrong ones, and merges."""

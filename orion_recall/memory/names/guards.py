@@ -1,4 +1,4 @@
-"""What speaks against two names being one, however alike they look. Every guard is the same both ways."""
+"""Guards: reasons not to merge two similar names. Every guard is symmetric."""
 
 from __future__ import annotations
 

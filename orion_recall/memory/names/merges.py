@@ -56,7 +56,7 @@ def resolved(links: Iterable[Link]) -> dict[tuple[NameKind, str], str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedMerge:
-    """A name that is to be shown under another; `scores` say why, when it was proposed."""
+    """A requested merge: a name to show under another; `scores` are those of its proposal, if any."""
 
     kind: NameKind
     alias: str
@@ -66,7 +66,7 @@ class WantedMerge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """A merge as it is kept; `canonical` is what is shown, `into` what was asked for. Times are epoch seconds."""
+    """A stored merge; `canonical` is the name shown, `into` the one asked for. Times are epoch seconds."""
 
     id: int
     kind: NameKind
@@ -82,7 +82,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeVerdict:
-    """What became of one request; `id` is the merge's, also of one that was in force already, or is in the way."""
+    """The verdict on one request; `id` is the merge's, also of one that was in force already, or is in the way."""
 
     status: MergeStatus
     id: int | None = None
@@ -93,7 +93,7 @@ class MergeVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What was done: the verdicts in the order of the requests, and how many memories give names that it concerns.
+    """The result of requests: verdicts in their order, and how many memories give names that they concern.
 
     `position` is where in the outbox index and graph have all of it; None when nothing changed.
     """

@@ -1,4 +1,4 @@
-"""SQL of merged names. What writes runs under the outbox's lock."""
+"""SQL of merged names. Writing statements run under the outbox's lock."""
 
 from __future__ import annotations
 

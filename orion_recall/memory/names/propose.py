@@ -1,4 +1,4 @@
-"""Names that are most likely one, as proposals for people to judge: nothing is merged here."""
+"""Merge proposals: names that most likely mean the same, for people to judge; nothing is merged here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_STRING, MIN_COSINE = 0.85, 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A name that may be another; the counts and examples are of the memories that give each.
+    """A proposed merge of two names; the counts and examples are of the memories that give each.
 
     `id` is the same for the same two names of a tenant. `string` and `cosine` are in [0, 1].
     """
@@ -42,7 +42,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposals:
-    """Proposals, likeliest first, and how many pairs that are spelt alike something else speaks against."""
+    """Proposals, likeliest first, and how many similarly spelt pairs the guards rejected."""
 
     proposals: tuple[Proposal, ...]
     left_out: Mapping[Guard, int]

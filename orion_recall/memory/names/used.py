@@ -1,4 +1,4 @@
-"""The names that memories give: how often, how they are spelt, and where."""
+"""Names used in memories: their counts, their spellings, and the memories that give them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class NamesUsed:
-    """Names, case folded, with the memories that give them, which are numbered: a million of them stay small."""
+    """Names, case folded, with the memories that give them, by number: a million of them stay small."""
 
     def __init__(self) -> None:
         self._ids: list[str] = []

@@ -1,1 +1,1 @@
-"""The record in Postgres: memories, their changes, and requests that are answered once."""
+"""The record in Postgres: memories, their changes and history, the extraction queue."""

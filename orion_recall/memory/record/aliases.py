@@ -30,7 +30,7 @@ ORDER BY m.id
 
 
 class NameKey(NamedTuple):
-    """A name in its tenant, case folded."""
+    """A case-folded name in its tenant."""
 
     tenant: str
     kind: NameKind

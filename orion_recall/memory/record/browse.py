@@ -1,4 +1,4 @@
-"""The record for people: the newest memories, text search, ids by a prefix, everything about one memory."""
+"""Reads the record for the command line: newest memories, text search, id prefixes, one memory in full."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ListedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDetails:
-    """A memory, live or not, and what the record knows about it.
+    """Everything that the record holds about a memory, live or not.
 
     `replaced` are the memories that it superseded; `accesses` counts answers that had it among the first; `used`
     and `wrong` count feedback; `extraction_due` is the extractor that it waits for.
@@ -102,7 +102,7 @@ class MemoryDetails:
 
 
 class RecordBrowser:
-    """Reads the record for people. Every method raises RecordError while Postgres is away."""
+    """Reads the record for the command line. Every method raises RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

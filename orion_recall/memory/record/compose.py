@@ -1,4 +1,4 @@
-"""Composing a memory: the stored form with hashes, names and statements, from the form of a message."""
+"""Composes the stored form of a memory, with hashes, names and statements, from a message's form."""
 
 from __future__ import annotations
 

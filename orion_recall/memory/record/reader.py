@@ -1,4 +1,4 @@
-"""Reading the whole record in pages: states for drift checks, changes for rewrites, memories for exports."""
+"""Reads the whole record in pages: states for drift checks, changes for rewrites, memories for exports."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ExportFilters:
 
 
 class MemoryState(NamedTuple):
-    """What a copy should hold of one memory: nothing unless it is live. `in_flight`: it may come later."""
+    """The state that a copy should have of one memory: none unless it is live. `in_flight`: it may come later."""
 
     name: MemoryName
     version: int

@@ -22,7 +22,7 @@ ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """What is to change of one memory: fields of `MemoryV1` by name, None for those to be cleared.
+    """A patch of one memory: fields of `MemoryV1` by name, None for those to be cleared.
 
     With `expected_version` it is changed only if it is still at that version.
     """

@@ -1,4 +1,4 @@
-"""The record: the memories in Postgres, and the outbox that tells index and graph what to project."""
+"""The record: the memories in Postgres, and the outbox from which index and graph are projected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GONE_AFTER_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of one memory; `reason` only when it was rejected or is a conflict."""
+    """The verdict on one memory; `reason` only when it was rejected or is a conflict."""
 
     id: str
     status: Status

@@ -1,4 +1,4 @@
-"""Which tables of the schema are the record's own, and go into a backup. A test holds this against the schema."""
+"""The record's own tables, which a backup contains. A test compares the list with the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories by query: the conditions of `MemoryWhereV1` as SQL. Every value is a parameter."""
+"""Conditions of `MemoryWhereV1` as SQL. Every value is a parameter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = "plainto_tsquery('english', {})"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """How many match, and the ids of the first of them, in the order in which they were stored."""
+    """The number of matches, and the ids of the first of them, in the order in which they were stored."""
 
     count: int
     ids: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""The copies of the record: projected, checked, rebuilt, and never shown when outdated."""
+"""Copies of the record: projection, drift checks, rebuilds, and the hiding of outdated memories."""

@@ -1,4 +1,4 @@
-"""Freshness: no worker shows a memory that was changed or deleted while its copies lag.
+"""Freshness: loads and follows tombstones, which hide changed memories until a worker's copies have the change.
 
 Before it serves, a worker reads what was changed after the positions of its copies: from the record, and from the
 stream of tombstones, which is there while Postgres is away. Then it follows that stream.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from orion_recall.errors import EngineError, ModelError, RecordError, SourceError
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.replicas.drift import Progress, described, find_drift, repair, rewrite
+from orion_recall.memory.replicas.maintenance import HEARTBEAT_EVERY_S, CopyRequest, CopyRequests, Task
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.requests import HEARTBEAT_EVERY_S, CopyRequest, CopyRequests, Task
 from orion_recall.tasks import cancel
 from orion_recall.values import JsonValue
 

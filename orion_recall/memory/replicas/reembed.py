@@ -1,4 +1,4 @@
-"""Rebuilding index and graph while the present ones answer: with another model, or from scratch.
+"""Rebuilds index and graph while the current ones serve: with another model, or from scratch.
 
 The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
 touched. A run that was stopped goes on where it was. Complete, it takes the live one's place at once when no worker

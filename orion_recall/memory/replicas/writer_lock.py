@@ -28,7 +28,7 @@ SET LOCAL tcp_keepalives_count = 3;
 
 
 class WriterLock:
-    """The writer lock of one copy, on a connection of its own: a worker that dies loses it to another."""
+    """The writer lock of one copy, on a separate connection, so that the lock of a dead worker is released."""
 
     def __init__(self, dsn: str, *, kind: str, copy: str) -> None:
         self._dsn, self._name = dsn, f"the {kind} {copy}"

@@ -1,4 +1,4 @@
-"""Backup and restore of the whole record: every table of its own, from one snapshot.
+"""Backup and restore of the whole record: all of its tables, from one snapshot.
 
 A restored record has a database identity of its own, because its outbox goes on differently from the original's.
 Copies of the original may be further on, so they are refused, and rebuilt.

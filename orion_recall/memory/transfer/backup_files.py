@@ -42,7 +42,7 @@ class SavedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedMigration:
-    """A file of the schema that the record had."""
+    """An applied migration of the record that was backed up."""
 
     name: str
     sha256: str
@@ -50,7 +50,7 @@ class SavedMigration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a backup holds. `record` is its database identity, `position` the head of its outbox, times are UTC."""
+    """A backup's manifest. `record` is its database identity, `position` the end of its outbox, times are UTC."""
 
     format: int
     made_at: str
@@ -69,7 +69,7 @@ _READ_MANIFEST = TypeAdapter(Manifest)
 
 
 class Digested:
-    """Takes the bytes of one file, and counts and hashes them."""
+    """Writes the bytes of one file, and counts and hashes them."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._sha256 = file, hashlib.sha256()

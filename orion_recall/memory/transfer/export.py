@@ -1,4 +1,4 @@
-"""Memories as lines that `import` takes."""
+"""Exports memories as JSON lines in the import format."""
 
 from __future__ import annotations
 

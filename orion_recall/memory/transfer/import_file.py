@@ -1,4 +1,4 @@
-"""An import file, JSON lines, read in batches that can be taken up again where the last one was acknowledged."""
+"""Reads an import file (JSON lines) in batches, from the start or after the last acknowledged batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLACE = re.compile(r"^memories\.[0-9]+\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPosition:
-    """How far a file has been read: bytes and lines, whole lines only."""
+    """The position of an import in its file: bytes and lines, whole lines only."""
 
     offset: int = 0
     line: int = 0
@@ -38,7 +38,7 @@ class ImportPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineProblem:
-    """A line that could not be used, and why."""
+    """A line that could not be used, with the reason."""
 
     file: str
     line: int
@@ -60,7 +60,7 @@ class ImportBatch:
 
 @dataclass(slots=True, kw_only=True)
 class ImportSummary:
-    """What became of a file, batch by batch; of the problems the first hundred are kept."""
+    """The summary of an import, batch by batch; the first hundred problems are kept."""
 
     file: str
     read: int = 0

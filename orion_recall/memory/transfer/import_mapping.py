@@ -1,4 +1,4 @@
-"""How the fields of an import file become the fields of a memory."""
+"""Maps the fields of an import file to the fields of a memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an import has come, so that it can be taken up again after a stop."""
+"""Progress of an import, kept in a file so that a stopped import resumes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orion_recall.memory.transfer.import_mapping import ImportMapping
 
 
 class ImportProgress:
-    """A small file that remembers the end of the last acknowledged batch of one import.
+    """A small file with the position after the last acknowledged batch of one import.
 
     It belongs to one file as it is now (path, size, time of change), one mapping and one bus: when any of
     these differs, the import begins anew. That costs time only, for what is stored already is unchanged.

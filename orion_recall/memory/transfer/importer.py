@@ -1,4 +1,4 @@
-"""Importing a file over the bus: several batches in flight, acknowledged in order, taken up again after a stop."""
+"""Imports a file over the bus: several batches in flight, acknowledged in order; a stopped import resumes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Copies(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What became of a file.
+    """The result of an import.
 
     `position` is the outbox position at which all of it is in index and graph (None: nothing was stored), and
     `began` where in the file this run began: after the last acknowledged batch of an earlier one.

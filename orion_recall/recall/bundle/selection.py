@@ -29,7 +29,7 @@ DropReason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedItem:
-    """What the bundle keeps: the scored candidate, its snippet and its rendered line.
+    """A selected item: the scored candidate, its snippet and its rendered line.
 
     `tokens` are the line's, with the newline that follows it.
     """
@@ -42,7 +42,7 @@ class SelectedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What was kept, in order, and how many of what was found were dropped, by reason.
+    """The selected items in order, and the number of dropped candidates by reason.
 
     `left_out` has the reasons of those that were ranked and did not get into the bundle, by key.
     """

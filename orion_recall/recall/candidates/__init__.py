@@ -1,1 +1,1 @@
-"""Candidates: hits of all sources fused, their memories fetched, and those that may not be shown left out."""
+"""Candidates: fusion of all sources' hits, fetching of their memories, and filters."""

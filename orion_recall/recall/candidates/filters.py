@@ -25,7 +25,7 @@ _FEWEST_WORDS, _FEWEST_CHARS = 3, 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exclusions:
-    """What a query excludes: memories by id, and memories with the `text` (in normal form) near the time `ts`.
+    """Memories that a query excludes: by id, or by their `text` (in normal form) near the time `ts`.
 
     `is_cut`: the text is the beginning of a longer one, and may end inside a word.
     """

@@ -1,5 +1,4 @@
-"""Unindexed candidates: memories that the index does not hold get their cosine and late interaction from their
-text.
+"""Unindexed candidates: cosine and late interaction computed from their text.
 
 They come from external stores, and from a timeline that is ahead of the index. Both sources of the index may find
 an indexed memory, and it has a cosine and late interaction; an unindexed one is only in reach of its own store. So
@@ -17,7 +16,7 @@ from typing import Protocol
 from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
-from orion_recall.recall.ranking.reports import LateReport
+from orion_recall.recall.ranking.reports import LateInteractionReport
 from orion_recall.recall.search.fallback import index_is_away
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.sources.text_vectors import Nearness
@@ -44,7 +43,7 @@ class Unindexed:
 
     keys: frozenset[int] = frozenset()
     cosines: Mapping[int, float] = field(default_factory=dict[int, float])
-    late: Mapping[int, float] = field(default_factory=dict[int, float])
+    late_interaction: Mapping[int, float] = field(default_factory=dict[int, float])
 
 
 NONE_UNINDEXED = Unindexed()
@@ -102,7 +101,11 @@ async def compared(
             for candidate, _ in first
             if candidate.key in near and "vector" not in candidate.scores
         },
-        late={key: one.late for key, one in near.items() if wants_late and one.late is not None},
+        late_interaction={
+            key: one.late_interaction
+            for key, one in near.items()
+            if wants_late and one.late_interaction is not None
+        },
     )
 
 
@@ -124,10 +127,10 @@ def fused_with_unindexed(
 
 
 def with_unindexed(
-    closeness: Mapping[int, float], late: LateReport | None, unindexed: Unindexed
-) -> tuple[Mapping[int, float], LateReport | None]:
+    closeness: Mapping[int, float], late: LateInteractionReport | None, unindexed: Unindexed
+) -> tuple[Mapping[int, float], LateInteractionReport | None]:
     """Late interaction of indexed and unindexed memories together."""
-    if late is None or not unindexed.late:
+    if late is None or not unindexed.late_interaction:
         return closeness, late
-    together = {**closeness, **unindexed.late}
+    together = {**closeness, **unindexed.late_interaction}
     return together, replace(late, status="ok", count=len(together))

@@ -24,7 +24,7 @@ from orion_recall.values import SOURCE_NAMES, Hit, SourceName, SourceReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerResult:
-    """One layer's pass: the items that it brings, best first, and the confidence of each, by key."""
+    """The result of one layer: its items, best first, and the confidence of each, by key."""
 
     result: PassResult
     items: Sequence[ScoredCandidate]
@@ -39,7 +39,7 @@ class LayerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedLayers:
-    """The layers as one pass, and for each item its confidence, its layer and its item before the merge, by key.
+    """The layers as one pass, and each item's confidence, layer and unmerged item, by key.
 
     `firsts` are the keys of the layers' first items.
     """

@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeRun:
-    """A finished cascade. `result` are all its passes as one.
+    """A finished cascade. `result` is the merged result of all its passes.
 
     `confidences` and `layers` are by key; `firsts` are the keys of the layers' first items. `before` holds the
     items as they were ranked before they were merged."""

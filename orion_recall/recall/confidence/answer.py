@@ -24,7 +24,7 @@ NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
-    """Why the bundle is empty although `near_misses` items were found."""
+    """The reason for an empty bundle although `near_misses` items were found."""
 
     what: str
     value: float

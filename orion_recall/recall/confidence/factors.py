@@ -1,4 +1,4 @@
-"""The confidence of an item: five factors in [0, 1], weighed by the specification's formula.
+"""The confidence of an item: five factors in [0, 1], weighted by the specification's formula.
 
 overall = 0.35 semantic relevance + 0.25 source quality + 0.15 recency + 0.15 consistency + 0.10 completeness
 

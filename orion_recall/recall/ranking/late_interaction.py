@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.recall.ranking.reports import LateReport
+from orion_recall.recall.ranking.reports import LateInteractionReport
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import SourceStatus
 
@@ -36,15 +36,15 @@ async def late_interaction(
     *,
     timeout_s: float,
     is_away: bool = False,
-) -> tuple[Mapping[int, float], LateReport]:
+) -> tuple[Mapping[int, float], LateInteractionReport]:
     """The closeness of each compared candidate, by key, and the report. Raises nothing.
 
     `scaled` makes the score part of it. `is_away`: the index has just not answered, and is not asked again.
     """
     began = time.perf_counter()
 
-    def without(status: SourceStatus, error: str | None) -> tuple[Mapping[int, float], LateReport]:
-        return _NOTHING, LateReport(status=status, ms=(time.perf_counter() - began) * 1000, error=error)
+    def without(status: SourceStatus, error: str | None) -> tuple[Mapping[int, float], LateInteractionReport]:
+        return _NOTHING, LateInteractionReport(status=status, ms=(time.perf_counter() - began) * 1000, error=error)
 
     if compared_by is None:
         return without("off", _NO_INDEX)
@@ -73,7 +73,7 @@ async def late_interaction(
     if not found:
         return without("empty", None)
     ms = (time.perf_counter() - began) * 1000
-    return found, LateReport(status="ok", count=len(found), ms=ms)
+    return found, LateInteractionReport(status="ok", count=len(found), ms=ms)
 
 
 def scaled(found: Mapping[int, float]) -> Mapping[int, float]:

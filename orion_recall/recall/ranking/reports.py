@@ -9,7 +9,7 @@ from orion_recall.values import SourceStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankReport:
-    """How reranking did, where the profile wants it: memories judged, milliseconds, and why the order stayed."""
+    """The report of reranking, where the profile has it on: memories judged, milliseconds, why the order stayed."""
 
     status: SourceStatus
     count: int = 0
@@ -18,8 +18,8 @@ class RerankReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateReport:
-    """How late interaction did, where the profile wants it: memories compared, milliseconds, and why there is none.
+class LateInteractionReport:
+    """The report of late interaction, where the profile has it on: memories compared, milliseconds, and any error.
 
     `off`: embedder or index do not offer it.
     """

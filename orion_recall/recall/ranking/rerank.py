@@ -1,4 +1,4 @@
-"""Reranking: the best candidates judged by a model that reads question and memory together.
+"""Reranking: a cross-encoder scores the best candidates, reading question and memory together.
 
 It gives a further score part, `rerank`, with its own weight. Without an answer in time the order stays as it was,
 and the report says why."""

@@ -1,4 +1,4 @@
-"""The decision: one query's row in the decision log, whatever its outcome."""
+"""The decision: one query's row in the decision log, for every outcome."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptText:
-    """How query text is kept.
+    """The query text in its kept form.
 
     The hash is BLAKE2b (RFC 7693) of the whole text as it was sent. Without a key, anybody can check a guessed text
     against the hash; with a key, which all workers share, only those with the key can.

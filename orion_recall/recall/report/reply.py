@@ -90,7 +90,7 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
 def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
     """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
     stats = {str(report.source): _stats(report) for report in recalled.reports}
-    for name, asked in (("rerank", recalled.reranking), ("late", recalled.late)):
+    for name, asked in (("rerank", recalled.reranking), ("late", recalled.late_interaction)):
         if asked is not None:
             stats[name] = SourceStats(
                 status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error

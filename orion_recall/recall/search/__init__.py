@@ -1,1 +1,1 @@
-"""The search step: what is asked of the sources, all of them at once, and the follow-up search."""
+"""The search step: requests, parallel search of all sources, fallback, time search, follow-up search."""

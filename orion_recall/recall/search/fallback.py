@@ -1,4 +1,4 @@
-"""The fallback search: another source answers while both sources of the index are silent, before the same deadline.
+"""The fallback search: another source answers when neither source of the index does, before the same deadline.
 
 It begins as soon as both have failed, or when half of the time has passed without an answer: an index that hangs
 would leave no time. Its hits count only if the index has not answered by the deadline.

@@ -30,7 +30,10 @@ Kept = Sequence[tuple[Candidate, MemoryView]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """Values in [0, 1] by part and key; `further` are new candidates, whose memories are not read yet."""
+    """The results of the follow-up search: values in [0, 1] by part and key.
+
+    `further` are new candidates, whose memories are not read yet.
+    """
 
     parts: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     further: tuple[Candidate, ...] = ()

@@ -1,4 +1,4 @@
-"""Search requests: query and profile together as scope, requests to the sources, and caps."""
+"""Search requests: scope, a request for each source, and bundle caps, made from query and profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Possessive chains in a question: "Ana's sister's employer" begins at Ana and goes by her sister to an employer.
+"""Possessive chains in a question: "Ana's sister's employer" goes from Ana to her sister to an employer.
 
 Two forms are read, also mixed: "Ana's sister's employer", "the employer of the sister of Ana", "the
 employer of Ana's sister". What follows the last of them may be a further step ("where does Ana's sister work?"), or

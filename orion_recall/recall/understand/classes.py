@@ -31,7 +31,7 @@ _BE = frozenset("is are was were be".split())
 
 
 class Classified(NamedTuple):
-    """The class, and the words that decided it: as told by the question, folded; none for `factual`."""
+    """The class, and the words that decided it: as the question has them, folded; none for `factual`."""
 
     query_class: QueryClass
     words: tuple[str, ...]

@@ -1,7 +1,8 @@
-"""Cues: the phrases that decide a question's class, by language; a line a class and weight, phrases between bars.
+"""Cues: the phrases that decide a question's class, by language.
 
-`_` stands for any one word. Weights: 3 says it nearly alone, 2 says it unless more speaks for another class, 1 only
-tips the balance. Where no list is given for a language, the English one is read.
+A line for each class and weight, phrases between bars; `_` stands for any one word. Weights: 3 says it nearly
+alone, 2 says it unless more speaks for another class, 1 only tips the balance. A language without a list of its own
+gets the English one.
 """
 
 from __future__ import annotations

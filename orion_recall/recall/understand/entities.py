@@ -1,4 +1,4 @@
-"""The names in a question, by the rules that find names in memories, so that both agree.
+"""The names in a question, found by the same rules as names in memories.
 
 What is quoted comes first, then what has capitals, then what is known here and written in lower case.
 """
@@ -20,7 +20,7 @@ _CAPITALS_SAY_NOTHING: Collection[Language] = ("german",)
 
 
 class NamedEntity(NamedTuple):
-    """A name in the question's own spelling, and what gave it away."""
+    """A name as the question spells it, and the rule that found it."""
 
     name: str
     kind: EntityKind

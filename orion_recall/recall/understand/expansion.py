@@ -1,4 +1,4 @@
-"""Query expansion: words that an answer may have and the question has not, verb forms and full names.
+"""Query expansion: verb forms and full names that an answer may have and the question has not.
 
 The keyword index stems, so "running" finds "runs" already; what no stemmer does is "bought" and "buy".
 """

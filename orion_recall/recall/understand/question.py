@@ -26,7 +26,7 @@ _SEARCHED_CHARS = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understanding:
-    """The question, and the one speaker it names, as written, when it names exactly one.
+    """The question, and its one speaker, as written, when it names exactly one.
 
     `people` are all the speakers it names, as written; `entities` whom and what else it names, in its own spelling.
     """

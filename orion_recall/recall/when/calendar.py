@@ -1,4 +1,4 @@
-"""Calendar arithmetic on wall clocks: times without a zone, of the asker's own calendar. Weeks begin on Monday."""
+"""Calendar arithmetic on local times without a zone. Weeks begin on Monday."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WEEK = timedelta(days=7)
 
 
 class Span(NamedTuple):
-    """From `start` up to, and without, `end`."""
+    """The half-open interval from `start` to `end`."""
 
     start: datetime
     end: datetime

@@ -1,4 +1,4 @@
-"""Dates: in figures, a day and its month, a year, a decade, a quarter."""
+"""Dates: numeric dates, a day and its month, a year, a decade, a quarter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Periods by name: months, seasons, holidays, weekdays, and parts of them.
+"""Named periods: months, seasons, holidays, weekdays, and parts of them.
 
 Each rule takes a reading and a place, and gives the period that begins there, or None.
 """

@@ -1,4 +1,4 @@
-"""The input of the time grammar: a question's words with their places, and the clock."""
+"""The input of the time grammar: a question's words with their positions, and the clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DIGIT = re.compile(r"\d")
 
 
 class Period(NamedTuple):
-    """A stretch of wall-clock time that words name, and the place after them.
+    """A period of local time that words name, and the position after them.
 
     `grain` is the unit it is told in. `year_told` is False where the year is the policy's choice, not the words'.
     """
@@ -49,7 +49,7 @@ class Period(NamedTuple):
 
 
 class Duration(NamedTuple):
-    """So many units, at least and at most, and the place after the words."""
+    """A number of units, least and most, and the position after the words."""
 
     least: int
     most: int
@@ -59,7 +59,7 @@ class Duration(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """The input of the rules. `now` is the asker's wall clock; `names` are words that are people's names here."""
+    """The input of the rules. `now` is the asker's local time; `names` are words that are people's names here."""
 
     text: str
     words: Sequence[str]

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class StoreState:
     """One store of a retrieval source: the state in which its last check found it.
 
-    `arm` is the source, under the name that heartbeats gave it first. `store` is an external one, or "" for our own.
+    `arm` is the source, under the key that heartbeats use. `store` is an external one, or "" for our own.
     `required`: recalls are incomplete without the source. `why` is set unless the store is well.
     """
 
@@ -33,7 +33,7 @@ class StoreState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyState:
-    """One copy that the worker keeps: index or graph, under its registered name.
+    """One copy that the worker maintains: index or graph, under its registered name.
 
     `behind` is its lag in outbox positions; None while another worker writes the copy, or it cannot be used. `note`
     says what profiles ask of the copy and it does not offer.

@@ -1,4 +1,4 @@
-"""Loop watch: how long the event loop has not run, as seen from another thread."""
+"""Loop watch: how long the event loop has been blocked, measured from another thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that are read from a running worker on export, and cost nothing in between.
+"""Metrics that are read from a running worker on export only.
 
 They are read in the exporting thread: each is one number that the worker changes in one step.
 """
@@ -48,7 +48,7 @@ Readings = Iterable[tuple[int, dict[str, str]]]
 
 
 class ObservedService(Protocol):
-    """A service, as far as it is observed."""
+    """The part of a service that is observed."""
 
     @property
     def settings(self) -> Settings: ...

@@ -1,4 +1,4 @@
-"""Source checks: every store of every source is probed by a search that no metric of recalls counts."""
+"""Source checks: probe searches of every store of every source, which recall metrics do not count."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Place = tuple[SourceName, str]
 
 
 class SourceChecks:
-    """The last answers of a service's stores; `run()` probes them again and again."""
+    """The last results of the checks of a service's stores; `run()` repeats the checks."""
 
     def __init__(self, running: ObservedService, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
@@ -117,7 +117,7 @@ class SourceChecks:
         """Why there is no late interaction, where a profile wants it; None when there is, or when unknown."""
         if not any(one.profile.ranking.late for one in self._running.profiles.values()):
             return None
-        late = self._running.opened.sources.late
+        late = self._running.opened.sources.late_interaction
         if late is None:
             return None  # there is no index, which is reported elsewhere
         try:

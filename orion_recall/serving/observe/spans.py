@@ -1,7 +1,7 @@
-"""Spans for the stages and sources of a recall, made afterwards: a recall that is not traced pays nothing.
+"""Spans for the stages and sources of a recall, made afterwards from its measured times.
 
-The measured times are put one after another from the recall's beginning: stages follow each other, and sources are
-searched together in the stage `search`.
+A recall that is not traced costs nothing here. The times are put one after another from the recall's beginning:
+stages follow each other, and sources are searched together in the stage `search`.
 """
 
 from __future__ import annotations

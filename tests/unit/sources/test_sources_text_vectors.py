@@ -67,7 +67,7 @@ async def test_texts_are_near_as_the_index_would_have_them() -> None:
     asked, words = await embedder.embed_query("the red crane"), await embedder.query_tokens("the red crane")
     for one, vector, theirs in zip((near, far), made, tokens, strict=True):
         assert one.cosine == pytest.approx(float(vector @ asked), abs=1e-3)
-        assert one.late == pytest.approx(float((words @ theirs.T).max(axis=1).sum()), abs=5e-3)
+        assert one.late_interaction == pytest.approx(float((words @ theirs.T).max(axis=1).sum()), abs=5e-3)
     assert near.cosine > far.cosine
 
 
@@ -76,7 +76,7 @@ async def test_an_embedder_without_tokens_gives_the_cosine_alone() -> None:
     await vectors.embed(["the crane"])
     (near,) = await vectors.nearness(question("the crane"), ["the crane"])
     assert near is not None
-    assert (round(near.cosine, 2), near.late) == (1.0, None)
+    assert (round(near.cosine, 2), near.late_interaction) == (1.0, None)
 
 
 async def test_so_many_texts_are_kept_and_what_was_used_last_goes_last() -> None:

@@ -80,7 +80,7 @@ def shipped_like(**fields: Any) -> Any:
 def stores(tokens: TokenCounter, texts: Near | None, *others: FakeSource, **changes: Any) -> Sources:
     found_by_words = FakeSource("lexical", OWN_HITS[:40])
     arms = [FakeSource("vector", OWN_HITS), found_by_words, *others]
-    return sources(tokens, arms, *OWN, **{"late": Late(), "texts": texts} | changes)
+    return sources(tokens, arms, *OWN, **{"late_interaction": Late(), "texts": texts} | changes)
 
 
 async def asked(made: Sources, timeout_s: float = 2.0, **fields: Any) -> Recalled:
@@ -100,7 +100,7 @@ async def test_what_only_a_light_arm_could_find_comes_first_when_it_is_nearest(t
     assert (parts["similarity"], parts["late"]) == (0.8, 1.0)
     assert parts["fusion"] > 0.5, "its list weighs a tenth, and that is not held against it"
     assert "session" not in parts and "neighbour" not in parts, "it has none, and the fused score is not told twice"
-    assert made.late is not None and made.late.count == 61
+    assert made.late_interaction is not None and made.late_interaction.count == 61
 
 
 async def test_what_is_far_from_the_question_stays_behind_however_well_its_own_arm_found_it(tokens: TokenCounter):
@@ -167,7 +167,9 @@ async def test_a_cosine_that_a_mapped_collection_gave_is_kept_and_not_made_anew(
     recalled = await recall(
         query("How much does the crane lift?"),
         shipped_like(),
-        Sources(by_name=arms, tokens=tokens, readers=made.readers, late=made.late, texts=near),
+        Sources(
+            by_name=arms, tokens=tokens, readers=made.readers, late_interaction=made.late_interaction, texts=near
+        ),
         now=NOW,
     )
     assert place_of(recalled, note) == 1
@@ -176,7 +178,9 @@ async def test_a_cosine_that_a_mapped_collection_gave_is_kept_and_not_made_anew(
     await recall(
         query("How much does the crane lift?"),
         profile(),
-        Sources(by_name=arms, tokens=tokens, readers=made.readers, late=made.late, texts=texts),
+        Sources(
+            by_name=arms, tokens=tokens, readers=made.readers, late_interaction=made.late_interaction, texts=texts
+        ),
         now=NOW,
     )
     assert texts.embedded == [], "without late interaction nothing is lacking"
@@ -187,7 +191,12 @@ async def test_while_the_index_is_away_nothing_is_compared(tokens: TokenCounter)
     away = [FakeSource(name, errors=[TransientSourceError("no server")]) for name in ("vector", "lexical")]
     record = FakeSource("lexical", [hit(one.id, 1.0, read=lambda one=one: one) for one in OWN[:5]])
     made = sources(
-        tokens, [*away, of_others(MAPPED)], *OWN, late=Late(), texts=texts, fallback=FallbackSource(source=record)
+        tokens,
+        [*away, of_others(MAPPED)],
+        *OWN,
+        late_interaction=Late(),
+        texts=texts,
+        fallback=FallbackSource(source=record),
     )
     recalled = await asked(made)
     assert texts.embedded == []

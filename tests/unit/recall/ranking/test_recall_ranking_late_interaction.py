@@ -93,10 +93,10 @@ async def test_an_index_that_has_just_not_answered_is_not_waited_for_again(token
     broken = FakeSource("vector", errors=[TransientSourceError("no server")])
     graph = FakeSource("rdf", [hit("a", 1.0)])
     made = await recall(
-        query(), late_profile(), sources(tokens, [broken, graph], view("a"), late=compared), now=NOW
+        query(), late_profile(), sources(tokens, [broken, graph], view("a"), late_interaction=compared), now=NOW
     )
-    assert made.late is not None
-    assert (made.late.status, made.late.error) == ("failed", "the index is away")
+    assert made.late_interaction is not None
+    assert (made.late_interaction.status, made.late_interaction.error) == ("failed", "the index is away")
     assert [item.parts.get("late") for item in made.ranked] == [None]
     assert compared.asked == []
 
@@ -111,7 +111,7 @@ async def recalled(tokens: TokenCounter, compared: Compared | None, weight: floa
         tokens,
         [found],
         *(view(name) for name in ("a", "b", "mapped")),
-        late=compared,
+        late_interaction=compared,
         lexicon=Speakers("Ana"),
     )
     return await recall(query("what did Ana say?"), late_profile(weight), made, now=NOW)
@@ -124,14 +124,14 @@ async def test_the_part_decides_with_its_weight_and_is_asked_for_the_pool_withou
     assert {item.memory.id: item.parts.get("late") for item in made.ranked} == {"a": 0.0, "b": 1.0, "mapped": None}
     places = [item.memory.id for item in made.ranked]
     assert places.index("b") < places.index("a")
-    assert made.late is not None
-    assert (made.late.status, made.late.count) == ("ok", 2)
+    assert made.late_interaction is not None
+    assert (made.late_interaction.status, made.late_interaction.count) == ("ok", 2)
 
 
 async def test_without_a_weight_nothing_is_asked(tokens: TokenCounter):
     compared = Compared(a=0.1, b=0.7)
     made = await recalled(tokens, compared, weight=0.0)
-    assert (compared.asked, made.late) == ([], None)
+    assert (compared.asked, made.late_interaction) == ([], None)
     assert all("late" not in item.parts for item in made.ranked)
 
 

@@ -173,7 +173,7 @@ async def test_late_interaction_that_a_profile_wants_and_does_not_get_is_noted(
     service = running({"vector": Store()})
     service.profiles = {"one": SimpleNamespace(profile=SimpleNamespace(ranking=SimpleNamespace(late=weight)))}
     service.projectors = [SimpleNamespace(kind="index", copy="node:/data", lag=0, error=None)]
-    service.opened.sources.late = late
+    service.opened.sources.late_interaction = late
     seen = asyncio.Event()
     look = SourceChecks(service, changed=seen.set)
     task = asyncio.create_task(look.run())

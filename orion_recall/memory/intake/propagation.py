@@ -1,4 +1,4 @@
-"""Acknowledging a change: tombstones for all workers, then a wait until every copy has applied it."""
+"""Propagation of a change: tombstones for all workers, then a wait until every copy has applied it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def waiting_s(settings: Settings, time_left_s: float) -> float:
     return min(settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
 
 
-class Acknowledger:
+class ChangePropagation:
     """Publishes tombstones of a change, wakes the projectors, and waits for the copies."""
 
     def __init__(self, pool: Pool, tombstones: TombstoneStream, wake: Callable[[], None]) -> None:

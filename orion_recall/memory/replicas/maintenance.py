@@ -1,4 +1,4 @@
-"""Requests to the worker of a copy, through a table of the record: a command asks, the worker answers."""
+"""Maintenance requests (check, repair, rewrite, take) from a command to a copy's worker."""
 
 from __future__ import annotations
 
