@@ -165,7 +165,9 @@ async def test_what_is_too_large_is_refused_and_only_its_size_is_kept(scene: Sce
         await scene.publish(data)
         await heard(1, first, second)
         (decision,) = await scene.decided(1)
-    assert decision["error"] == f"the message has {len(data)} bytes; at most 2000 are read (ORION_MAX_MESSAGE_BYTES)"
+    assert (
+        decision["error"] == f"the message has {len(data)} bytes; at most 2000 are read (ORION_MAX_MESSAGE_BYTES)"
+    )
     ((_, letter),) = await rows(scene.redis, scene.executor.dead)
     assert letter[b"field:left_out_bytes"] == str(len(data)).encode()
     assert b"field:envelope" not in letter

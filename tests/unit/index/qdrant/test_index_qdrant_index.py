@@ -360,7 +360,9 @@ async def test_a_server_that_never_answers_costs_what_patience_allows_and_leaves
         before = asyncio.all_tasks()
         for call in await calls_of(index):
             began = time.perf_counter()
-            with pytest.raises(TransientSourceError, match=f"index at {url} (did not answer within|failed a moment ago)"):
+            with pytest.raises(
+                TransientSourceError, match=f"index at {url} (did not answer within|failed a moment ago)"
+            ):
                 await call
             assert time.perf_counter() - began < 30
         cancelled = asyncio.ensure_future(index.open())
