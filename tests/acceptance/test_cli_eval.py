@@ -16,7 +16,7 @@ import pytest
 from orion_recall.shipped import shipped_folder
 from tests.acceptance.program import Finished, Program, Running
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 TURNS = (
     ("harbour", "Ana", "The harbour crane is broken: its gearbox has cracked."),

@@ -20,6 +20,8 @@ from orion_recall.bus.published import PublishedQueries
 from orion_recall.models.tokenizer import TokenCounter
 from tests.stand_ins.redis_servers import SentinelSetup, free_port, sentinel_setup
 
+pytestmark = pytest.mark.slow
+
 QUESTION = {"fragment": "Who feeds the gulls?"}
 EVERY_S = 0.02
 

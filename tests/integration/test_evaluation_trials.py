@@ -28,6 +28,8 @@ from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.values import Scope
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[1] / "data" / "times"
 
 

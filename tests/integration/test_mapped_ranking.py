@@ -20,6 +20,8 @@ from tests.stand_ins.oxigraph import oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 from tests.stand_ins.team_stores import SETS, Set, judged, make_stores
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_767_225_600.0
 OWN = 400
 # On a busy machine no source is late.

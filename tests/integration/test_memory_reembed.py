@@ -34,6 +34,8 @@ from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [f"The crane of pier {number} was oiled." for number in range(220)]
 
 

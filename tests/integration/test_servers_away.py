@@ -38,6 +38,8 @@ from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from tests.stand_ins.proxy import Proxy
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_MS = 800
 # What a busy machine may add to a deadline.
 SLACK_S = 20.0

@@ -39,6 +39,8 @@ from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
 from tests.stand_ins.oxigraph import Oxigraph
 
+pytestmark = pytest.mark.slow
+
 WORK = {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana"}
 CRANE = {"id": "m-crane", "text": "The harbour crane needs a new gearbox.", "speaker": "Bo", "entities": ["Ana"]}
 DEADLINE_MS = 2000
