@@ -28,14 +28,14 @@ _READABLE = 20
 _BULLET = re.compile(r" *(?:[-*•] |\d+\. )?")
 
 
-def console() -> Console:
-    """Standard output, for people."""
-    return _console(stderr=False)
+def console(*, width: int = _WIDTH_WITHOUT_TERMINAL) -> Console:
+    """Standard output, for people; `width` columns wide where that is no terminal."""
+    return _console(stderr=False, width=width)
 
 
 def notes() -> Console:
     """Standard error: progress and remarks."""
-    return _console(stderr=True)
+    return _console(stderr=True, width=_WIDTH_WITHOUT_TERMINAL)
 
 
 def for_people(*, as_json: bool) -> bool:
@@ -288,7 +288,7 @@ class _Console(Console):
         super().print(*objects, crop=crop, **options)
 
 
-def _console(*, stderr: bool) -> Console:
+def _console(*, stderr: bool, width: int) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else _WIDTH_WITHOUT_TERMINAL
-    return _Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    given = stream.isatty() or "COLUMNS" in os.environ
+    return _Console(stderr=stderr, width=None if given else width, highlight=False, soft_wrap=False)

@@ -72,7 +72,7 @@ def finish(
 ) -> None:
     """Measure, print what came out, and write it to the file. After SIGTERM, too, everything is closed."""
     result = asyncio.run(_ended_by_sigterm(measuring))
-    show(result, console())
+    show(result, console(width=180))  # tables of ten columns, kept in files
     if file is not None:
         file.write_text(json.dumps(as_json(result), indent=2) + "\n", "utf-8")
 
