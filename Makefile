@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench contracts environment clean
+.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench chaos contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +36,8 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytes
 test: $(VENV)/.installed-dev ## all tests but the slow ones, on real engines: a few minutes
 	$(PYTEST) -m 'not slow'
 
-test-slow: $(VENV)/.installed-dev ## the slow ones: killed workers, whole benches, every kind of executor
-	$(PYTEST) -m slow
+test-slow: $(VENV)/.installed-dev ## the slow ones: killed workers, whole benches, properties tried 200 times each
+	$(PYTEST) -m 'slow or hypothesis' --hypothesis-profile=thorough
 
 test-all: test test-slow ## all tests
 
@@ -51,15 +51,25 @@ test-models: ## tests of real sentence-transformers and spaCy, in environments o
 test-servers: $(VENV)/.installed-dev ## the acceptance tests once more, with every store a server by URL
 	ORION_TEST_SERVERS=1 $(BIN)/python -m pytest tests/acceptance
 
-check: $(VENV)/.installed-dev ## format, lint, types
+# Where the package index knows nothing of vulnerabilities, the last step says that it checked nothing, and passes.
+check: $(VENV)/.installed-dev ## format, lint, types, flaws in the code, licences and known vulnerabilities of packages
 	$(BIN)/ruff format --check orion_recall tests docs/tools
 	$(BIN)/ruff check orion_recall tests docs/tools
 	$(BIN)/pyright
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level medium --confidence-level medium orion_recall
+	$(BIN)/python -m tests.checks.licences
+	$(BIN)/python -m tests.checks.vulnerabilities
 
 bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; floors and imports; parts of a recall
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
 	$(BIN)/python -m tests.bench.sources
+
+# Hours at its published sizes: make chaos CHAOS='steady --queries 500 --stores 50'. Without atheris the fuzzer of the
+# parsers is a plain one.
+chaos: $(VENV)/.installed-dev ## trials of the promises: faults, generated inputs, leaks, overload, a soak
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	$(BIN)/python -m tests.chaos $(CHAOS)
 
 contracts: $(VENV)/.installed ## write the generated files in contracts/
 	$(BIN)/orion-recall contracts write contracts

@@ -10,14 +10,18 @@ async with RecallClient.connect("redis://localhost:6379") as client:
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from pydantic import BaseModel
 
 from orion_recall.bus.calls import Calls
+from orion_recall.bus.signing.key_files import read_key
+from orion_recall.bus.signing.signature import Key
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
@@ -88,19 +92,30 @@ class RecallClient:
         prefix: str = "",
         service: str = "orion-recall-client",
         max_message_bytes: int = 8_388_608,
+        max_query_bytes: int = 262_144,
+        key: Path | str | None = None,
     ) -> AsyncGenerator[RecallClient]:
         """A connected client.
 
         `url` is the bus's address: redis://, rediss://, unix:// or redis+sentinel://. `prefix` stands before the
-        names of all streams (ORION_PREFIX of the workers). `service` is the source name of the messages. A message
-        of more than `max_message_bytes` is not sent: a worker would not read it, and so could not reply. Workers
-        have the limit in ORION_MAX_MESSAGE_BYTES.
+        names of all streams (ORION_PREFIX of the workers). `service` is the source name of the messages. A query of
+        more than `max_query_bytes` and another message of more than `max_message_bytes` is not sent: a worker would
+        not read it. Workers have the limits in ORION_MAX_QUERY_BYTES and ORION_MAX_MESSAGE_BYTES.
 
-        Raises SettingsError for an invalid address, BusUnavailable when the server does not answer, BusRefused when
-        it denies the user access.
+        `key` is the file of the key that messages are signed with (default: what ORION_KEY names, else they are not
+        signed).
+
+        Raises SettingsError for an invalid address or key, BusUnavailable when the server does not answer,
+        BusRefused when it denies the user access.
         """
         async with Calls.connect(
-            url, prefix=prefix, replies=REPLY_KIND, service=service, max_message_bytes=max_message_bytes
+            url,
+            prefix=prefix,
+            replies=REPLY_KIND,
+            service=service,
+            max_message_bytes=max_message_bytes,
+            max_query_bytes=max_query_bytes,
+            key=_key(key),
         ) as calls:
             yield cls(calls)
 
@@ -282,6 +297,11 @@ class _Call(NamedTuple):
     correlation_id: UUID | str | None
     trace: Mapping[str, Any] | None
     causality_chain: Sequence[object]
+
+
+def _key(given: Path | str | None) -> Key | None:
+    path = given or os.environ.get("ORION_KEY")
+    return read_key(Path(path)) if path else None
 
 
 def _given(**fields: Any) -> dict[str, Any]:

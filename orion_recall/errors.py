@@ -5,12 +5,16 @@ OrionError
 │   ├── InvalidMessage      malformed or wrong type in a known field     -> outcome "invalid"
 │   ├── ExpiredMessage      its ttl has run out                          -> outcome "expired"
 │   ├── RefusedMessage      not allowed: tenant or reply address         -> outcome "refused"
+│   │   ├── Overloaded          no time for it now, with when to ask again   -> outcome "refused"
+│   │   └── LateSignature       rightly signed, and read too late            -> outcome "refused"
 │   └── FailedMessage       the record refuses it for good               -> outcome "failed"
 ├── ProfileError        a broken profile: refuse to start, or keep the last good one
 ├── SettingsError       a broken setting: refuse to start, with what to do
 ├── SourceError         a source could not answer: record it and go on without its hits
 │   ├── TransientSourceError    worth another try inside the deadline
-│   ├── ScopeNotKept            it cannot keep to this query's scope: the query's fault, the source is well
+│   │   └── DiskShort               a copy is not written: its disk is nearly full
+│   ├── QueryNotTaken           it refuses what this query asks for: the query's fault, the source is well
+│   │   └── ScopeNotKept            it cannot keep to this query's scope
 │   ├── AnotherRecordsCopy      index or graph of another record: neither read nor written until that is put right
 │   └── PartialSourceError      of several stores one or all did not answer; the hits of the others are there
 ├── EngineError         an embedded engine could not start or is held by another process
@@ -70,6 +74,21 @@ class RefusedMessage(MessageError):
     outcome = "refused"
 
 
+class Overloaded(RefusedMessage):
+    """Well-formed, but there is no time for it: it cannot be answered before its caller stops waiting.
+
+    `retry_after_ms`: after so long, what was before it will have been answered.
+    """
+
+    def __init__(self, message: str, *, retry_after_ms: int) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+
+
+class LateSignature(RefusedMessage):
+    """Rightly signed, but too long before it was read. A message about memories becomes a dead letter."""
+
+
 class FailedMessage(MessageError):
     """Well-formed, but the record will not take it, however often it is tried; the text says what to do."""
 
@@ -123,8 +142,16 @@ class TransientSourceError(SourceError):
     """A source could not answer now, and may in a moment."""
 
 
-class ScopeNotKept(SourceError):
-    """A source cannot keep to the scope of this query. It says nothing about other queries."""
+class DiskShort(TransientSourceError):
+    """A copy is not written, since its disk is nearly full; it is searched, and written once there is room."""
+
+
+class QueryNotTaken(SourceError):
+    """A source refuses what this query asks for, such as the value of a filter; others may be answered."""
+
+
+class ScopeNotKept(QueryNotTaken):
+    """A source cannot keep to the scope of this query."""
 
 
 class AnotherRecordsCopy(SourceError):

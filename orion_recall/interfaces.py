@@ -8,7 +8,8 @@ from typing import Protocol, runtime_checkable
 from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
-from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.scoring.told_overlap import tells_of
+from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName, TimedKey
 
 
 class Source(Protocol):
@@ -81,11 +82,32 @@ class TitleFinder(Protocol):
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]: ...
 
+    async def has_titles(self, tenant: str) -> bool:
+        """False only if no memory of the tenant has a title, so that none need be looked for."""
+        ...
+
+
+class ChronologicalIndex(Protocol):
+    """Lists the memories of a scope by their time, whatever they say."""
+
+    async def in_time_order(
+        self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
+    ) -> Sequence[TimedKey]:
+        """The dated memories of the scope, at most `limit`, the oldest first unless `newest_first`.
+
+        Those of `without_sessions` are left out; those of one time are in the order of their keys.
+        """
+        ...
+
 
 class Lexicon(Protocol):
-    """Gives the names of the speakers in a tenant's memories, as written."""
+    """Gives the names of the speakers in the memories of a scope, as written.
 
-    async def speakers(self, tenant: str) -> frozenset[str]: ...
+    Of the scope tenant, session, user and tags count (`index.speakers`): nobody is named to a query that may see
+    no memory of theirs.
+    """
+
+    async def speakers(self, scope: Scope) -> frozenset[str]: ...
 
 
 class Projection(Protocol):
@@ -103,6 +125,11 @@ class Projection(Protocol):
     def copy(self) -> str | None:
         """The name the copy is registered under; None: that of the node and its data folder."""
         ...
+
+    damage: str | None
+    """What the copy is known to lack, or to have wrong, of the record; None while nothing is known."""
+    stalled: str | None
+    """Why the copy is not written now though the record has more; None while it is."""
 
     @property
     def position(self) -> int: ...
@@ -192,6 +219,14 @@ class Prepares(Protocol):
 class VectorIndex(Protocol):
     """The index of the vector and lexical sources: (key, score) pairs, best first; keys by `memory_key`."""
 
+    @property
+    def kind(self) -> str: ...
+
+    damage: str | None
+    """What is known to be wrong with it: its hits count, and the answer is degraded."""
+    stalled: str | None
+    """Why it is behind the record and stays so for now: its hits count, and the answer is degraded."""
+
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]: ...
@@ -199,6 +234,14 @@ class VectorIndex(Protocol):
     async def search_sparse(
         self, terms: SparseTerms, scope: Scope, limit: int
     ) -> list[list[tuple[int, float]]]: ...
+
+
+class StoredVectors(Protocol):
+    """Gives the vectors that memories were written with."""
+
+    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """The vectors of memories, by key: of a long one that of its first passage. Keys not there are left out."""
+        ...
 
 
 @runtime_checkable
@@ -209,10 +252,26 @@ class TokenIndex(Protocol):
         """Why `max_sim` cannot be called; None when it can."""
         ...
 
-    async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
+    async def max_sim(
+        self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int]
+    ) -> Mapping[int, float]:
         """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
 
+        Of a memory in `passages` its tokens are those of the passage of that number, else of its first one.
         `tokens` are the embedder's `query_tokens`, shape (tokens, width). Keys that are not there are left out.
+        """
+        ...
+
+
+class PassageIndex(Protocol):
+    """The index of memories in passages: finds the passage of each memory that is nearest to a vector."""
+
+    async def nearest_passages(
+        self, vector: Sequence[float], tenant: str, keys: Sequence[int]
+    ) -> Mapping[int, int]:
+        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage.
+
+        The memories are the tenant's. Passages of a memory are numbered from 0; most memories have only that one.
         """
         ...
 
@@ -224,9 +283,12 @@ class MemoryIndex(
     NameIndex,
     NamesAndTexts,
     TitleFinder,
+    ChronologicalIndex,
     Lexicon,
     VectorIndex,
+    StoredVectors,
     TokenIndex,
+    PassageIndex,
     Protocol,
 ):
     """The vector and keyword index, embedded or on a server."""
@@ -242,6 +304,14 @@ class GraphStore(Protocol):
 
 class OwnGraph(GraphStore, Protocol):
     """The service's own graph, as the graph source uses it."""
+
+    @property
+    def kind(self) -> str: ...
+
+    damage: str | None
+    """What is known to be wrong with it, as of an index."""
+    stalled: str | None
+    """Why it is behind and stays so for now, as of an index."""
 
     async def check(self) -> None:
         """SourceError when the graph is known not to answer, or may not; no query is sent."""
@@ -270,7 +340,9 @@ def in_scope(memory: MemoryView, scope: Scope) -> bool:
         (scope.session_id is None or memory.session_id == scope.session_id)
         and (scope.user_id is None or memory.user_id == scope.user_id)
         and (not scope.kinds or memory.kind in scope.kinds)
+        and (not scope.speakers or memory.speaker in scope.speakers)
         and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
         and (scope.since is None or (memory.ts is not None and memory.ts >= scope.since))
         and (scope.until is None or (memory.ts is not None and memory.ts < scope.until))
+        and (not scope.told or tells_of(memory.told, scope.told))
     )

@@ -1,4 +1,4 @@
-"""Types of settings: how lists, addresses and column mappings are read from the environment.
+"""Types of settings: how lists, addresses and column mappings are read from the environment; names of streams.
 
 A value that cannot be used raises a ValueError that says what to write instead, and quotes no address: it may hold
 a password.
@@ -6,14 +6,21 @@ a password.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
-from pydantic_settings import NoDecode
+from pydantic.fields import FieldInfo
+from pydantic_settings import NoDecode, PydanticBaseSettingsSource
 
+from orion_recall.text.redaction import check_rules
 from orion_recall.values import SourceName
+
+# After the name of a secret setting: the file that holds its value.
+FILE_SUFFIX = "_FILE"
 
 BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
@@ -117,6 +124,7 @@ def _is_http(parts: SplitResult) -> bool:
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Tenants = Annotated[CommaList, AfterValidator(_tenants)]
 MemoryKinds = Annotated[CommaList, AfterValidator(_memory_kinds)]
+RedactionRules = Annotated[CommaList, AfterValidator(check_rules)]
 SourceNames = Annotated[tuple[SourceName, ...] | None, NoDecode, BeforeValidator(_split)]
 Columns = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_columns)]
 BusUrl = Annotated[SecretStr | None, AfterValidator(_bus)]
@@ -124,3 +132,44 @@ QdrantUrl = Annotated[str | None, AfterValidator(_qdrant)]
 SparqlUrl = Annotated[str | None, AfterValidator(_sparql)]
 TeiUrl = Annotated[str | None, AfterValidator(_tei)]
 LlmUrl = Annotated[str | None, AfterValidator(_llm)]
+
+
+class SecretFiles(PydanticBaseSettingsSource):
+    """Values of secret settings that are given as files: ORION_NAME_FILE is the path, the file's text the value.
+
+    One line end after it is left out. ValueError, which names the variables, for a file that cannot be read or is
+    empty, and where ORION_NAME is set as well.
+    """
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """What the file holds; None where none is named."""
+        if not is_secret(field):
+            return None, field_name, False
+        environment = {name.upper(): value for name, value in os.environ.items()}
+        name = f"ORION_{field_name}".upper()
+        path = environment.get(f"{name}{FILE_SUFFIX}", "")
+        if not path:
+            return None, field_name, False
+        if environment.get(name):
+            raise ValueError(f"{name} and {name}{FILE_SUFFIX} are both set: leave one of them out")
+        try:
+            text = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = (error.strerror or error) if isinstance(error, OSError) else "it is no text"
+            raise ValueError(f"{name}{FILE_SUFFIX}: {path} cannot be read: {why}") from error
+        value = text.removesuffix("\n").removesuffix("\r")
+        if not value:
+            raise ValueError(f"{name}{FILE_SUFFIX}: {path} is empty")
+        return value, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """The values by the settings' names."""
+        found = {
+            name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Whether a setting is, or may hold, a secret."""
+    return SecretStr in {field.annotation, *getattr(field.annotation, "__args__", ())}

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from orion_recall.contracts import (
-    DECISION_KIND,
-    DELETE_KIND,
-    FEEDBACK_KIND,
     MEMORY_KINDS,
     QUERY_KIND,
     REPLY_KIND,
-    STORE_KIND,
-    UPDATE_KIND,
     describe,
 )
 from orion_recall.errors import InvalidMessage, SettingsError
@@ -35,18 +30,21 @@ from orion_recall.setting_values import (
     LlmUrl,
     MemoryKinds,
     QdrantUrl,
+    RedactionRules,
+    SecretFiles,
     SourceNames,
     SparqlUrl,
     TeiUrl,
     Tenants,
 )
+from orion_recall.stream_names import StreamNames
 from orion_recall.values import LaneUse
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
 
 
-class Settings(BaseSettings):
+class Settings(StreamNames, BaseSettings):
     """The settings of one worker. `Settings.read()` makes them, and turns mistakes into `SettingsError`."""
 
     model_config = SettingsConfigDict(env_prefix="ORION_", frozen=True, extra="ignore")
@@ -74,6 +72,17 @@ class Settings(BaseSettings):
         default="orion-recall", pattern=r"^[\w.-]*\w[\w.-]*$", max_length=255, description="made when it is absent"
     )
     data_dir: Path = Field(default=Path(".orion"), description="embedded engines, index and graph")
+    min_free_bytes: int = Field(
+        default=256 << 20,
+        ge=0,
+        description="free bytes on the disks of ORION_DATA_DIR below which index and graph are not written; "
+        "below half of it the embedded bus refuses callers, below a quarter the embedded Postgres writes; 0: any",
+    )
+    bus_memory_bytes: int = Field(
+        default=1 << 30,
+        ge=0,
+        description="memory of the embedded bus; when it is full it refuses callers; 0: no limit",
+    )
     prefix: str = Field(default="", description="put before every stream, key and reply address")
 
     tenants: Tenants = Field(default=("default",), description="tenants served; * serves all")
@@ -82,6 +91,13 @@ class Settings(BaseSettings):
     profiles_dir: Path | None = Field(default=None, description="profile YAML; default: the shipped ones")
 
     concurrency: int = Field(default=10, ge=1, le=256, description="recalls at once")
+    max_waiting: int = Field(
+        default=1000,
+        ge=0,
+        le=100_000,
+        description="queries that may wait in a worker, taken from tenants in turn; what cannot be answered in its "
+        "ttl, or is beyond this number, is refused at once; 0: they wait on the bus",
+    )
     shadows_at_once: int = Field(
         default=2, ge=0, le=64, description="recalls by shadow profiles at once, after the replies; 0: none"
     )
@@ -91,10 +107,36 @@ class Settings(BaseSettings):
     )
     refresh_ms: int = Field(default=1000, ge=20, description="how often a worker refreshes what it holds")
     max_deliveries: int = Field(default=5, ge=1, description="deliveries after which an entry is poison")
-    max_message_bytes: int = Field(default=8_388_608, ge=1024, description="larger messages are invalid")
+    max_query_bytes: int = Field(
+        default=262_144,
+        ge=1024,
+        description="a larger query is invalid, as is one of more values (items, fields) than a 160th of this",
+    )
+    max_message_bytes: int = Field(
+        default=8_388_608,
+        ge=1024,
+        description="the same of messages that store or change memories, and of feedback",
+    )
+    clock_bound_ms: int = Field(
+        default=1000, ge=1, description="difference between this machine's clock and the bus's that is warned of"
+    )
     query_lane: LaneUse = Field(
         default="ignore",
         description="a query's lane: ignore, tag (only memories with that tag) or scope (session or user)",
+    )
+
+    keys_file: Path | None = Field(
+        default=None,
+        description="ring of the callers' keys (`orion-recall keys`): with it only signed messages are served",
+    )
+    signed_within_s: int = Field(
+        default=300,
+        ge=1,
+        le=604_800,
+        description="how old a signature may be when its message is first read, by the clock of the bus",
+    )
+    key: Path | None = Field(
+        default=None, description="file of the key that commands and `RecallClient` sign with; default: unsigned"
     )
 
     query_channels: CommaList = Field(
@@ -111,7 +153,17 @@ class Settings(BaseSettings):
     )
     reply_maxlen: int = Field(default=10_000, ge=1, description="entries kept on a reply stream")
     reply_ttl_s: int = Field(default=600, ge=1, description="life of a caller's reply stream, and of an entry")
+    reply_bytes: int = Field(
+        default=64 << 20, ge=1 << 20, description="bytes kept on a reply stream; beyond, the oldest replies go"
+    )
+    dead_letters_cap: int = Field(default=10_000, ge=1, description="dead letters kept of each stream")
+    dead_letters_bytes: int = Field(
+        default=32 << 20, ge=1 << 20, description="bytes of dead letters kept of each stream; beyond, the oldest go"
+    )
     decisions_cap: int = Field(default=1_000_000, ge=100, description="decisions kept while no sink reads")
+    decisions_bytes: int = Field(
+        default=512 << 20, ge=1 << 20, description="bytes of decisions kept on the bus; beyond, the oldest go"
+    )
     decisions_keep_s: int = Field(default=3600, ge=0, description="how long persisted decisions stay on the bus")
 
     memory_kinds: MemoryKinds = Field(default=(), description=f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
@@ -125,9 +177,13 @@ class Settings(BaseSettings):
     decisions_retention_days: int | None = Field(
         default=None, ge=1, le=36_500, description="age in days after which decisions are deleted; default: kept"
     )
+    retention: Path | None = Field(
+        default=None, description="YAML file: days that decisions, requests and dead letters are kept, by tenant"
+    )
     query_text: Literal["full", "hash", "none"] = Field(
         default="full", description="what decisions keep of a query's text: full, hash or none"
     )
+    redact: RedactionRules = Field(default=(), description="place:kind,… to redact, as store:key,log:all")
     query_hash_key: SecretStr | None = Field(
         default=None, description="secret that keys the hash of a query's text; the same for all workers"
     )
@@ -175,6 +231,9 @@ class Settings(BaseSettings):
     reranker_url: TeiUrl = Field(
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
+    successions: bool = Field(
+        default=True, description="whether stored memories are compared with older ones that they may succeed"
+    )
     extractor: Literal["light", "spacy", "llm"] = Field(
         default="light", description="what finds names and statements: light (rules), spacy or llm (a server)"
     )
@@ -213,6 +272,16 @@ class Settings(BaseSettings):
         default="info", description="debug, info, warning or error"
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        *sources: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments first, then the environment, then files of secrets."""
+        return (*sources, *named.values(), SecretFiles(settings_cls))
+
     @field_validator("decision_channels")
     @classmethod
     def _no_circle(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -231,6 +300,8 @@ class Settings(BaseSettings):
             names = ", ".join(f"ORION_{problem['loc'][0]}".upper() for problem in error.errors() if problem["loc"])
             # Without the values: an address may hold a password.
             raise SettingsError(f"{names}: {describe(error, with_values=False)}") from error
+        except ValueError as error:  # of a secret's file
+            raise SettingsError(str(error)) from error
 
     def changed(self, **changes: Any) -> Settings:
         """The same settings with some values replaced."""
@@ -272,74 +343,3 @@ class Settings(BaseSettings):
                     f"{where}: {shown!r} is no kind of memory; {there_are}",
                     without_values=f"{where}: no kind of memory; {there_are}",
                 )
-
-    @property
-    def query_stream(self) -> str:
-        """The intake of queries."""
-        return self.prefix + QUERY_KIND
-
-    @property
-    def published_on(self) -> Mapping[str, tuple[str, ...]]:
-        """The pub/sub channels of queries and of decisions, with the prefix."""
-        named = {"queries": self.query_channels, "decisions": self.decision_channels}
-        return {what: tuple(self.prefix + name for name in names) for what, names in named.items()}
-
-    @property
-    def reply_stream(self) -> str:
-        """The shared reply stream."""
-        return self.prefix + REPLY_KIND
-
-    @property
-    def decision_stream(self) -> str:
-        """The stream of decisions."""
-        return self.prefix + DECISION_KIND
-
-    @property
-    def store_stream(self) -> str:
-        """The intake of memories."""
-        return self.prefix + STORE_KIND
-
-    @property
-    def update_stream(self) -> str:
-        """The intake of changes of memories."""
-        return self.prefix + UPDATE_KIND
-
-    @property
-    def delete_stream(self) -> str:
-        """The intake of deletions."""
-        return self.prefix + DELETE_KIND
-
-    @property
-    def feedback_stream(self) -> str:
-        """The intake of feedback on recalls."""
-        return self.prefix + FEEDBACK_KIND
-
-    @property
-    def intake_streams(self) -> Mapping[str, str]:
-        """Every intake stream, by what it brings."""
-        return {
-            "queries": self.query_stream,
-            "stores": self.store_stream,
-            "updates": self.update_stream,
-            "deletes": self.delete_stream,
-            "feedback": self.feedback_stream,
-        }
-
-    @property
-    def tombstone_stream(self) -> str:
-        """The stream of tombstones, which tells every worker of memories changed or deleted a moment ago."""
-        return f"{self.prefix}memory.tombstone.v1"
-
-    @property
-    def dead_stream(self) -> str:
-        """Dead letters of queries: invalid or poison."""
-        return f"{self.query_stream}:dead"
-
-    def worker_key(self, instance: str) -> str:
-        """The key of a worker's heartbeat on the bus."""
-        return f"{self.query_stream}:worker:{instance}"
-
-    @property
-    def store_dead_stream(self) -> str:
-        """Dead letters of store messages."""
-        return f"{self.store_stream}:dead"

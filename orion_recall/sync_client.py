@@ -13,7 +13,8 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -22,6 +23,9 @@ from orion_recall.errors import BusUnavailable, ClientError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Python sees a signal that comes in the instant before a wait only when the wait ends.
+_SIGNALS_EVERY_S = 0.25
 
 
 def _waiting(
@@ -76,9 +80,20 @@ class SyncRecallClient:
         prefix: str = "",
         service: str = "orion-recall-client",
         max_message_bytes: int = 8_388_608,
+        max_query_bytes: int = 262_144,
+        key: Path | str | None = None,
     ) -> Self:
         """A connected client. Fields and errors are those of `RecallClient.connect`."""
-        return cls(RecallClient.connect(url, prefix=prefix, service=service, max_message_bytes=max_message_bytes))
+        return cls(
+            RecallClient.connect(
+                url,
+                prefix=prefix,
+                service=service,
+                max_message_bytes=max_message_bytes,
+                max_query_bytes=max_query_bytes,
+                key=key,
+            )
+        )
 
     def close(self) -> None:
         """Deletes the reply stream and ends the thread. Calls that wait get BusUnavailable. May be called again."""
@@ -115,6 +130,8 @@ class SyncRecallClient:
                 raise BusUnavailable("the client is closed")
             future = asyncio.run_coroutine_threadsafe(call(), self._loop)
         try:
+            while not wait([future], timeout=_SIGNALS_EVERY_S).done:
+                pass
             return future.result()
         except CancelledError as error:
             raise BusUnavailable("the client was closed before the reply came") from error

@@ -1,12 +1,14 @@
-"""asyncio tasks: cancel them, sleep until an event, log unexpected errors."""
+"""asyncio tasks: cancel them, sleep until an event, slots for them, log unexpected errors."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from orion_recall.errors import OrionError
@@ -38,6 +40,53 @@ async def sleep(seconds: float, until: asyncio.Event | None = None) -> bool:
             return await until.wait()
     except TimeoutError:
         return False
+
+
+@dataclass(slots=True)
+class Waited:
+    """Whether a task was ended while it waited for its turn, behind others that were being answered."""
+
+    is_set: bool = False
+
+
+_WAITED: ContextVar[Waited | None] = ContextVar("waited", default=None)
+
+
+def noticed(work: Coroutine[Any, Any, T]) -> tuple[asyncio.Task[T], Waited]:
+    """A task, and whether it was ended while it waited: that is no failure of what it waited for."""
+    waited, context = Waited(), copy_context()
+    context.run(_WAITED.set, waited)
+    return asyncio.create_task(work, context=context), waited
+
+
+def note_waited() -> None:
+    """Tell whoever `noticed` this task that it was ended while it waited for its turn."""
+    if (waited := _WAITED.get()) is not None:
+        waited.is_set = True
+
+
+class Slots:
+    """A number of slots, of which each task holds one while it is answered."""
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._answered = 0
+
+    @asynccontextmanager
+    async def one(self) -> AsyncGenerator[None]:
+        """A slot for the block. A task that is ended while it waits, and others are answered, is noted as such."""
+        before = self._answered
+        try:
+            await self._free.acquire()
+        except asyncio.CancelledError:
+            if self._answered > before:
+                note_waited()
+            raise
+        try:
+            yield
+            self._answered += 1
+        finally:
+            self._free.release()
 
 
 async def outcomes(what: str, *awaited: Awaitable[T]) -> list[T | Exception]:

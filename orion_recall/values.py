@@ -14,6 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
+from orion_recall.time_values import NO_TIME as NO_TIME
+from orion_recall.time_values import Interval as Interval
+from orion_recall.time_values import QuestionTime as QuestionTime
+from orion_recall.time_values import TimedKey as TimedKey
+from orion_recall.time_values import TimeKind as TimeKind
+from orion_recall.time_values import TimeMention as TimeMention
+from orion_recall.time_values import TimeOf as TimeOf
+from orion_recall.time_values import TimeRange as TimeRange
+from orion_recall.time_values import ToldTime as ToldTime
+
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
 SourceName = Literal["vector", "lexical", "rdf", "sql_timeline"]
@@ -26,7 +36,10 @@ OUTCOMES: tuple[Outcome, ...] = ("invalid", "expired", "refused", "failed", "deg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The scope of a search. Every part that is set must hold; a source that cannot apply one fails."""
+    """The scope of a search. Every part that is set must hold; a source that cannot apply one fails.
+
+    `told`: the text tells a time that overlaps one of these intervals.
+    """
 
     tenant: str
     session_id: str | None = None
@@ -35,40 +48,20 @@ class Scope:
     tags: tuple[str, ...] = ()
     since: float | None = None
     until: float | None = None
+    speakers: tuple[str, ...] = ()
+    told: tuple[TimeRange, ...] = ()
 
 
 LaneUse = Literal["ignore", "tag", "scope"]
-TimeKind = Literal["date", "period", "relative", "open"]
-SessionNamed = Literal["first", "last"]
+ReaderInstructions = Literal["keep", "flag", "down", "hold"]
+RedactedKind = Literal["key", "card", "email", "phone"]
+RedactionPlace = Literal["store", "render", "log"]
+QuestionShape = Literal["recap", "list"]
+QUESTION_SHAPES: tuple[QuestionShape, ...] = get_args(QuestionShape)
+Tense = Literal["now", "before"]
+"""What a question is about: the present state of something, or what it was before."""
+RenderStyle = Literal["v1", "short", "scores"]
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
-
-
-class Interval(NamedTuple):
-    """A time interval in a question: from `start` up to, and without, `end`, and the words that name it.
-
-    Epoch seconds; None is without end on that side. `kind` is date (days by name), period (months, years, seasons,
-    from and to), relative (to now) or open (since, before, after, until).
-    """
-
-    start: float | None
-    end: float | None
-    kind: TimeKind
-    words: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionTime:
-    """The time in a question. Of several intervals, any may match.
-
-    `asks_when`: a time is what it asks for. `session`: it names the first or the last session.
-    """
-
-    intervals: tuple[Interval, ...] = ()
-    asks_when: bool = False
-    session: SessionNamed | None = None
-
-
-NO_TIME = QuestionTime()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +101,8 @@ class Question:
     """An understood query: the text that each source searches for, and the clock.
 
     `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
-    `chains` are the readings of one possessive chain, where the graph follows them.
+    `chains` are the readings of one possessive chain, where the graph follows them. `tense`: whether it asks about
+    the present state of something or about what it was before; None for neither.
     """
 
     text: str
@@ -122,6 +116,7 @@ class Question:
     time: QuestionTime = NO_TIME
     answer_type: AnswerType = ANY_TYPE
     chains: tuple[Chain, ...] = ()
+    tense: Tense | None = None
     vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)
 
 
@@ -137,12 +132,13 @@ class MoreWordsWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """A request to one source: the question, the scope, the number of hits and the time."""
+    """A request to one source: question, scope, hits and time; `is_short`: less than the source's own limit."""
 
     question: Question
     scope: Scope
     limit: int
     timeout_s: float = 5.0
+    is_short: bool = False
     min_score: float = 0.0
     window_minutes: int = 0
     hops: int = 1
@@ -153,11 +149,29 @@ class SearchRequest:
     graph_method: GraphMethod = "neighbourhood"
 
 
+class SuccessionLink(NamedTuple):
+    """One succession of a memory: the other memory, the confidence in [0, 1], and when the newer one was said.
+
+    `by` is what made it: the recognition (`rule`) or a person (`hand`); `reason` what spoke for it.
+    """
+
+    key: int
+    id: str
+    confidence: float
+    at: float
+    by: str = "rule"
+    reason: str = ""
+
+
 class MemoryView(NamedTuple):
     """The fields of a memory that ranking and rendering need, all computed when the memory was written.
 
     `beside` are the keys of the turns before and after it in its session; `until` is when the event of `ts` ended,
-    where that is known. `after_question`: the turn before it in its session is a question.
+    where that is known. `after_question`: the turn before it in its session is a question. `chatter`: it says
+    nothing that anybody would look for (`text.chatter`). `told` are the times that its text tells.
+    `assistant`: it is known that an assistant said it; of other memories the speaker's name decides (`text.roles`).
+    `succeeds` are the older memories that it says something new instead of, `succeeded_by` the newer ones of it.
+    `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one.
     """
 
     id: str
@@ -178,6 +192,29 @@ class MemoryView(NamedTuple):
     until: float | None = None
     after_question: bool = False
     first_person: bool = False
+    chatter: bool = False
+    told: tuple[ToldTime, ...] = ()
+    assistant: bool = False
+    succeeds: tuple[SuccessionLink, ...] = ()
+    succeeded_by: tuple[SuccessionLink, ...] = ()
+    passages: tuple[int, ...] = ()
+    passage: int = 0
+
+    @property
+    def best_span(self) -> tuple[int, int]:
+        """Where in the text the passage is that fits the question best; all of it where there are no passages."""
+        first = 2 * self.passage
+        if first + 1 >= len(self.passages):
+            return 0, len(self.text)
+        return self.passages[first], self.passages[first + 1]
+
+    @property
+    def best_text(self) -> str:
+        """The passage that fits the question best; the whole text where it has no passages."""
+        if not self.passages:
+            return self.text
+        start, end = self.best_span
+        return self.text[start:end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,15 +224,6 @@ class Statement:
     subject: str
     relation: str
     object: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeMention:
-    """A time named in a text: its words, and a half-open interval of epoch seconds."""
-
-    text: str
-    since: float
-    until: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +305,8 @@ class Change:
     previous: Neighbour | None = None
     following: Neighbour | None = None
     merged: tuple[MergedName, ...] = ()
+    succeeds: tuple[SuccessionLink, ...] = ()
+    succeeded_by: tuple[SuccessionLink, ...] = ()
 
     def called(self, name: str) -> str:
         """What an entity of that name is called in the copies."""
@@ -307,7 +337,8 @@ class Hit(NamedTuple):
 class SourceReport:
     """The report of one source: status, hits returned, milliseconds, and why it failed.
 
-    `fallback` names what the hits of a source that failed or was late come from.
+    `fallback` names what the hits of a source that failed or was late come from. `is_flat`: each of its hits is
+    worth as much as the first.
     """
 
     source: SourceName
@@ -316,3 +347,4 @@ class SourceReport:
     ms: float = 0.0
     error: str | None = None
     fallback: str | None = None
+    is_flat: bool = False

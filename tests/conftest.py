@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]
+from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.engines.postgres import UNPRIVILEGED_ID
 from orion_recall.engines.postgres_binaries import closed_folder
+from orion_recall.engines.postgres_folder import UNPRIVILEGED_ID
 from tests.stand_ins import quick_start
 
 # The processes of a parallel run are told the terminal's width, and tables would be squeezed into it.
 os.environ.pop("COLUMNS", None)
+
+# Servers and indexes write gigabytes in a run, and every page of it costs the system time on a disk. What a killed
+# process has written is there on either. A machine that has the room to spare keeps it in memory.
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 8 * 1024**3
+if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # Root's databases lie outside temporary folders that their user cannot enter, and would be left behind there.
 if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVILEGED_ID, UNPRIVILEGED_ID):
@@ -22,6 +33,32 @@ if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVI
 quick_start.install()
 
 _FOLDERS = ("acceptance", "integration", "unit")
+# Files whose tests ask one program that is up: to start it takes longer than most of them.
+_ASKS_WHAT_IS_UP = ("ask", "doctor", "import", "memory", "up")
+
+
+class _Scheduling(LoadFileScheduling):
+    """Whole files to one process; those that ask the program that is up to the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "up" if Path(file).stem.removeprefix("test_cli_") in _ASKS_WHAT_IS_UP else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """For every parallel run."""
+    return _Scheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected lives as long as the run: the garbage collector need not go through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -31,4 +31,9 @@ GRANT USAGE ON SCHEMA public TO orion_worker, orion_analyst;
 ALTER ROLE orion_worker CONNECTION LIMIT 180;
 ALTER ROLE orion_analyst CONNECTION LIMIT 10;
 ALTER ROLE orion_analyst SET default_transaction_read_only = on;
+-- An analyst may set other time limits in a session of their own, but never a larger temp_file_limit. Locks of ours are
+-- rows of a table (write_locks) that an analyst has no right to: no advisory lock of theirs stops a write.
 ALTER ROLE orion_analyst SET statement_timeout = '60s';
+ALTER ROLE orion_analyst SET lock_timeout = '5s';
+ALTER ROLE orion_analyst SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE orion_analyst SET temp_file_limit = '1GB';

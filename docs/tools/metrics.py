@@ -26,7 +26,10 @@ _INTRODUCTION = """\
 """
 # Labels are given where a metric is counted, not where it is made. A test compares this list with a running worker.
 _LABELS = {
+    "orion.recall.bus.lost": "stream: queries, stores, updates, deletes, feedback, decisions",
     "orion.recall.decisions": "result: persisted, repeated, set_aside, held",
+    "orion.recall.disk.free": "folder: index, graph, valkey, postgres",
+    "orion.recall.disk.short": "folder: index, graph, valkey, postgres",
     "orion.recall.duration": "profile",
     "orion.recall.embedding.batches": "size",
     "orion.recall.embedding.queries": "cache: hit, miss",
@@ -41,6 +44,7 @@ _LABELS = {
     "orion.recall.source.searches": "source; status",
     "orion.recall.stage.duration": "stage: understand, search, fuse, fetch, follow, rank, select",
     "orion.recall.tokens": "profile",
+    "orion.recall.turned_away": "reason: no_time, full",
 }
 
 

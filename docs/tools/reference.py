@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.tools.commands import commands_page
@@ -20,17 +21,16 @@ from orion_recall.schemas.settings_reference import as_markdown, setting_rows
 FOLDER = Path(__file__).parents[1] / "pages" / "reference"
 
 
-def pages() -> dict[str, str]:
-    """Every page that needs the code alone, by its file's name."""
-    return {
-        "commands.md": commands_page(),
-        "errors.md": errors_page(),
-        "messages.md": messages_page(),
-        "metrics.md": metrics_page(),
-        "profile-keys.md": profile_markdown(),
-        "score-parts.md": score_parts_page(),
-        "settings.md": as_markdown(setting_rows()),
-    }
+# The pages that need the code alone, by their files' names.
+PAGES: Mapping[str, Callable[[], str]] = {
+    "commands.md": commands_page,
+    "errors.md": errors_page,
+    "messages.md": messages_page,
+    "metrics.md": metrics_page,
+    "profile-keys.md": profile_markdown,
+    "score-parts.md": score_parts_page,
+    "settings.md": lambda: as_markdown(setting_rows()),
+}
 
 
 async def _decision_log() -> str:
@@ -44,7 +44,8 @@ async def _decision_log() -> str:
 def main() -> None:
     """Write all pages."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in (pages() | {"decision-log.md": asyncio.run(_decision_log())}).items():
+    texts = {name: page() for name, page in PAGES.items()}
+    for name, text in (texts | {"decision-log.md": asyncio.run(_decision_log())}).items():
         (FOLDER / name).write_text(text, "utf-8", newline="\n")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,9 @@ from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import connect
 from orion_recall.bus.envelope import encode_request
 from orion_recall.bus.refusals import as_caller_errors, caller_error, is_refusal
+from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Key, sign
 from orion_recall.bus.urls import without_secrets
+from orion_recall.contracts import QUERY_KIND
 from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, ReplyTimeout
 
 log = logging.getLogger("orion_recall.client")
@@ -43,9 +46,20 @@ class Calls:
     """Calls in flight from one caller. The reply stream is deleted when it closes."""
 
     def __init__(
-        self, redis: Redis, blocking: Redis, *, prefix: str, replies: str, service: str, max_message_bytes: int
+        self,
+        redis: Redis,
+        blocking: Redis,
+        *,
+        prefix: str,
+        replies: str,
+        service: str,
+        max_message_bytes: int,
+        max_query_bytes: int = 262_144,
+        key: Key | None = None,
     ) -> None:
-        self._redis, self._blocking, self._max_bytes = redis, blocking, max_message_bytes
+        self._key = key
+        self._redis, self._blocking = redis, blocking
+        self._max_bytes, self._max_query_bytes = max_message_bytes, max_query_bytes
         self._prefix, self._source = prefix, {"name": service}
         self.reply_stream = f"{prefix}{replies}:{uuid4().hex}"
         self._in_flight: dict[str, _Call] = {}
@@ -55,12 +69,30 @@ class Calls:
     @classmethod
     @contextlib.asynccontextmanager
     async def connect(
-        cls, url: str, *, prefix: str, replies: str, service: str, max_message_bytes: int
+        cls,
+        url: str,
+        *,
+        prefix: str,
+        replies: str,
+        service: str,
+        max_message_bytes: int,
+        max_query_bytes: int,
+        key: Key | None = None,
     ) -> AsyncGenerator[Calls]:
-        """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access."""
+        """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access.
+
+        With a `key` its messages are signed.
+        """
         redis, blocking = connect(url), connect(url, blocking=True)
         calls = cls(
-            redis, blocking, prefix=prefix, replies=replies, service=service, max_message_bytes=max_message_bytes
+            redis,
+            blocking,
+            prefix=prefix,
+            replies=replies,
+            service=service,
+            max_message_bytes=max_message_bytes,
+            max_query_bytes=max_query_bytes,
+            key=key,
         )
         try:
             try:
@@ -105,9 +137,10 @@ class Calls:
             causality_chain=causality_chain,
             created_at=call.created_at,
         )
-        if len(message) > self._max_bytes:
+        most = self._max_query_bytes if kind == QUERY_KIND else self._max_bytes
+        if len(message) > most:
             raise InvalidMessage(
-                f"the message has {len(message)} bytes, and workers read {self._max_bytes} at most: send less"
+                f"the message has {len(message)} bytes, and workers read {most} at most: send less"
             )
         if self._unreadable is not None:
             raise BusRefused(self._unreadable)
@@ -115,7 +148,7 @@ class Calls:
         try:
             async with asyncio.timeout(timeout_s):
                 with as_caller_errors(f"to take {kind}"):
-                    await self._redis.xadd(self._prefix + kind, {"envelope": message})
+                    await self._redis.xadd(self._prefix + kind, self._fields(self._prefix + kind, message))
                 return await call.reply
         except TimeoutError as error:
             raise ReplyTimeout(
@@ -130,6 +163,12 @@ class Calls:
         for call in self._in_flight.values():
             if not call.reply.done():
                 call.reply.set_exception(type(error)(str(error)))
+
+    def _fields(self, stream: str, message: bytes) -> dict[Any, Any]:
+        fields: dict[Any, Any] = {"envelope": message}
+        if self._key is not None:
+            fields[SIGNATURE_FIELD] = sign(self._key, message, stream=stream, time=time.time())
+        return fields
 
     def _name(self, given: object) -> str:
         """The correlation id of a call; InvalidMessage when a call in flight already has it."""

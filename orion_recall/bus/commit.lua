@@ -1,4 +1,8 @@
+#!lua flags=allow-oom
 -- Reply, decision, dead letter and acknowledgement of one stream entry, as one step.
+--
+-- allow-oom: a server whose memory is full refuses those who add messages. An answer takes its message off the stream,
+-- so refusing it, too, would keep the memory full for ever.
 --
 -- Lua does not roll back, so everything that can refuse comes first: every key that is to be written must be absent
 -- or a stream, the entry must still be pending, and the reply, whose address is the caller's choice, must go through.
@@ -12,9 +16,12 @@
 --       8 decision or ""  9 decisions kept at most
 --      10 dead-letter reason or ""  11 correlation id  12 "1": the dead letter holds the entry's fields, "0": not
 --      13 the group that persists decisions
---      14 the decision as it is published, or ""  15... the channels it is published on
--- Returns 1 committed, 2 committed and a channel of decisions is closed to us, 0 fenced (somebody has answered), -1 the reply address cannot be written to,
---        -2 a stream of our own has another type.
+--      14 the decision as it is published, or ""
+--      15 bytes of a reply stream  16 of the decision stream  17 dead letters kept at most  18 their bytes
+--      19 bytes of an entry that is too large to keep, or ""  20 hash of its message  21 first bytes of its message
+--      22... the channels that decisions are published on
+-- Returns 1 committed, 2 committed and a channel of decisions is closed to us, 0 fenced (somebody has answered),
+--        -1 the reply address cannot be written to, -2 a stream of our own has another type.
 local function writable(key)
   local kind = redis.call('TYPE', key).ok
   return kind == 'none' or kind == 'stream'
@@ -32,7 +39,27 @@ local function read_by(group, key)
   return 0
 end
 
-local mode, decision, reason = ARGV[3], ARGV[8], ARGV[10]
+-- The length that brings the stream within its bytes, were its entries of one size; nil where it is within them, or
+-- where the server does not say.
+local function length_within(key, bytes)
+  local used = redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', 0)
+  local length = redis.call('XLEN', key)
+  if type(used) ~= 'number' or used <= bytes or length <= 1 then return nil end
+  return math.max(1, math.floor(length * bytes / used * 0.9))
+end
+
+-- Trims the oldest entries until the stream is within its bytes; the newest stays. How many went.
+local function trim_to_bytes(key, bytes)
+  local gone = 0
+  for _ = 1, 50 do
+    local kept = length_within(key, bytes)
+    if kept == nil then break end
+    gone = gone + redis.call('XTRIM', key, 'MAXLEN', kept)
+  end
+  return gone
+end
+
+local mode, decision, reason, size = ARGV[3], ARGV[8], ARGV[10], ARGV[19]
 if (mode == 'own' or mode == 'shared') and not writable(KEYS[2]) then return -1 end
 if decision ~= '' and not writable(KEYS[3]) then return -2 end
 if reason ~= '' and not writable(KEYS[4]) then return -2 end
@@ -40,7 +67,7 @@ if reason ~= '' and not writable(KEYS[4]) then return -2 end
 local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[2], 1)
 if pending.err and string.find(pending.err, 'WRONGTYPE', 1, true) then return redis.error_reply(pending.err) end
 if pending.err or #pending == 0 then return 0 end
-local entry = reason ~= '' and redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) or {}
+local entry = reason ~= '' and size == '' and redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) or {}
 
 -- A replica publishes, too: a server that takes no writes now must say so before. The id is nobody's.
 if mode == 'channel' then redis.call('XACK', KEYS[1], ARGV[1], '0-0') end
@@ -65,14 +92,20 @@ end
 
 if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) ~= 1 then return 0 end
 if mode == 'own' then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+-- Measuring walks the stream: now and then is enough.
+if (mode == 'own' or mode == 'shared') and redis.call('XLEN', KEYS[2]) % 16 == 0 then
+  trim_to_bytes(KEYS[2], tonumber(ARGV[15]))
+end
 
 if decision ~= '' then
   redis.call('XADD', KEYS[3], '*', 'envelope', decision)
-  local over = redis.call('XLEN', KEYS[3]) - ARGV[9]
-  if over > 0 then
+  local length, cap, bytes = redis.call('XLEN', KEYS[3]), tonumber(ARGV[9]), tonumber(ARGV[16])
+  local is_over = length % 64 == 0 and length_within(KEYS[3], bytes) ~= nil
+  if length > cap or is_over then
     -- Beyond the cap the oldest go, and how many of them no sink had read is counted beside the stream.
     local read = read_by(ARGV[13], KEYS[3])
-    local lost = redis.call('XTRIM', KEYS[3], 'MAXLEN', '~', ARGV[9]) - read
+    local lost = redis.call('XTRIM', KEYS[3], 'MAXLEN', '~', cap) - read
+    if is_over then lost = lost + trim_to_bytes(KEYS[3], bytes) end
     if lost > 0 then redis.pcall('INCRBY', KEYS[3] .. ':trimmed', lost) end
   end
 end
@@ -80,29 +113,31 @@ end
 if reason ~= '' then
   local fields = entry[1] and entry[1][2] or {}
   local letter = {'entry_id', ARGV[2], 'reason', reason, 'correlation_id', ARGV[11]}
+  local function put(name, value)
+    letter[#letter + 1] = name
+    letter[#letter + 1] = value
+  end
   -- Lua hands over a few thousand arguments at most; how many fields did not fit is said.
   local kept = math.min(#fields, 2000)
   if ARGV[12] == '0' then
     kept = 0
-    letter[#letter + 1] = 'message_withheld'
-    letter[#letter + 1] = '1'
+    put('message_withheld', '1')
+  elseif size ~= '' then
+    put('message_sha256', ARGV[20])
+    put('message_head', ARGV[21])
   end
-  if kept < #fields then
-    letter[#letter + 1] = 'fields_left_out'
-    letter[#letter + 1] = (#fields - kept) / 2
-  end
-  for i = 1, kept, 2 do
-    letter[#letter + 1] = 'field:' .. fields[i]
-    letter[#letter + 1] = fields[i + 1]
-  end
-  redis.call('XADD', KEYS[4], 'MAXLEN', '~', 10000, '*', unpack(letter))
+  if size ~= '' then put('message_bytes', size) end
+  if kept < #fields then put('fields_left_out', (#fields - kept) / 2) end
+  for i = 1, kept, 2 do put('field:' .. fields[i], fields[i + 1]) end
+  redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[17], '*', unpack(letter))
+  trim_to_bytes(KEYS[4], tonumber(ARGV[18]))
 end
 
 redis.call('XDEL', KEYS[1], ARGV[2])
 
 local committed = 1
 if ARGV[14] ~= '' then
-  for i = 15, #ARGV do
+  for i = 22, #ARGV do
     local published = redis.pcall('PUBLISH', ARGV[i], ARGV[14])
     if type(published) == 'table' and published.err then committed = 2 end
   end

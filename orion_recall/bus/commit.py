@@ -19,16 +19,18 @@ from importlib.resources import files
 from typing import Literal, Protocol, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from orion_recall.backoff import BUS_S, Backoff
+from orion_recall.bus.bounded.head import MessageHead
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP
 
 log = logging.getLogger("orion_recall.bus")
 
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
-_SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+# Servers before 7.0 know no flags. When their memory is full, answers wait.
+_SCRIPT_WITHOUT_FLAGS = _SCRIPT.partition("\n")[2]
 _MOST_AT_ONCE = 64
 
 Committed = Literal["committed", "fenced", "reply_not_writable", "stream_not_writable"]
@@ -52,11 +54,18 @@ class ReplyAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Size limits: entries on a reply stream, its time to live in seconds, and decisions while no sink reads."""
+    """Size limits: entries on a reply stream, its time to live in seconds, and decisions while no sink reads.
+
+    Each stream has a limit in bytes, too.
+    """
 
     reply_maxlen: int
     reply_ttl_s: int
     decisions_cap: int
+    reply_bytes: int = 64 << 20
+    decisions_bytes: int = 512 << 20
+    dead_letters_cap: int = 10_000
+    dead_letters_bytes: int = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,8 @@ class Commit:
     """Everything that one commit writes. An empty `decision`, `published` or `dead_reason` means none.
 
     `published` is the decision as the decision channels carry it.
-    A dead letter holds the entry's own fields, unless `keep_message` is False.
+    A dead letter holds the entry's own fields, unless `keep_message` is False. Of a message that is too large to
+    keep it holds the `head`.
     """
 
     entry_id: str
@@ -75,6 +85,7 @@ class Commit:
     dead_reason: str = ""
     correlation_id: str = ""
     keep_message: bool = True
+    head: MessageHead | None = None
 
 
 class CommitPort(Protocol):
@@ -125,6 +136,8 @@ class Committer:
         self._waiting: deque[tuple[Commit, asyncio.Future[Committed]]] = deque()
         self._sender: asyncio.Task[None] | None = None
         self.fenced = self.unpublished = 0
+        self._script = _SCRIPT
+        self._sha = _sha_of(self._script)
 
     async def commit(self, commit: Commit) -> Committed:
         """The server's answer. Waits for as long as the server is away; RedisError when it refuses."""
@@ -163,7 +176,7 @@ class Committer:
         """Send one pipeline; the commits that must be sent again."""
         pipeline = self._redis.pipeline(transaction=False)
         for commit, _ in batch:
-            pipeline.evalsha(_SHA, 4, *self._arguments(commit))
+            pipeline.evalsha(self._sha, 4, *self._arguments(commit))
         results = cast("list[int | Exception]", await pipeline.execute(raise_on_error=False))
         again: list[tuple[Commit, asyncio.Future[Committed]]] = []
         for (commit, future), result in zip(batch, results, strict=True):
@@ -179,8 +192,17 @@ class Committer:
                 self._note_unpublished(result)
                 future.set_result(_RESULTS[result])
         if again:
-            await self._redis.script_load(_SCRIPT)
+            await self._load()
         return again
+
+    async def _load(self) -> None:
+        try:
+            await self._redis.script_load(self._script)
+        except ResponseError as error:
+            if self._script is _SCRIPT_WITHOUT_FLAGS or "compiling script" not in str(error):
+                raise
+            self._script, self._sha = _SCRIPT_WITHOUT_FLAGS, _sha_of(_SCRIPT_WITHOUT_FLAGS)
+            await self._redis.script_load(self._script)
 
     def _note_unpublished(self, result: int) -> None:
         if result != _UNPUBLISHED:
@@ -194,7 +216,7 @@ class Committer:
         self.unpublished += 1
 
     def _arguments(self, commit: Commit) -> tuple[str | bytes | int, ...]:
-        address, limits = commit.address, self._limits
+        address, limits, head = commit.address, self._limits, commit.head
         is_stream = address.mode in ("own", "shared")
         return (
             self._stream,
@@ -215,5 +237,16 @@ class Committer:
             int(commit.keep_message),
             DECISIONS_GROUP,
             commit.published,
+            limits.reply_bytes,
+            limits.decisions_bytes,
+            limits.dead_letters_cap,
+            limits.dead_letters_bytes,
+            "" if head is None else head.size,
+            "" if head is None else head.sha256,
+            b"" if head is None else head.head,
             *self._decision_channels,
         )
+
+
+def _sha_of(script: str) -> str:
+    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()

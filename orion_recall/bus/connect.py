@@ -15,6 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, ResponseError, TimeoutError
 
+from orion_recall.bus.bounded.entry_fields import bound_fields
 from orion_recall.bus.connections import Sentinels, at_master, steady
 from orion_recall.bus.urls import read_url
 
@@ -52,7 +53,7 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
     pool = BlockingConnectionPool(
         connection_class=steady(kind), retry=Retry(NoBackoff(), 0), health_check_interval=0, protocol=2, **options
     )
-    return Redis.from_pool(pool)
+    return bound_fields(Redis.from_pool(pool))
 
 
 def group_is_gone(error: Exception) -> bool:

@@ -1,33 +1,87 @@
 """The consumer loop of a stream: handles entries concurrently, up to a limit, and loses none.
 
 Two loops run beside the entries in flight: one fills free slots with new entries and with those that dead consumers
-left pending; one refreshes the entries in flight, so that no other consumer claims them.
+left pending; one refreshes the entries held here, so that no other consumer claims them.
+
+With a queue, entries are also read while all slots are taken. The queue says which one is next, and which are
+turned away: answered at once that they cannot be served. What waits is pending on the bus like what is in flight,
+and is claimed by others when this process ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from orion_recall.bus.group_reader import Entry
+from orion_recall.errors import Overloaded
 from orion_recall.settings import Settings
 from orion_recall.tasks import sleep
 
 log = logging.getLogger("orion_recall.bus")
 _GRACE_S = 2.0
+# How often is read while all slots are taken. Workers with free slots block in their reads and come first.
+_AHEAD_EVERY_S = 0.02
+_MOST_AHEAD = 64
+# So many answers to what was turned away may be on their way to the bus: it is read no faster than it takes them.
+_MOST_TURNING = 256
 
 
 class EntryReader(Protocol):
     """Reads a stream as a member of a consumer group: a `GroupReader`, or a fake in tests."""
 
-    async def create_group(self) -> None: ...
+    async def create_group(self) -> object: ...
     async def read(self, count: int) -> list[Entry]: ...
+    async def read_waiting(self, count: int) -> list[Entry]: ...
     async def claim(self, count: int, min_idle_ms: int) -> list[Entry]: ...
+    async def take_over(self, count: int, min_idle_ms: int) -> list[Entry]: ...
+    async def begin(self, entry: Entry) -> None: ...
     async def refresh(self, ids: frozenset[str]) -> None: ...
     async def leave(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """An entry that is turned away, with the error that its sender is told."""
+
+    entry: Entry
+    error: Overloaded
+
+
+class EntryQueue(Protocol):
+    """Entries that wait for a slot."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def slots(self) -> int:
+        """Entries that may be in flight at once."""
+        ...
+
+    @property
+    def ids(self) -> Iterable[str]:
+        """The ids of the entries that wait."""
+        ...
+
+    def put(self, entry: Entry, *, first: bool = False) -> list[Turned]:
+        """Let an entry wait, with `first` before others; gives what is turned away for it, which may be itself."""
+        ...
+
+    def take(self) -> Entry | Turned | None:
+        """What is next: to be handled, or turned away; None when nothing waits."""
+        ...
+
+    def ended(self, seconds: float, *, is_busy: bool) -> None:
+        """Hear that handling one took so long; `is_busy`: all slots were taken until then."""
+        ...
+
+    def loop_was_late(self, seconds: float) -> None:
+        """Hear that the event loop came so much too late."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,33 +101,49 @@ class ConsumerLimits:
 class ConsumerLoop:
     """Hands every entry of a reader to `handle`, which acknowledges it or raises.
 
-    An entry whose handler raised stays pending, is claimed again, and in the end is poison.
+    An entry whose handler raised stays pending, is claimed again, and in the end is poison. With a `queue`, what it
+    turns away is handed to `turn_away`, which acknowledges it as well.
     """
 
     def __init__(
-        self, reader: EntryReader, handle: Callable[[Entry], Coroutine[Any, Any, None]], limits: ConsumerLimits
+        self,
+        reader: EntryReader,
+        handle: Callable[[Entry], Coroutine[Any, Any, None]],
+        limits: ConsumerLimits,
+        *,
+        queue: EntryQueue | None = None,
+        turn_away: Callable[[Entry, Overloaded], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.claimed = 0
         self._reader, self._handle, self._limits = reader, handle, limits
+        self._queue, self._turn_away = queue, turn_away
         # By task, not by entry: a group that was made again hands an entry out while it is still in flight.
         self._in_flight: dict[asyncio.Task[None], str] = {}
+        self._turning: dict[asyncio.Task[None], str] = {}
         self._slot_free = asyncio.Event()
+        self._reads_ahead_at = 0.0
         self._stopping = asyncio.Event()
+        self._is_closed = False
 
     @property
     def in_flight(self) -> int:
         """The number of entries in flight."""
         return len(self._in_flight)
 
+    @property
+    def waiting(self) -> int:
+        """The number of entries that wait for a slot."""
+        return 0 if self._queue is None else len(self._queue)
+
     def stop(self) -> None:
-        """Take nothing more; `run` returns when the entries in flight have ended."""
+        """Take nothing more; `run` returns when the entries in flight and those that wait have ended."""
         self._stopping.set()
         self._slot_free.set()
 
     async def run(self) -> None:
-        """Serve until `stop()`; then let the last read or claim come back, and finish the entries in flight.
+        """Serve until `stop()`; then let the last read or claim come back, and finish the entries held here.
 
-        Cancelled, it gives them two seconds; what is not finished then stays pending.
+        Cancelled, it gives those in flight two seconds; what is not finished then stays pending.
         """
         taking = asyncio.create_task(self._take_entries())
         loops = [taking, asyncio.create_task(self._refresh())]
@@ -82,13 +152,14 @@ class ConsumerLoop:
             await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
             self.stop()
             await asyncio.wait([taking])
-            while self._in_flight:
-                await asyncio.wait(self._in_flight)
+            while self._in_flight or self._turning:
+                await asyncio.wait((*self._in_flight, *self._turning))
         finally:
+            self._is_closed = True
             taking.cancel()
-            if self._in_flight:
-                await asyncio.wait(self._in_flight, timeout=_GRACE_S)
-            rest = (*loops, *self._in_flight)
+            if self._in_flight or self._turning:
+                await asyncio.wait((*self._in_flight, *self._turning), timeout=_GRACE_S)
+            rest = (*loops, *self._in_flight, *self._turning)
             for task in rest:
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
@@ -96,6 +167,14 @@ class ConsumerLoop:
         for task in loops:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+    @property
+    def _slots(self) -> int:
+        return self._limits.concurrency if self._queue is None else self._queue.slots
+
+    @property
+    def _free(self) -> int:
+        return self._slots - len(self._in_flight)
 
     async def _take_entries(self) -> None:
         """Claim and read in turn: at the same time each would fill the slots that the other has asked for."""
@@ -105,22 +184,44 @@ class ConsumerLoop:
             if clock() >= claims_at:
                 await self._claim()
                 claims_at = clock() + pause_s
-            free = self._limits.concurrency - len(self._in_flight)
-            if free > 0:
-                for entry in await self._reader.read(free):
-                    self._take(entry)
-            else:
+            if self._free > 0 and not self.waiting:
+                self._reads_ahead_at = 0.0  # it was not waited for
+                for entry in await self._reader.read(self._free):
+                    self._arrive(entry)
+            elif self._queue is None:
                 await self._slot_is_free_within(claims_at - clock())
+            else:
+                await self._read_ahead(self._queue)
+
+    async def _read_ahead(self, queue: EntryQueue) -> None:
+        """Read what no worker had a free slot for, after a moment; what nobody has time for learns it at once."""
+        clock = asyncio.get_running_loop().time
+        await self._slot_is_free_within(self._reads_ahead_at - clock())
+        if clock() < self._reads_ahead_at:
+            return
+        if self._reads_ahead_at:
+            queue.loop_was_late(clock() - self._reads_ahead_at)
+        self._reads_ahead_at = clock() + _AHEAD_EVERY_S
+        while self._free <= 0 and len(self._turning) < _MOST_TURNING and not self._stopping.is_set():
+            found = await self._reader.read_waiting(_MOST_AHEAD)
+            for entry in found:
+                self._arrive(entry)
+            if len(found) < _MOST_AHEAD:
+                return
 
     async def _claim(self) -> None:
-        free = self._limits.concurrency - len(self._in_flight)
-        # One slot above the limit is for claims, or a busy worker would never take over from a dead one.
-        if free < 0:
+        if self._queue is not None:
+            found = await self._reader.take_over(_MOST_AHEAD, self._limits.claim_idle_ms)
+        elif self._free >= 0:
+            # One slot above the limit is for claims, or a busy worker would never take over from a dead one.
+            found = await self._reader.claim(max(1, self._free), self._limits.claim_idle_ms)
+        else:
             return
-        for entry in await self._reader.claim(max(1, free), self._limits.claim_idle_ms):
-            if entry.id not in self._in_flight.values():
+        held = set(self._held)
+        for entry in found:
+            if entry.id not in held:
                 self.claimed += 1
-                self._take(entry)
+                self._arrive(entry, is_claimed=True)
 
     async def _slot_is_free_within(self, pause_s: float) -> None:
         self._slot_free.clear()
@@ -129,15 +230,63 @@ class ConsumerLoop:
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(self._limits.refresh_ms / 1000)
-            await self._reader.refresh(frozenset(self._in_flight.values()))
+            await self._reader.refresh(frozenset(self._held))
 
-    def _take(self, entry: Entry) -> None:
-        task = asyncio.create_task(self._handle(entry))
+    @property
+    def _held(self) -> Iterable[str]:
+        """The ids of the entries that are held here, in flight or not."""
+        waiting = () if self._queue is None else self._queue.ids
+        return chain(self._in_flight.values(), self._turning.values(), waiting)
+
+    def _arrive(self, entry: Entry, *, is_claimed: bool = False) -> None:
+        if self._queue is None or (self._free > 0 and not self.waiting):
+            self._start(entry)
+            return
+        for turned in self._queue.put(entry, first=is_claimed):
+            self._turn(turned)
+
+    def _start(self, entry: Entry) -> None:
+        clock, began = asyncio.get_running_loop().time, asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._handled(entry))
         self._in_flight[task] = entry.id
-        task.add_done_callback(self._let_go)
 
-    def _let_go(self, done: asyncio.Task[None]) -> None:
-        entry_id = self._in_flight.pop(done)
+        def ended(done: asyncio.Task[None]) -> None:
+            if self._queue is not None and not done.cancelled():
+                self._queue.ended(clock() - began, is_busy=self._free <= 0)
+            self._let_go(self._in_flight, done)
+            self._fill()
+
+        task.add_done_callback(ended)
+
+    async def _handled(self, entry: Entry) -> None:
+        if self._queue is not None and entry.deliveries > 1:
+            await self._reader.begin(entry)
+        await self._handle(entry)
+
+    async def _turned(self, turned: Turned) -> None:
+        assert self._turn_away is not None, "a queue that turns entries away needs somebody who tells their senders"
+        if turned.entry.deliveries > 1:
+            await self._reader.begin(turned.entry)
+        await self._turn_away(turned.entry, turned.error)
+
+    def _fill(self) -> None:
+        """Start what waits, while slots are free."""
+        while self._queue is not None and not self._is_closed and self._free > 0:
+            found = self._queue.take()
+            if found is None:
+                return
+            if isinstance(found, Turned):
+                self._turn(found)
+            else:
+                self._start(found)
+
+    def _turn(self, turned: Turned) -> None:
+        task = asyncio.create_task(self._turned(turned))
+        self._turning[task] = turned.entry.id
+        task.add_done_callback(lambda done: self._let_go(self._turning, done))
+
+    def _let_go(self, among: dict[asyncio.Task[None], str], done: asyncio.Task[None]) -> None:
+        entry_id = among.pop(done)
         self._slot_free.set()
         if not done.cancelled() and (error := done.exception()) is not None:
             log.error("entry %s stays pending: %r", entry_id, error, exc_info=error)

@@ -5,6 +5,7 @@ They can be listed, put back on their stream, or left to be trimmed; only a lett
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from pydantic import BaseModel
 from redis.asyncio import Redis
 from redis.exceptions import WatchError
 
-from orion_recall.bus.envelope import decode
+from orion_recall.bus.envelope import MESSAGE_FIELDS, decode
 from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Key, sign
 from orion_recall.contracts import read_message
 from orion_recall.errors import InvalidMessage
 
@@ -25,7 +27,10 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One dead letter: the reason, and the fields of its entry; none where they are withheld."""
+    """One dead letter: the reason, and the fields of its entry; none where they are withheld.
+
+    Of a message that was too large to keep there are its `head`, the `size` of its entry, and a SHA-256.
+    """
 
     id: str
     entry_id: str
@@ -33,6 +38,14 @@ class DeadLetter:
     correlation_id: str
     fields: Mapping[bytes, bytes]
     withheld: bool = False
+    size: int | None = None
+    sha256: str = ""
+    head: bytes = b""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds the message, so that it can be put back."""
+        return not self.withheld and self.size is None
 
 
 class DeadLetters:
@@ -80,17 +93,27 @@ class DeadLetters:
                 yield _letter(*row)
             first = f"({rows[-1][0].decode()}"
 
-    async def requeue(self, letter: DeadLetter) -> str | None:
+    async def requeue(self, letter: DeadLetter, *, key: Key | None = None) -> str | None:
         """Put the entry back at the end of its stream, in one transaction; its new entry id.
 
+        With a key it is signed anew: its own signature counts once only.
+
         None when the letter is gone: somebody else has put it back. InvalidMessage for a letter whose message was
-        not kept.
+        not kept, or not as a whole.
         """
         if letter.withheld:
             raise InvalidMessage(
                 f"the dead letter {letter.id} holds no message: its worker keeps no query text (ORION_QUERY_TEXT)"
             )
+        if letter.size is not None:
+            raise InvalidMessage(
+                f"the dead letter {letter.id} holds the head of a message of {letter.size} bytes, too large "
+                "to keep: its sender must send less"
+            )
         fields: dict[Any, Any] = dict(letter.fields) or {b"envelope": b""}
+        if key is not None:
+            message = next((fields[name] for name in MESSAGE_FIELDS if name in fields), b"")
+            fields[SIGNATURE_FIELD] = sign(key, message, stream=self._stream, time=time.time())
         # Watched, since XDEL in a transaction cannot keep the XADD before it from happening.
         async with self._redis.pipeline(transaction=True) as pipeline:
             while True:
@@ -127,5 +150,8 @@ def _letter(letter_id: bytes, fields: Mapping[bytes, bytes]) -> DeadLetter:
         reason=fields.get(b"reason", b"").decode("utf-8", "replace"),
         correlation_id=fields.get(b"correlation_id", b"").decode("utf-8", "replace"),
         withheld=fields.get(b"message_withheld") == b"1",
+        size=int(fields[b"message_bytes"]) if fields.get(b"message_bytes", b"").isdigit() else None,
+        sha256=fields.get(b"message_sha256", b"").decode("utf-8", "replace"),
+        head=fields.get(b"message_head", b""),
         fields={key.removeprefix(_ORIGINAL): value for key, value in fields.items() if key.startswith(_ORIGINAL)},
     )

@@ -6,13 +6,18 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 
 from opentelemetry.trace import Tracer
 
 from orion_recall.bus.addresses import ReplyRules
+from orion_recall.bus.bounded.head import MessageHead, head_of
+from orion_recall.bus.bounded.limits import read_apart
 from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress, commit_when_possible
-from orion_recall.bus.envelope import Received, decode, encode
+from orion_recall.bus.envelope import MESSAGE_FIELDS, Received, decode, encode, size_of
 from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.callers import Callers
 from orion_recall.errors import RefusedMessage
 from orion_recall.settings import Settings
 from orion_recall.telemetry import SPAN_RECALL, Continued, continue_trace
@@ -22,7 +27,8 @@ from orion_recall.telemetry import SPAN_RECALL, Continued, continue_trace
 class Delivery:
     """One delivered message: its content, its trace, its reply address, and when serving it began.
 
-    `refused` says why the reply goes to the shared stream and not to the address that the sender named.
+    `refused` says why the reply goes to the shared stream and not to the address that the sender named. `head` is
+    there when the message is too large to be kept as a dead letter.
     """
 
     received: Received
@@ -30,6 +36,7 @@ class Delivery:
     address: ReplyAddress
     refused: RefusedMessage | None
     started: float
+    head: MessageHead | None = None
 
     @property
     def elapsed_s(self) -> float:
@@ -43,9 +50,10 @@ class Delivery:
 
 
 class Deliveries:
-    """Decodes the messages of one kind, and commits their replies.
+    """Decodes the messages of one kind, and commits their replies. With `callers` they must be signed.
 
-    `server_time` is the clock of the bus: a ttl is counted on it.
+    `server_time` is the clock of the bus, 0 while that is not known: a ttl is counted on it, and answers have its
+    time.
     """
 
     def __init__(
@@ -57,17 +65,33 @@ class Deliveries:
         server_time: Callable[[], float] = time.time,
         tracer: Tracer | None = None,
         span: str = SPAN_RECALL,
+        callers: Callers | None = None,
     ) -> None:
+        self._callers = callers
         self._kind, self._span, self._tracer = kind, span, tracer
-        self._max_bytes, self._max_deliveries = settings.max_message_bytes, settings.max_deliveries
+        self._max_bytes, self._max_deliveries = settings.max_bytes_of(kind), settings.max_deliveries
+        # Several letters must fit: a single one would push out all others.
+        self._most_kept = min(self._max_bytes, settings.dead_letters_bytes // 4)
         self._committer, self._server_time = committer, server_time
         self._rules = ReplyRules.of(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 
-    def open(self, entry: Entry) -> Delivery:
-        """The delivery of an entry. It never fails: `received.error` says what could not be read."""
-        started = time.perf_counter()
-        received = decode(entry, kind=self._kind, max_bytes=self._max_bytes)
+    async def open(self, entry: Entry) -> Delivery:
+        """The delivery of an entry. It never fails: `received.error` says what could not be read.
+
+        Of a large entry that is poison only the sender is read: reading it may have ended its workers.
+        """
+        started, size = time.perf_counter(), size_of(entry)
+        is_poison = entry.deliveries > self._max_deliveries
+        read = partial(
+            decode, entry, kind=self._kind, max_bytes=self._max_bytes, sender_only=is_poison, now=self.now()
+        )
+        received = await read_apart(size, read)
+        if self._callers is not None and not is_poison:
+            received = await self._callers.checked(received)
+        head: MessageHead | None = None
+        if size > self._most_kept or entry.left_out:  # neither can be copied whole by the server
+            head = await read_apart(size, partial(head_of, entry.fields, size=size, names=MESSAGE_FIELDS))
         address, refused = self._rules.resolve_or_shared(received.reply_to)
         return Delivery(
             received=received,
@@ -75,7 +99,12 @@ class Deliveries:
             address=address,
             refused=refused,
             started=started,
+            head=head,
         )
+
+    def now(self) -> float:
+        """Epoch seconds by the clock of the bus; by this machine's while that is not known."""
+        return self._server_time() or time.time()
 
     def poison(self, delivery: Delivery) -> str | None:
         """Why the message is not served again; None while it was not delivered too often."""
@@ -104,6 +133,7 @@ class Deliveries:
             source=self._source,
             trace=delivery.traced.trace,
             causality_chain=received.onward_chain,
+            created_at=datetime.fromtimestamp(self.now(), UTC),
         )
 
     async def commit(self, delivery: Delivery, commit_to: Callable[[ReplyAddress], Commit]) -> Committed:

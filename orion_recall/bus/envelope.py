@@ -7,7 +7,6 @@ could still be read (correlation id, reply address, trace) is there, so that the
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,21 +14,24 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
+from orion_recall.bus.bounded.json_object import TOO_DEEP, is_too_deep, json_object, too_large
+from orion_recall.bus.bounded.limits import ON_LOOP_BYTES
+from orion_recall.bus.bounded.sender import sender_of, sender_of_message
 from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.key_files import Caller
 from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
-from orion_recall.errors import InvalidMessage
+from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.tasks import report
 from orion_recall.text.normal import storable, storable_json
 
-_FIELDS = (b"envelope", b"data")
-# In place of a published message that was too large for the stream: its size in bytes.
-LEFT_OUT_BYTES = b"left_out_bytes"
+MESSAGE_FIELDS = (b"envelope", b"data")
+# In place of a published message that was too large for the stream: its size in bytes, its first and last bytes.
+LEFT_OUT_BYTES, LEFT_OUT_HEAD, LEFT_OUT_TAIL = b"left_out_bytes", b"left_out_head", b"left_out_tail"
 _ALIASES = {QUERY_KIND: QUERY_ALIASES}
-# Deeper than any valid message, and far from where walking or writing it would exhaust the stack.
-_MOST_LEVELS = 100
+# What comes back with every reply: correlation id, reply address, trace, causality chain and the like.
+_MOST_WITHOUT_PAYLOAD = 64 << 10
 # Unexpected errors that reading a value may raise.
 _UNEXPECTED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,7 @@ class Received:
     """One entry, as far as it could be read.
 
     `onward_chain` is the causality chain of its reply. `has_options`: its sender reads more than V1 fields.
+    `caller` is who signed it, where messages must be signed.
     """
 
     entry: Entry
@@ -48,7 +51,13 @@ class Received:
     onward_chain: tuple[Mapping[str, Any], ...] = ()
     has_options: bool = False
     unknown_fields: int = 0
-    error: InvalidMessage | None = None
+    error: MessageError | None = None
+    caller: Caller | None = None
+
+    @property
+    def size(self) -> int:
+        """The entry's bytes, all its fields together."""
+        return size_of(self.entry)
 
     @property
     def expires_at(self) -> float | None:
@@ -56,21 +65,34 @@ class Received:
         return None if self.ttl_ms is None else self.entry.added_at + self.ttl_ms / 1000
 
 
-def decode(entry: Entry, *, kind: str, max_bytes: int) -> Received:
-    """The message of the `kind`, or of its aliases, in an entry. It never raises: see `error`."""
+def size_of(entry: Entry) -> int:
+    """The bytes of an entry, names and values of its fields."""
+    return sum(len(name) + len(value) for name, value in entry.fields.items())
+
+
+def decode(
+    entry: Entry, *, kind: str, max_bytes: int, sender_only: bool = False, now: float | None = None
+) -> Received:
+    """The message of the `kind`, or of its aliases, in an entry. It never raises: see `error`.
+
+    With `sender_only` no more is read of it than whom to answer. `now` is the time by the bus's clock (default:
+    this machine's): no entry came later.
+    """
     try:
-        return _decode(entry, kind, max_bytes)
+        return _decode(entry, kind, max_bytes, sender_only, time.time() if now is None else now)
     except _UNEXPECTED as error:  # an entry that raised here would stay pending for ever
         report(f"entry {entry.id} cannot be read", error)
         unreadable = InvalidMessage("the message cannot be read: the worker's log says where it failed")
         return Received(entry=entry, correlation_id=_uuid_of(entry), payload={}, error=unreadable)
 
 
-def _decode(entry: Entry, kind: str, max_bytes: int) -> Received:
+def _decode(entry: Entry, kind: str, max_bytes: int, sender_only: bool, now: float) -> Received:
     try:
-        data, problem = _json_object(entry, max_bytes)
+        data, problem = _found_in(entry, kind, max_bytes, sender_only)
     except InvalidMessage as error:
         return Received(entry=entry, correlation_id=_uuid_of(entry), payload={}, error=error)
+    if size_of(entry) > ON_LOOP_BYTES and problem is None:
+        data, problem = _with_small_envelope(data)
     raw_correlation_id = _first_text(data, ("correlation_id", "corr_id", "id")) or _uuid_of(entry)
     if problem is not None:
         return Received(
@@ -86,11 +108,13 @@ def _decode(entry: Entry, kind: str, max_bytes: int) -> Received:
     error: InvalidMessage | None = None
     envelope: Envelope | None = None
     try:
-        envelope = read_message(Envelope, cleaned, "envelope")
+        # What is in the payload is JSON, and is validated as what it is later: not also as an envelope's.
+        without: dict[str, Any] = cleaned | {"payload": {}} if payload else cleaned
+        envelope = read_message(Envelope, without, "envelope")
         if envelope.kind not in (None, kind, *_ALIASES.get(kind, ())):
             kinds = " or ".join((kind, *_ALIASES.get(kind, ())))
             expected = f"envelope.kind: expected {kinds} on this stream"
-            raise InvalidMessage(f"{expected} (got {envelope.kind!r})", without_values=expected)
+            raise InvalidMessage(f"{expected} (got {envelope.kind[:200]!r})", without_values=expected)
     except InvalidMessage as problem:
         error = problem
     links, left_out = _links(cleaned)
@@ -101,7 +125,7 @@ def _decode(entry: Entry, kind: str, max_bytes: int) -> Received:
         reply_to=_reply_to(cleaned),
         ttl_ms=envelope.ttl_ms if envelope else None,
         trace=cleaned["trace"] if isinstance(cleaned.get("trace"), dict) else None,
-        onward_chain=(*links, *_own_link(cleaned, envelope, raw_correlation_id, kind, entry)),
+        onward_chain=(*links, *_own_link(cleaned, envelope, raw_correlation_id, kind, min(entry.added_at, now))),
         has_options=_has_options(cleaned),
         unknown_fields=count_unknown(Envelope, cleaned) + left_out,
         error=error,
@@ -116,12 +140,15 @@ def encode(
     source: Mapping[str, str],
     trace: Mapping[str, Any] | None = None,
     causality_chain: Iterable[Mapping[str, Any]] = (),
+    created_at: datetime | None = None,
 ) -> bytes:
-    """An envelope with long names around a payload that is JSON already. The id is new, the time is now.
+    """An envelope with long names around a payload that is JSON already. The id is new; the time is now by default.
 
     Strict readers accept it: `trace` is an object and never null, and there are no further fields.
     """
     head = _head(kind, correlation_id, source, trace) | {"causality_chain": list(causality_chain)}
+    if created_at is not None:
+        head["created_at"] = created_at.isoformat()
     # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
     return json.dumps(head).encode()[:-1] + b', "payload": ' + payload + b"}"
 
@@ -154,7 +181,7 @@ def encode_request(
     if created_at is not None:
         message["created_at"] = created_at.isoformat()
     if is_too_deep(message):
-        raise InvalidMessage(_TOO_DEEP)
+        raise InvalidMessage(TOO_DEEP)
     try:
         return json.dumps(message, allow_nan=False).encode()
     except (ValueError, TypeError) as error:
@@ -198,14 +225,14 @@ def _links(data: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
 
 
 def _own_link(
-    data: Mapping[str, Any], envelope: Envelope | None, correlation_id: str, kind: str, entry: Entry
+    data: Mapping[str, Any], envelope: Envelope | None, correlation_id: str, kind: str, added_at: float
 ) -> list[Mapping[str, Any]]:
     """The link for the message that is answered; none where strict readers would refuse it.
 
     Of an invalid envelope, the parts that can be read are used.
     """
-    # The sender may have chosen the entry id: one in the far future is no time that a date can hold.
-    came = datetime.fromtimestamp(min(entry.added_at, time.time()), UTC)
+    # Never later than now: the sender may have chosen the entry id, and no date holds a time in the far future.
+    came = datetime.fromtimestamp(added_at, UTC)
     if envelope is not None:
         told, source = envelope.kind, envelope.source.model_dump(exclude_none=True) if envelope.source else None
         created = envelope.created_at or came
@@ -222,55 +249,37 @@ def _own_link(
     return [link] if is_link(link) else []
 
 
-def _json_object(entry: Entry, max_bytes: int) -> tuple[dict[str, Any], InvalidMessage | None]:
+def _found_in(
+    entry: Entry, kind: str, max_bytes: int, sender_only: bool
+) -> tuple[dict[str, Any], InvalidMessage | None]:
     """The JSON object in an entry, and why it is invalid where its sender can still be read from it."""
-    raw = next((entry.fields[name] for name in _FIELDS if name in entry.fields), None)
-    left_out = entry.fields.get(LEFT_OUT_BYTES, b"")[:20].decode("ascii", "replace")
-    if raw is None and not left_out:
-        raise InvalidMessage("the stream entry has no field `envelope` (or `data`)")
-    if raw is None or len(raw) > max_bytes:
-        size = left_out if raw is None else len(raw)
-        raise InvalidMessage(
-            f"the message has {size} bytes; at most {max_bytes} are read (ORION_MAX_MESSAGE_BYTES)"
-        )
-    odd: list[str] = []  # invalid numbers: read on, to learn the reply address
+    setting = "ORION_MAX_QUERY_BYTES" if kind == QUERY_KIND else "ORION_MAX_MESSAGE_BYTES"
+    raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), None)
+    if raw is None:
+        if (left_out := entry.fields.get(LEFT_OUT_BYTES, b"")[:20].decode("ascii", "replace")) == "":
+            raise InvalidMessage("the stream entry has no field `envelope` (or `data`)")
+        head, tail = (entry.fields.get(name, b"") for name in (LEFT_OUT_HEAD, LEFT_OUT_TAIL))
+        return sender_of(head, tail), too_large(left_out, max_bytes, setting=setting)
+    if sender_only and len(raw) > ON_LOOP_BYTES:
+        return sender_of_message(raw), InvalidMessage("the message is not read again")
+    return json_object(raw, max_bytes, setting=setting)
 
-    def number(digits: str) -> float:
-        value = float(digits)
-        if math.isinf(value):  # it could not be written again either
-            odd.append(f"the number {digits[:40]} is too large")
-        return value
 
-    try:
-        data = json.loads(raw, parse_constant=lambda name: odd.append(f"{name} is not JSON"), parse_float=number)
-    except ValueError as error:
-        raise InvalidMessage(f"the message is not JSON: {error}") from error
-    except RecursionError as error:
-        raise InvalidMessage(_TOO_DEEP) from error
-    if not isinstance(data, dict):
-        raise InvalidMessage("the message is JSON but not an object")
-    found = cast("dict[str, Any]", data)
-    if odd:
-        said = "the message is not JSON"
-        return found, InvalidMessage(f"{said}: {odd[0]}", without_values=f"{said}: it holds an invalid number")
-    return found, InvalidMessage(_TOO_DEEP) if is_too_deep(found) else None
+def _with_small_envelope(data: dict[str, Any]) -> tuple[dict[str, Any], InvalidMessage | None]:
+    """The message; where what comes back with its reply is too large, an error, and a sender without that."""
+    rest = {name: value for name, value in data.items() if name != "payload"}
+    size = len(json.dumps(rest))
+    if size <= _MOST_WITHOUT_PAYLOAD:
+        return data, None
+    short = {name: value for name, value in rest.items() if isinstance(value, str) and len(value) <= 1024}
+    why = f"the envelope has {size} bytes without its payload; at most {_MOST_WITHOUT_PAYLOAD} are read"
+    return short | {"payload": data.get("payload")}, InvalidMessage(why)
 
 
 def _reply_to(data: Mapping[str, Any]) -> str | None:
     payload = data.get("payload")
     within = _first_text(cast("Mapping[str, Any]", payload), ("reply_to",)) if isinstance(payload, dict) else None
     return storable(found) if (found := _first_text(data, ("reply_to",)) or within) else None
-
-
-def is_too_deep(data: Mapping[str, Any], levels: int = _MOST_LEVELS) -> bool:
-    """Whether the value is nested deeper than a message may be."""
-    level: list[Mapping[str, Any] | list[Any]] = [data]
-    for _ in range(levels):
-        within = (inner for part in level for inner in (part.values() if isinstance(part, dict) else part))
-        level = [inner for inner in within if isinstance(inner, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 def _first_text(data: Mapping[str, Any], names: Iterable[str]) -> str | None:

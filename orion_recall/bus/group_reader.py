@@ -8,32 +8,44 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.backoff import BUS_S, Backoff
+from orion_recall.bus.bounded.entry_fields import CutFields
+from orion_recall.bus.clock import BusClock
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 
 log = logging.getLogger("orion_recall.bus")
 T = TypeVar("T")
 
 BLOCK_MS = 1000
+# What one call brings, judged by the entries of the last one: ten entries of 60 MB would be 600 MB at once.
+_BYTES_AT_ONCE = 8 << 20
 _IDLE_CONSUMER_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of a stream; `deliveries` counts its deliveries, this one included."""
+    """One entry of a stream; `deliveries` counts its deliveries, this one included.
+
+    `left_out` counts the fields that were not read: an entry that has very many is no message of ours.
+    """
 
     id: str
     fields: Mapping[bytes, bytes]
     deliveries: int = 1
+    left_out: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its values."""
+        return sum(map(len, self.fields.values()))
 
     @property
     def added_at(self) -> float:
@@ -43,64 +55,78 @@ class Entry:
 
 @dataclass(slots=True)
 class Healed:
-    """Counts of repairs: of groups, of connections and of anything else."""
+    """Counts of repairs: of groups, of connections and of anything else.
+
+    `lost` counts entries that waited or were in flight when somebody emptied the stream: about as many, for what
+    came or went in the second before is not known.
+    """
 
     groups: int = 0
+    lost: int = 0
     connections: int = 0
     errors: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class GroupReader:
-    """One consumer of one group of one stream."""
+    """One consumer of one group of one stream. It sets `clock` whenever it refreshes its entries."""
 
-    def __init__(self, redis: Redis, blocking: Redis, *, stream: str, group: str, consumer: str) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        blocking: Redis,
+        *,
+        stream: str,
+        group: str,
+        consumer: str,
+        clock: BusClock | None = None,
+    ) -> None:
         self.stream, self.group, self.consumer = stream, group, consumer
         self.healed = Healed()
         self._redis, self._blocking = redis, blocking
         self._cursor = "0-0"
         self._backoffs: dict[str, Backoff] = defaultdict(lambda: Backoff(*BUS_S))
-        self._clock_offset_s, self._round_trip_s = 0.0, math.inf
+        self.clock = clock or BusClock()
+        self._most_at_once = math.inf
+        self._unfinished: int | None = None
 
-    def server_time(self) -> float:
-        """Epoch seconds by the server's clock, as of the last refresh."""
-        return time.time() + self._clock_offset_s
-
-    def _set_clock(self, offset_s: float, round_trip_s: float) -> None:
-        """Take the offset of a quick round trip; a slow one measures it less well than the last one did.
-
-        The limit for quick grows slowly, or a clock that drifts would no longer be followed.
-        """
-        self._round_trip_s *= 1.1
-        if round_trip_s <= self._round_trip_s:
-            self._clock_offset_s, self._round_trip_s = offset_s - round_trip_s / 2, round_trip_s
-
-    async def create_group(self) -> None:
-        """Create the group at the start of the stream, unless it exists."""
+    async def create_group(self) -> bool:
+        """Create the group at the start of the stream, unless it exists; whether it was created."""
         try:
             await self._redis.xgroup_create(self.stream, self.group, id="0", mkstream=True)
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
+            return False
+        return True
+
+    def note_unfinished(self, count: int | None) -> None:
+        """Note how many entries are on the stream and not acknowledged: what an emptied stream loses."""
+        self._unfinished = count
 
     async def read(self, count: int) -> list[Entry]:
-        """Up to `count` new entries; waits about a second for the first."""
+        """Up to `count` new entries; waits about a second for the first. After large ones fewer at once."""
+        count = int(min(count, self._most_at_once))
 
-        async def once() -> list[Entry]:
-            found = cast(
-                "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]",
-                await self._blocking.xreadgroup(
-                    self.group, self.consumer, {self.stream: ">"}, count=count, block=BLOCK_MS
-                ),
-            )
-            return [_entry(*row) for _, rows in found or [] for row in rows]
+        return await self._healing("read", lambda: self._read_new(self._blocking, count, BLOCK_MS), [])
 
-        return await self._healing("read", once, [])
+    async def read_waiting(self, count: int) -> list[Entry]:
+        """Up to `count` new entries that are there now: those for which no consumer waits."""
+        count = int(min(count, self._most_at_once))
+        return await self._healing("read ahead", lambda: self._read_new(self._redis, count, None), [])
+
+    async def _read_new(self, redis: Redis, count: int, block_ms: int | None) -> list[Entry]:
+        found = cast(
+            "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]",
+            await redis.xreadgroup(self.group, self.consumer, {self.stream: ">"}, count=count, block=block_ms),
+        )
+        return self._noted([_entry(*row) for _, rows in found or [] for row in rows])
 
     async def claim(self, count: int, min_idle_ms: int) -> list[Entry]:
         """Up to `count` entries whose consumer has been silent for `min_idle_ms`, with their delivery counts.
 
         The cursor is kept between calls, so that a long list of pending entries is walked, not re-read.
         """
+        count = int(min(count, self._most_at_once))
 
         async def once() -> list[Entry]:
             reply = await self._redis.xautoclaim(
@@ -117,21 +143,50 @@ class GroupReader:
             gone = [row[0] for row in rows if row[1] is None]
             if gone:
                 await self._redis.xack(self.stream, self.group, *gone)
-            entries = [_entry(*row) for row in rows if row[1] is not None]
+            entries = self._noted([_entry(*row) for row in rows if row[1] is not None])
             deliveries = await self._deliveries(entries)
-            return [
-                Entry(id=entry.id, fields=entry.fields, deliveries=deliveries.get(entry.id, 1)) for entry in entries
-            ]
+            return [replace(entry, deliveries=deliveries.get(entry.id, 1)) for entry in entries]
 
         return await self._healing("claim", once, [])
+
+    async def take_over(self, count: int, min_idle_ms: int) -> list[Entry]:
+        """As `claim`, for entries that may have to wait here: `begin` counts the delivery when their turn comes.
+
+        Else a message that kills its workers would make poison of all that waited beside it.
+        """
+        entries = await self.claim(count, min_idle_ms)
+
+        async def once() -> None:
+            pipeline = self._redis.pipeline(transaction=False)
+            for entry in entries:
+                pipeline.xclaim(
+                    self.stream,
+                    self.group,
+                    self.consumer,
+                    min_idle_time=0,
+                    message_ids=[entry.id],
+                    retrycount=entry.deliveries - 1,
+                    justid=True,
+                )
+            await pipeline.execute()
+
+        if entries:
+            await self._healing("take over", once, None)
+        return entries
+
+    async def begin(self, entry: Entry) -> None:
+        """Count this delivery of an entry that was taken over: it is served now."""
+        await self._set_delivery_count(entry.id, entry.deliveries)
 
     async def refresh(self, ids: Collection[str]) -> None:
         """Reset the idle time of the entries, so that no other consumer claims them. Delivery counts stay."""
 
         async def once() -> None:
-            asked, asked_at = time.monotonic(), time.time()
+            asked_at = self.clock.began()
             seconds, micros = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
-            self._set_clock(seconds + micros / 1e6 - asked_at, time.monotonic() - asked)
+            self.clock.told(seconds + micros / 1e6, asked_at=asked_at)
+            # A commit deletes its entry: what is there waits or is in flight.
+            self.note_unfinished(int(await self._redis.xlen(self.stream)))
             if ids:
                 await self._redis.xclaim(
                     self.stream,
@@ -146,7 +201,9 @@ class GroupReader:
 
     async def reset_delivery_count(self, entry_id: str) -> None:
         """Count the entry as delivered once: it waits for something that is away, and must not become poison."""
+        await self._set_delivery_count(entry_id, 1)
 
+    async def _set_delivery_count(self, entry_id: str, count: int) -> None:
         async def once() -> None:
             await self._redis.xclaim(
                 self.stream,
@@ -154,11 +211,11 @@ class GroupReader:
                 self.consumer,
                 min_idle_time=0,
                 message_ids=[entry_id],
-                retrycount=1,
+                retrycount=count,
                 justid=True,
             )
 
-        await self._healing("reset delivery count", once, None)
+        await self._healing("set delivery count", once, None)
 
     async def leave(self) -> None:
         """Delete this consumer from the group, unless it has pending entries; also consumers idle for an hour."""
@@ -169,6 +226,13 @@ class GroupReader:
                     await self._redis.xgroup_delconsumer(self.stream, self.group, consumer["name"])
         except (*BUS_AWAY, ResponseError) as error:
             log.debug("leaving group %s: %s", self.group, error)
+
+    def _noted(self, entries: list[Entry]) -> list[Entry]:
+        """The entries, whose size says how many are asked for next."""
+        largest = max((sum(map(len, entry.fields.values())) for entry in entries), default=0)
+        if entries:
+            self._most_at_once = max(1, _BYTES_AT_ONCE // largest) if largest else math.inf
+        return entries
 
     async def _deliveries(self, entries: list[Entry]) -> dict[str, int]:
         if not entries:
@@ -200,12 +264,25 @@ class GroupReader:
 
     async def _make_again(self, doing: str) -> None:
         self._cursor = "0-0"
+        unfinished, self._unfinished = self._unfinished, None
         try:
-            await self.create_group()
-            log.warning("group %s of %s was gone: created again", self.group, self.stream)
+            if await self.create_group():  # one of all workers creates it, and counts
+                log.warning("group %s of %s was gone: created again", self.group, self.stream)
+                await self._count_lost(unfinished)
         except (*BUS_AWAY, ResponseError) as error:
             log.warning("group %s of %s cannot be created: %s", self.group, self.stream, error)
         await self._wait(doing, None)
+
+    async def _count_lost(self, unfinished: int | None) -> None:
+        """Count what is no longer there; where only the group was deleted, everything is."""
+        lost = (unfinished or 0) - int(await self._redis.xlen(self.stream))
+        if lost > 0:
+            self.healed.lost += lost
+            log.error(
+                "%s was emptied by somebody (FLUSHALL, DEL, another database): about %d entries that waited or "
+                "were in flight are lost, and their senders get no answer",
+                *(self.stream, lost),
+            )
 
     async def _wait(self, doing: str, why: str | None) -> None:
         """A wait that grows until the same call succeeds; another call's success says nothing about this one."""
@@ -220,4 +297,5 @@ def _text(value: bytes | str) -> str:
 
 
 def _entry(entry_id: bytes | str, fields: Mapping[bytes, bytes]) -> Entry:
-    return Entry(id=_text(entry_id), fields=fields)
+    left_out = fields.left_out if isinstance(fields, CutFields) else 0
+    return Entry(id=_text(entry_id), fields=fields, left_out=left_out)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.tasks import sleep
@@ -20,6 +20,15 @@ log = logging.getLogger("orion_recall.bus")
 
 EVERY_S = 2.0
 LIFE_S = 10
+# A field of the heartbeat while the bus refuses messages for want of memory.
+BUS_FULL = "bus_full"
+
+# Allowed when the memory is full: a worker that serves must not look as if it were gone.
+_WRITE_WHEN_FULL = """#!lua flags=allow-oom
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+"""
 
 
 class Heartbeat:
@@ -28,6 +37,8 @@ class Heartbeat:
     def __init__(self, redis: Redis, key: str, fields: Callable[[], Mapping[str, str]]) -> None:
         self._redis, self._key, self._fields = redis, key, fields
         self._wake = asyncio.Event()
+        self._write_when_full = redis.register_script(_WRITE_WHEN_FULL)
+        self.is_full = False
 
     def wake(self) -> None:
         """Write now: a field has changed."""
@@ -52,8 +63,30 @@ class Heartbeat:
                 pipeline.hset(self._key, mapping=fields)
                 pipeline.expire(self._key, LIFE_S)
                 await pipeline.execute()
+            self._note_room(is_full=False)
+        except OutOfMemoryError:
+            self._note_room(is_full=True)
+            await self._write_to_full_bus(fields | {BUS_FULL: "1"})
         except (*BUS_AWAY, RedisError) as error:
             log.debug("the heartbeat %s is not written: %s", self._key, error)
+
+    async def _write_to_full_bus(self, fields: Mapping[str, str]) -> None:
+        values = [LIFE_S, *(part for field in fields.items() for part in field)]
+        try:
+            await self._write_when_full(keys=[self._key], args=values)
+        except (*BUS_AWAY, RedisError) as error:
+            log.debug("the heartbeat %s is not written: %s", self._key, error)
+
+    def _note_room(self, *, is_full: bool) -> None:
+        if is_full and not self.is_full:
+            log.error(
+                "the bus is full: it refuses callers until there is room. Its memory is (then raise "
+                "ORION_BUS_MEMORY_BYTES, or maxmemory of a server of your own, or find what fills it), or the disk "
+                "of an embedded bus is short"
+            )
+        elif self.is_full and not is_full:
+            log.warning("the bus has room again: it takes messages")
+        self.is_full = is_full
 
     async def _leave(self) -> None:
         try:

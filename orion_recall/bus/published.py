@@ -26,8 +26,10 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from orion_recall.backoff import BUS_S, Backoff, Sleep
+from orion_recall.bus.bounded.limits import has_more_values, most_values
+from orion_recall.bus.bounded.sender import HEAD_BYTES, TAIL_BYTES
 from orion_recall.bus.connect import BUS_AWAY
-from orion_recall.bus.envelope import LEFT_OUT_BYTES
+from orion_recall.bus.envelope import LEFT_OUT_BYTES, LEFT_OUT_HEAD, LEFT_OUT_TAIL
 from orion_recall.tasks import sleep
 
 log = logging.getLogger("orion_recall.bus")
@@ -45,6 +47,7 @@ _MOST_WAITING, _MOST_WAITING_BYTES = 1000, 64 << 20
 _MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 256, 4 << 20
 # Every worker reads every message for its id, between recalls: 8 MB of brackets would take a second of each.
 _MOST_PARSED_BYTES = 256 << 10
+_MOST_PARSED_VALUES = most_values(_MOST_PARSED_BYTES)
 _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
@@ -120,17 +123,17 @@ class PublishedQueries:
     def take(self, channel: bytes, data: bytes, *, since_ms: int) -> None:
         """Queue one message that was published at `since_ms` by the server's clock or later.
 
-        Of a message that is too large, only its size is kept.
+        Of a message that is too large only its size, its first and its last bytes are kept.
         """
         self.counts.received += 1
         is_whole = len(data) <= self._max_bytes
-        seen_id, ttl_s = _id_and_ttl(data) if is_whole else (_digest(data), TRIED_S)
-        content = ("envelope", data) if is_whole else (LEFT_OUT_BYTES, str(len(data)))
+        seen_id, ttl_s = _id_and_ttl(data) if is_whole else (_digest_of_ends(data), TRIED_S)
+        content = ("envelope", data) if is_whole else _left_out(data, self._max_bytes)
         self._waiting.append(
             _Published(
                 seen_id=seen_id,
                 fields=(*content, "channel", channel),
-                size=len(data) if is_whole else 0,
+                size=sum(len(part) for part in content),
                 give_up_at=self._clock() + min(ttl_s, TRIED_S),
                 deadline_ms=since_ms + int(ENTERS_WITHIN_S * 1000),
             )
@@ -228,7 +231,7 @@ def _id_and_ttl(data: bytes) -> tuple[str, float]:
 
     The id is the envelope's; without one, or where the message is too large to parse, a hash of the bytes.
     """
-    if len(data) > _MOST_PARSED_BYTES:
+    if len(data) > _MOST_PARSED_BYTES or has_more_values(data, _MOST_PARSED_VALUES):
         return _digest(data), TRIED_S
     found: Any = None
     with suppress(ValueError, RecursionError):
@@ -240,6 +243,17 @@ def _id_and_ttl(data: bytes) -> tuple[str, float]:
         return _digest(data), ttl_s
     plain = message_id.strip()
     return (plain if _PLAIN_ID.fullmatch(plain) else _digest(plain.encode("utf-8", "surrogatepass"))), ttl_s
+
+
+def _left_out(data: bytes, max_bytes: int) -> tuple[bytes | str, ...]:
+    """What is added of a message that is too large: enough to answer its sender, and less than it may have."""
+    head, tail = data[: min(HEAD_BYTES, max_bytes // 2)], data[-min(TAIL_BYTES, max_bytes // 4) :]
+    return LEFT_OUT_BYTES, str(len(data)), LEFT_OUT_HEAD, head, LEFT_OUT_TAIL, tail
+
+
+def _digest_of_ends(data: bytes) -> str:
+    """Of sixty megabytes a hash would hold up the recalls."""
+    return _digest(b"%d:%b%b" % (len(data), data[:HEAD_BYTES], data[-TAIL_BYTES:]))
 
 
 def _digest(data: bytes) -> str:

@@ -10,9 +10,12 @@ from collections.abc import AsyncGenerator
 from redis.asyncio import Redis
 
 from orion_recall.backoff import Backoff
+from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.bus.group_reader import GroupReader
+from orion_recall.bus.signing.callers import BusNonces, Callers
+from orion_recall.bus.signing.key_ring import KeyRing
 from orion_recall.bus.urls import without_secrets
 from orion_recall.errors import SettingsError
 from orion_recall.settings import RECALL_GROUP, Settings
@@ -24,14 +27,17 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 class WorkerBus:
     """Connections of one worker: `redis` for commands that do not block, and one for each blocking read.
 
-    `queries` reads queries, `changes` everything about memories, `decisions` the decisions.
+    `queries` reads queries, `changes` everything about memories, `decisions` the decisions. All readers set
+    `clock`.
     """
 
     def __init__(
         self, settings: Settings, redis: Redis, *, queries: Redis, changes: Redis, decisions: Redis
     ) -> None:
         self.redis, self.queries, self.changes, self.decisions = redis, queries, changes, decisions
+        self.clock = BusClock(bound_s=settings.clock_bound_ms / 1000)
         self._settings = settings
+        self._ring = KeyRing(settings.keys_file) if settings.keys_file is not None else None
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -52,7 +58,12 @@ class WorkerBus:
         """A reader of the stream, as this worker's consumer."""
         blocking = self.queries if stream == self._settings.query_stream else self.changes
         return GroupReader(
-            self.redis, blocking, stream=stream, group=RECALL_GROUP, consumer=self._settings.instance
+            self.redis,
+            blocking,
+            stream=stream,
+            group=RECALL_GROUP,
+            consumer=self._settings.instance,
+            clock=self.clock,
         )
 
     def committer(self, stream: str) -> Committer:
@@ -69,7 +80,25 @@ class WorkerBus:
                 reply_maxlen=settings.reply_maxlen,
                 reply_ttl_s=settings.reply_ttl_s,
                 decisions_cap=settings.decisions_cap,
+                reply_bytes=settings.reply_bytes,
+                decisions_bytes=settings.decisions_bytes,
+                dead_letters_cap=settings.dead_letters_cap,
+                dead_letters_bytes=settings.dead_letters_bytes,
             ),
+        )
+
+    def callers(self, kind: str) -> Callers | None:
+        """Who may send messages of the kind; None where they need not be signed."""
+        if self._ring is None:
+            return None
+        settings = self._settings
+        return Callers(
+            self._ring,
+            BusNonces(self.redis, prefix=f"{settings.query_stream}:seen:nonce:"),
+            stream=settings.prefix + kind,
+            kind=kind,
+            within_s=settings.signed_within_s,
+            now=self.clock.now,
         )
 
     async def create_groups(self, stop: asyncio.Event) -> None:

@@ -32,7 +32,9 @@ def ask(
     budget: Annotated[str | None, typer.Option(metavar="low|mid|high", help="How deep to search.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Only later memories: {MOMENT_HELP}")] = None,
     until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {MOMENT_HELP}")] = None,
-    as_of: Annotated[str | None, typer.Option(help=f'"Now" for this question: {MOMENT_HELP}')] = None,
+    as_of: Annotated[
+        str | None, typer.Option(help=f'"Now" for this question: {MOMENT_HELP} --until leaves out later memories.')
+    ] = None,
     timezone: Annotated[
         str | None,
         typer.Option(help="Zone of the question's days, and of times given without one: Europe/Berlin, +02:00."),
@@ -58,6 +60,11 @@ def ask(
 
     Example: `orion-recall ask "What is wrong with the crane?" --since "last week" --k 5`
     """
+    # A worker would refuse it as well, and keep it among the messages that failed.
+    if scope == "session" and session is None:
+        raise typer.BadParameter("scope session needs --session")
+    if scope == "user" and user is None:
+        raise typer.BadParameter("scope user needs --user")
     settings = find_started(data)
     options: dict[str, Any] = {
         "tenant": tenant,
@@ -92,7 +99,12 @@ def ask(
 
 
 async def _recall(settings: Settings, text: str, fields: dict[str, Any], timeout_s: float) -> RecallReplyV1:
-    async with RecallClient.connect(bus_of(settings), prefix=settings.prefix, service="orion-recall-cli") as client:
+    async with RecallClient.connect(
+        bus_of(settings),
+        prefix=settings.prefix,
+        service="orion-recall-cli",
+        max_query_bytes=settings.max_query_bytes,
+    ) as client:
         return await client.recall(text, timeout_s=timeout_s, **fields)
 
 
@@ -102,13 +114,23 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
     if reply.bundle.rendered:
         prose(visible(reply.bundle.rendered))
     else:
-        note("nothing was found")
+        note(nothing_of(stats))
     if explain:
         show_explained(reply)
     else:
         out.print()
         out.print(table(("source", "status", "hits", "ms", "error"), source_rows(stats)))
     prose(summary(reply))
+
+
+def nothing_of(stats: BundleStats) -> str:
+    """Why there is nothing to show, in words: it was withheld, nothing was asked, or nothing is there."""
+    if (withheld := stats.no_answer) is None:
+        return "nothing was found"
+    if withheld.near_misses:
+        found = counted(withheld.near_misses, "memory", "memories")
+        return f"nothing answers this: {found} came near, but {withheld.reason}"
+    return f"nothing was searched: {withheld.reason}"
 
 
 def source_rows(stats: BundleStats) -> list[tuple[str, str, int, float, str | None]]:

@@ -24,14 +24,19 @@ _TEXT_CHARS = 80
 _INDENT = "  "
 _REASONS: dict[str, str] = {
     "near_duplicate": "says the same as {}",
+    "outdated": "outdated by {}",
     "below_min_score": "its score is too low",
     "source_top_k": "its source has returned its maximum",
     "max_per_source": "enough of its source",
+    "repetition": "says little that another has not said",
     "max_total_items": "the bundle was full",
     "token_budget": "no tokens were left",
     "excluded": "the query leaves it out",
     "own_turn": "the question itself, just said",
     "other_time": "of another time",
+    "not_said_by": "somebody else said it, or it was about something else",
+    "other_people": "of nobody whom the question names",
+    "instructs_reader": "it tells its reader what to do",
     "over_fetch": "beyond the maximum of its layer",
     "no_answer": "withheld: not sure enough",
     "rank_pool": "not among the best of the fusion",
@@ -78,14 +83,15 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     if stats.no_answer is not None:
         reason, count = stats.no_answer.reason, stats.no_answer.near_misses
         verb = "was" if count == 1 else "were"
-        _lines(
-            out, [f"Nothing is returned: {reason}. {counted(count, 'near miss', 'near misses')} {verb} left out."]
-        )
+        left_out = f" {counted(count, 'near miss', 'near misses')} {verb} left out." if count else ""
+        _lines(out, [f"Nothing is returned: {reason}.{left_out}"])
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
     _lines(out, trace.get("why", ()))
     if stats.confidence is not None:
         _lines(out, [_sure(stats.confidence, trace)])
+    if stats.answer_probability is not None:
+        _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.2f}."])
 
 
 def _sure(overall: float, trace: Json) -> str:
@@ -116,7 +122,14 @@ def _understood(out: Console, trace: Json) -> None:
         rows.append(("asks for", " and ".join(f"a {kind}" for kind in asks_for)))
     if time.get("session"):
         rows.append(("session", f"the {time['session']} one"))
+    if said := known.pop("said_by", None):
+        what = "only what was said" if said["only"] else "best what was said"
+        by = " or ".join(said["speakers"]) or said["name"]
+        rows.append(("said by", f"{what} by {by}{' about ' if said['about'] else ''}{said['about']}"))
     rows += _named(known, trace.get("strategy"))
+    if rendered := trace.get("render"):
+        dates = ", with the dates of relative times" if rendered.get("relative_dates") else ""
+        rows.append(("lines", f"in the style {rendered.get('style')}{dates}"))
     rows += [
         (name.replace("_", " "), _plain(value)) for name, value in known.items() if value not in (None, [], {}, "")
     ]

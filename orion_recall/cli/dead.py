@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from rich.text import Text
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
+from orion_recall.bus.signing.key_files import read_key
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
 from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
 from orion_recall.cli.output import (
@@ -133,7 +134,8 @@ def requeue_letters(
 ) -> int:
     """Put messages back at the end of their stream, to be served again.
 
-    A message that cannot be read is put back as well, with a warning: another version may read it.
+    A message that cannot be read is put back as well, with a warning: another version may read it. Where ORION_KEY
+    is set, messages are signed with it.
 
     Example: `orion-recall dead requeue --all`
     """
@@ -143,23 +145,27 @@ def requeue_letters(
     settings = find(data)
     what = _chosen(stores, of)
     kind, payload = _READ_AS[what]
+    key = read_key(settings.key) if settings.key is not None else None
 
     async def requeue(dead: DeadLetters) -> list[dict[str, str | None]]:
         letters = (await dead.latest(_ALL))[::-1] if letter_id is None else [await _get(dead, letter_id)]
         found = [one for one in letters if one is not None]
         if letter_id is None:  # one by its id says why it cannot be put back
             withheld = [one for one in found if one.withheld]
+            cut = [one for one in found if not one.is_whole and not one.withheld]
             if withheld:
                 note(
                     f"{counted(len(withheld), 'dead letter')} not put back: no message was kept (ORION_QUERY_TEXT)"
                 )
-            found = [one for one in found if not one.withheld]
+            if cut:
+                note(f"{counted(len(cut), 'dead letter')} not put back: the message was too large to be kept")
+            found = [one for one in found if one.is_whole]
         put_back: list[dict[str, str | None]] = []
         for one in found:
-            entry_id = await dead.requeue(one)
+            entry_id = await dead.requeue(one, key=key)
             if entry_id is None:  # somebody else was faster
                 continue
-            problem = dead.problem(one, kind=kind, payload=payload, max_bytes=settings.max_message_bytes)
+            problem = dead.problem(one, kind=kind, payload=payload, max_bytes=settings.max_bytes_of(kind))
             if problem is not None:
                 why = f"{one.id} cannot be read, and will most likely be a dead letter again: {problem}"
                 prose(visible(why), to=notes())
@@ -201,6 +207,7 @@ def _with_letters(settings: Settings, what: str, work: Callable[[DeadLetters], A
 
 
 def _as_json(letter: DeadLetter) -> dict[str, Any]:
+    cut = {"message_bytes": letter.size, "message_sha256": letter.sha256, "message_head": letter.head}
     return {
         "id": letter.id,
         "at": _moment(letter.id),
@@ -208,6 +215,7 @@ def _as_json(letter: DeadLetter) -> dict[str, Any]:
         "correlation_id": letter.correlation_id,
         "reason": letter.reason,
         "withheld": letter.withheld,
+        **({} if letter.size is None else cut),
         "fields": letter.fields,
     }
 

@@ -27,8 +27,9 @@ from orion_recall.cli.output import (
 )
 from orion_recall.contracts import CascadeV1, RecallDecisionV1
 from orion_recall.decisions.comparison import Comparison, compare_shadows
-from orion_recall.decisions.log import DecisionLog, SqlResult
+from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.retention import Deleted, count_older, purge_older
+from orion_recall.decisions.sql import SQL_MOST_BYTES, SqlResult
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES
@@ -135,13 +136,14 @@ def run_sql(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a SELECT over the decision log, read-only and for up to 30 s.
+    """Run a SELECT over the decision log, read-only, for up to 30 s and up to 8 MiB of rows.
 
     Example: `orion-recall decisions sql "SELECT * FROM recall_by_source ORDER BY hour DESC" --limit 8`
     """
 
     async def run(settings: Settings) -> SqlResult:
-        async with open_postgres(analyst_of(settings)) as pool:
+        # By this name workers know that its locks are not theirs (memory/schema/0008_write_locks.sql).
+        async with open_postgres(analyst_of(settings), name="sql") as pool:
             return await DecisionLog(pool).run_sql(sql, limit)
 
     result = asyncio.run(run(find(data)))
@@ -154,7 +156,12 @@ def run_sql(
     else:
         out.print(table(("column",), [(name,) for name in result.columns]))
         note("there is no row")
-    if result.truncated:
+    if result.is_too_large:
+        note(
+            f"limited to {SQL_MOST_BYTES >> 20} MiB, which are {counted(len(result.rows), 'row')}: name fewer "
+            "columns, or shorten them, as left(query, 200)"
+        )
+    elif result.truncated:
         note(f"limited to {counted(limit, 'row')}: --limit shows more")
 
 

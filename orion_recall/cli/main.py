@@ -50,11 +50,18 @@ COMMANDS = {
     "memory": "Store, list, change and delete memories, check their copies, back the record up.",
     "eval": "Measure recall on judged queries, compare runs, learn weights, find what to change.",
     "migrate": "Apply the schema to Postgres, so that workers need no right to.",
+    "keys": "Make and list the keys that callers sign their messages with.",
     "settings": "List every setting, which of them are set, and names that nothing reads.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
 # `import` is a word of Python's, and `eval` a function.
-_MODULES = {"memory": "memory.app", "import": "memory.import_", "graph": "graph.app", "eval": "evaluate.app"}
+_MODULES = {
+    "memory": "memory.app",
+    "import": "memory.import_",
+    "graph": "graph.app",
+    "eval": "evaluate.app",
+    "doctor": "doctor.app",
+}
 _WRONG_USE = (
     SettingsError,
     EngineError,

@@ -10,9 +10,9 @@ import typer
 from pydantic import TypeAdapter
 
 from orion_recall.errors import SettingsError
-from orion_recall.recall.when.calendar import shifted
-from orion_recall.recall.when.times import times
 from orion_recall.text.zones import time_zone
+from orion_recall.when.calendar import shifted
+from orion_recall.when.times import times
 
 MOMENT_HELP = "yesterday, 3 days ago, 30d, 14:30, 2026-11-20, 2026-11-20T14:30Z."
 Zone = Annotated[

@@ -40,14 +40,15 @@ def settings(
                 "default": row.default or None,
                 "meaning": row.meaning,
                 "is_secret": row.is_secret,
-                "is_set": row.variable in given,
+                "is_set": not given.isdisjoint(row.variables),
             }
             for row in rows
         ]
         print_json({"settings": listed, "unknown": unknown, "error": error})
     else:
         shown = [
-            (row.variable, "set" if row.variable in given else "", row.default or "-", row.meaning) for row in rows
+            (row.variable, "" if given.isdisjoint(row.variables) else "set", row.default or "-", row.meaning)
+            for row in rows
         ]
         console().print(table(("variable", "", "default", "meaning"), shown))
         for name in unknown:

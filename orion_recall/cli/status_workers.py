@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
-from orion_recall.bus.heartbeat import read_heartbeats
+from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
 from orion_recall.cli.output import console, say, table
-from orion_recall.serving.observe.heartbeat_fields import copies_of, stores_of
-from orion_recall.settings import Settings
+from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, stores_of
+from orion_recall.settings import RECALL_GROUP, Settings
 
 Found = dict[str, Any]
 
@@ -26,8 +27,23 @@ async def read_workers(redis: Redis, settings: Settings, consumers: Sequence[str
     ]
 
 
+async def running_extractors(redis: Redis, settings: Settings) -> frozenset[str] | None:
+    """The extractors of the workers with a heartbeat; None where no worker says which it has."""
+    try:
+        consumers = await redis.xinfo_consumers(settings.intake_streams["queries"], RECALL_GROUP)
+    except ResponseError:
+        return None
+    keys = [settings.worker_key(_text(one["name"])) for one in consumers]
+    told = [one["extractors"] for one in await read_heartbeats(redis, keys) if one and "extractors" in one]
+    return frozenset(name for one in told for name in one.split(",")) if told else None
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
-    stores, copies = stores_of(heartbeat), copies_of(heartbeat)
+    stores, copies, disks = stores_of(heartbeat), copies_of(heartbeat), disks_of(heartbeat)
     return {
         "instance": name,
         "node": heartbeat.get("node"),
@@ -38,9 +54,12 @@ def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
         "profiles_loaded_at": heartbeat.get("profiles_loaded_at"),
         "profiles_refused_at": heartbeat.get("profiles_refused_at"),
         "profiles_error": heartbeat.get("profiles_error"),
+        "bus_full": heartbeat.get(BUS_FULL) == "1",
+        "lost": heartbeat.get("lost"),
         "stores": None if stores is None else [asdict(one) for one in stores],
         "stores_left_out": heartbeat.get("stores_left_out"),
         "copies": None if copies is None else [asdict(one) for one in copies],
+        "disks": None if disks is None else [asdict(one) for one in disks],
     }
 
 
@@ -48,6 +67,17 @@ def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
     """What keeps the worker's recalls from being whole, or is to be mended; and why."""
     if worker["profiles_error"]:
         yield f"{worker['instance']} has refused an edit of its profiles", worker["profiles_error"]
+    if worker["bus_full"]:
+        yield (
+            f"{worker['instance']} finds the bus full",
+            (
+                "callers are refused until there is room: its memory is full (raise ORION_BUS_MEMORY_BYTES, or "
+                "maxmemory of a server of your own, or find what fills it), or the disk of an embedded bus is short"
+            ),
+        )
+    for disk in worker["disks"] or ():
+        if disk["why"]:
+            yield f"{worker['instance']} has a short disk ({disk['name']})", disk["why"]
     for store in worker["stores"] or ():
         if store["required"] and store["health"] in ("broken", "failing"):
             yield f"{worker['instance']} cannot use {_name(store)}", store["why"]
@@ -62,6 +92,8 @@ def show_worker(worker: Found) -> None:
     say("  worker", f"{worker['instance']} of node {worker['node']}")
     loaded = f"{worker['profiles_version']}, read at {worker['profiles_loaded_at']}"
     say("    profiles", f"{', '.join(names)}; version {loaded}", error)
+    if worker["lost"]:
+        say("    lost", f"with streams that somebody emptied, about: {worker['lost']}")
     say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
     if worker["stores"] is None:
         say("    stores", "it does not say")
@@ -72,6 +104,8 @@ def show_worker(worker: Found) -> None:
     ]
     rows += [(f"copy: {copy['kind']}", *_state_of(copy)) for copy in worker["copies"] or ()]
     console().print(table(("    store", "state", "required", "why"), [(f"    {row[0]}", *row[1:]) for row in rows]))
+    if short := [disk for disk in worker["disks"] or () if disk["why"]]:
+        say("    short disks", "; ".join(disk["why"] for disk in short))
     if worker["stores_left_out"]:
         say("", f"    and {worker['stores_left_out']} more that are well")
 

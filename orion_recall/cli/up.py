@@ -56,7 +56,12 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
     own_bus, own_postgres = settings.redis_url is None, settings.postgres_dsn is None
     with stop_signals() as signals:
         async with EmbeddedEngines.start(
-            settings.data_dir, valkey=own_bus, postgres=own_postgres, postgres_schema=settings.postgres_schema
+            settings.data_dir,
+            valkey=own_bus,
+            postgres=own_postgres,
+            postgres_schema=settings.postgres_schema,
+            bus_memory_bytes=settings.bus_memory_bytes,
+            min_free_bytes=settings.min_free_bytes,
         ) as engines:
             engines.supervise()
             if own_bus:
@@ -65,7 +70,7 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
                 settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
                 await migrate(settings.dsn or "")  # before the first query: its timeline reads a view
                 await let_analysts_in(engines.postgres_dsn)
-            async with Service.start(settings) as service:
+            async with Service.start(settings, disks=engines.disks) as service:
                 await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))
 
 

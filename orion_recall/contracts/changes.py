@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from orion_recall.contracts.envelope import ErrorInfo
-from orion_recall.contracts.fields import Identifier, MemoryKind, Message, Moment, Strings
+from orion_recall.contracts.fields import Identifier, Kinds, Message, Moment, Strings, at_most
 from orion_recall.contracts.memory import MAX_MEMORIES_PER_STORE, MemoryV1
 
 UPDATE_KIND = "memory.update.v1"
@@ -33,7 +33,16 @@ _Key = Annotated[
     ),
 ]
 _Count = Annotated[int, Field(ge=0, description="of `where`: how many it must match; left out: a dry run")]
-_Ids = Annotated[tuple[Identifier, ...], Field(strict=False, max_length=MAX_MEMORIES_PER_STORE)]
+_Ids = Annotated[
+    tuple[Identifier, ...],
+    Field(strict=False, max_length=MAX_MEMORIES_PER_STORE),
+    at_most(MAX_MEMORIES_PER_STORE),
+]
+_SomeIds = Annotated[
+    tuple[Identifier, ...],
+    Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE),
+    at_most(MAX_MEMORIES_PER_STORE),
+]
 
 
 class MemoryWhereV1(Message):
@@ -53,7 +62,7 @@ class MemoryWhereV1(Message):
     agent_id: Identifier | None = None
     run_id: Identifier | None = None
     speaker: Identifier | None = None
-    kinds: Annotated[tuple[MemoryKind, ...], Field(strict=False)] = ()
+    kinds: Kinds = ()
     tags: Strings = ()
     entities: Strings = Field(default=(), description="as written")
     source: Identifier | None = None
@@ -75,7 +84,9 @@ class MemoryUpdateV1(Message):
 
     memories: (
         Annotated[
-            tuple[dict[str, JsonValue], ...], Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE)
+            tuple[dict[str, JsonValue], ...],
+            Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE),
+            at_most(MAX_MEMORIES_PER_STORE),
         ]
         | None
     ) = None
@@ -104,7 +115,7 @@ class MemoryDeleteV1(Message):
     The record keeps its text and history, unless `erase` is true.
     """
 
-    ids: Annotated[_Ids, Field(min_length=1)] | None = None
+    ids: _SomeIds | None = None
     where: MemoryWhereV1 | None = None
     tenant: Identifier | None = None
     actor: _Actor | None = None

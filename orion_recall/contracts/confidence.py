@@ -60,7 +60,7 @@ class CascadeV1(Message):
 
 
 class NoAnswerV1(Message):
-    """The reason for an empty bundle although memories were found."""
+    """The reason for an empty bundle although memories were found, or nothing was searched (a greeting)."""
 
     reason: str
     near_misses: int = Field(description="items that would have been handed over")

@@ -76,10 +76,16 @@ class RecallDecisionV1(Message):
     cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
     no_answer: NoAnswerV1 | None = None
     strategy: str | None = Field(
-        default=None, description="the class of question whose strategy of the profile was used; null: none"
+        default=None,
+        description="the class and shape of question whose strategies of the profile were used (`temporal+list`); "
+        "null: none",
     )
     shadow_of: str | None = Field(
         default=None, description="the decision that answered, where this one was taken in its shadow"
+    )
+    answer_probability: float | None = Field(
+        default=None,
+        description="the probability that anything found answers the question; null where that cannot be told",
     )
 
 

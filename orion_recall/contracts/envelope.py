@@ -70,3 +70,6 @@ class ErrorInfo(Message):
 
     type: ErrorKind
     message: str
+    retry_after_ms: int | None = Field(
+        default=None, description="of `refused` for want of time: when to ask again, in milliseconds from now"
+    )

@@ -94,6 +94,17 @@ def _identifier(value: object) -> object:
     return value
 
 
+def at_most(count: int) -> BeforeValidator:
+    """Refuses a list of more elements before any of them is looked at, let alone described as wrong."""
+
+    def check(value: object) -> object:
+        if isinstance(value, list | tuple) and (length := len(cast("list[object]", value))) > count:
+            raise ValueError(f"should have at most {count} items, not {length}")
+        return cast("object", value)
+
+    return BeforeValidator(check)
+
+
 _ZonedTime = Annotated[
     str | float,
     Field(description="ISO 8601 with a zone (2026-03-01T09:30:00Z), or epoch seconds (from 1e11 on: milliseconds)"),
@@ -118,7 +129,9 @@ OptionalIdentifier = Annotated[
         lambda value: None if value == "" else value, json_schema_input_type=Identifier | Literal[""] | None
     ),
 ]
-Strings = Annotated[tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256)]
+Strings = Annotated[
+    tuple[Annotated[str, Field(max_length=512)], ...], Field(strict=False, max_length=256), at_most(256)
+]
 MEMORY_KINDS = ("world", "experience", "opinion", "observation", "procedure", "plan", "task")
 # ORION_MEMORY_KINDS adds further ones: kinds are checked where a message is served.
 MemoryKind = Annotated[
@@ -129,6 +142,7 @@ MemoryKind = Annotated[
         description=f"{', '.join(MEMORY_KINDS)}, or one of those that the worker adds (ORION_MEMORY_KINDS)",
     ),
 ]
+Kinds = Annotated[tuple[MemoryKind, ...], Field(strict=False, max_length=256), at_most(256)]
 ScopeName = Literal["session", "user", "global"]
 BudgetName = Literal["low", "mid", "high"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue
 
 from orion_recall.contracts.envelope import ErrorInfo
-from orion_recall.contracts.fields import Identifier, MemoryKind, Message, Moment, Strings
+from orion_recall.contracts.fields import Identifier, MemoryKind, Message, Moment, Strings, at_most
 
 STORE_KIND = "memory.store.v1"
 RECEIPT_KIND = "memory.receipt.v1"
@@ -56,6 +56,7 @@ class MemoryStoreV1(Message):
     memories: Annotated[
         tuple[dict[str, JsonValue], ...],
         Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE),
+        at_most(MAX_MEMORIES_PER_STORE),
     ]
     reply_to: str | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin
@@ -13,6 +13,11 @@ from pydantic.fields import FieldInfo
 from orion_recall.errors import InvalidMessage
 
 M = TypeVar("M", bound=BaseModel)
+
+# An error goes into a reply, a decision, a dead letter and the log.
+_MOST_PROBLEMS, _MOST_PATH, _MOST_SAID, _SHORT = 8, 200, 400, 60
+# Python writes no longer number as digits.
+_MOST_BITS = 4096
 
 
 def read_message(model: type[M], data: object, where: str) -> M:
@@ -28,17 +33,49 @@ def read_message(model: type[M], data: object, where: str) -> M:
 def describe(error: ValidationError, where: str = "", *, with_values: bool = True) -> str:
     """A validation error as one line: `payload.verb: Input should be a valid string (got 7)`."""
     parts: list[str] = []
-    for problem in error.errors(include_url=False)[:8]:
-        path = ".".join(str(step) for step in (where, *problem["loc"]) if step != "")
+    for problem in error.errors(include_url=False)[:_MOST_PROBLEMS]:
+        path = ".".join(_cut(str(step)) for step in (where, *problem["loc"]) if step != "")[:_MOST_PATH]
         given = "" if problem["type"] == "missing" or not with_values else f" (got {_short(problem['input'])})"
-        told = f"{problem['msg'].removeprefix('Value error, ')}{given}"
+        told = f"{problem['msg'].removeprefix('Value error, ')[:_MOST_SAID]}{given}"
         parts.append(f"{path}: {told}" if path else told)
     return "; ".join(parts)
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """The value as Python writes it, at most sixty characters; no more of a large one is written."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > _SHORT:
+            break
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 3]}..."
+
+
+def _pieces(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield repr(value[: _SHORT + 1])
+    elif isinstance(value, dict):
+        yield "{"
+        for place, (name, part) in enumerate(cast("dict[object, object]", value).items()):
+            yield ", " if place else ""
+            yield from _pieces(name)
+            yield ": "
+            yield from _pieces(part)
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for place, part in enumerate(cast("list[object]", value)):
+            yield ", " if place else ""
+            yield from _pieces(part)
+        yield "]"
+    elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        yield f"a number of {value.bit_length()} bits"
+    else:
+        yield repr(value)
 
 
 def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:

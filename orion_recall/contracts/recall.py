@@ -12,7 +12,7 @@ from orion_recall.contracts.envelope import ErrorInfo
 from orion_recall.contracts.fields import (
     BudgetName,
     Identifier,
-    MemoryKind,
+    Kinds,
     Message,
     Moment,
     MomentAsTold,
@@ -40,7 +40,7 @@ class Include(Message):
         description="how every candidate was scored; such a query only looks: no use of memories is counted",
     )
     entities: bool = False
-    chunks: bool = False
+    chunks: bool = Field(default=False, description="the passage of each memory that fits the query best")
 
 
 class RecallOptionsV1(Message):
@@ -53,7 +53,7 @@ class RecallOptionsV1(Message):
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    kinds: Annotated[tuple[MemoryKind, ...], Field(strict=False)] = ()
+    kinds: Kinds = ()
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None
@@ -135,7 +135,10 @@ class MemoryItemV1(Message):
     score_parts: dict[str, float] | None = None
     ranks: dict[str, int] | None = None
     entities: list[str] | None = None
-    chunk: str | None = Field(default=None, description="the whole text of the memory")
+    chunk: str | None = Field(
+        default=None,
+        description="the passage of the memory that fits the query best; the whole text where it is one passage",
+    )
     confidence: ConfidenceV1 | None = None
     layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
 
@@ -168,6 +171,10 @@ class BundleStats(Message):
     trace: dict[str, JsonValue] | None = None
     confidence: float | None = Field(default=None, description="how sure the answer is; null when it is empty")
     no_answer: NoAnswerV1 | None = None
+    answer_probability: float | None = Field(
+        default=None,
+        description="the probability that anything found answers the question; null where that cannot be told",
+    )
 
 
 class MemoryBundleV1(Message):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from pydantic import ValidationError
 
 from orion_recall.contracts import RecallDecisionV1, describe
+from orion_recall.decisions.sql import SQL_TIMEOUT_S, SqlResult, fetch_bounded, refusal
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import (
     Connection,
@@ -26,12 +26,19 @@ from orion_recall.text.normal import storable
 from orion_recall.values import Outcome
 
 ANALYST_ROLE = "orion_analyst"
-SQL_TIMEOUT_S = 30
 _UUID_DIGITS = 32
 
 _COLUMNS = ", ".join(RecallDecisionV1.model_fields)
 _NO_SUCH_ROLE_OR_NO_RIGHT = ("22023", "42501", "42704")
 
+# As deploy/postgres/roles.sql has them. Of these an analyst cannot change `temp_file_limit`.
+_ANALYST_SETTINGS = {
+    "default_transaction_read_only": "on",
+    "statement_timeout": "60s",
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "60s",
+    "temp_file_limit": "1GB",
+}
 # An analyst may have tables of their own.
 _WITH_OTHERS: LiteralString = """
 SELECT set_config('search_path', current_setting('search_path') || ', "$user", public', true)
@@ -44,15 +51,6 @@ WHERE ($1::text IS NULL OR outcome = $1)
 ORDER BY created_at DESC, id
 LIMIT $4
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqlResult:
-    """The result of a statement: column names, and rows up to the limit."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    truncated: bool
 
 
 class DecisionLog:
@@ -111,7 +109,7 @@ class DecisionLog:
         return [str(row["id"]) for row in rows]
 
     async def run_sql(self, sql: str, limit: int = 1000) -> SqlResult:
-        """The first `limit` rows of one statement that only reads, run as the analysts' role.
+        """The first `limit` rows of one statement that only reads, run as the analysts' role; 8 MiB at most.
 
         The role is set when it exists and this login may set it; the transaction is read-only in any case. This
         prevents accidents. It is no protection against a login with more rights: give people a login of their own
@@ -125,11 +123,11 @@ class DecisionLog:
             await connection.execute(_WITH_OTHERS)
             await _become_analyst(connection)
             try:
-                return await _fetch(connection, storable(sql), limit)
+                return await fetch_bounded(connection, storable(sql), limit)
             except asyncpg.PostgresError as error:
                 if (sqlstate(error) or "").startswith(("08", "53", "57P")):
                     raise
-                raise RecordError(_explain(error, sql)) from error
+                raise RecordError(refusal(error, sql)) from error
 
 
 async def let_analysts_in(dsn: str) -> None:
@@ -140,7 +138,9 @@ async def let_analysts_in(dsn: str) -> None:
     connection = await open_connection(dsn, name="analysts", statement_timeout_ms=5000)
     try:
         with translate("letting analysts in"):
-            await connection.execute(f"ALTER ROLE {ANALYST_ROLE} LOGIN")
+            await connection.execute(f"ALTER ROLE {ANALYST_ROLE} LOGIN CONNECTION LIMIT 10")
+            for name, value in _ANALYST_SETTINGS.items():
+                await connection.execute(f"ALTER ROLE {ANALYST_ROLE} SET {name} = '{value}'")
     finally:
         await close_connection(connection)
 
@@ -152,36 +152,6 @@ async def _become_analyst(connection: Connection) -> None:
     except asyncpg.PostgresError as error:
         if sqlstate(error) not in _NO_SUCH_ROLE_OR_NO_RIGHT:
             raise
-
-
-async def _fetch(connection: Connection, sql: str, limit: int) -> SqlResult:
-    statement = await connection.prepare(sql)
-    columns = tuple(attribute.name for attribute in statement.get_attributes())
-    if not columns:
-        raise RecordError("the SQL was refused: it gives no rows. Only statements that read are run here")
-    cursor = await statement.cursor()
-    rows = await cursor.fetch(limit + 1)
-    return SqlResult(columns=columns, rows=tuple(tuple(row) for row in rows[:limit]), truncated=len(rows) > limit)
-
-
-def _explain(error: asyncpg.PostgresError, sql: str) -> str:
-    """The server's message with line and column, and its hint."""
-    state = sqlstate(error)
-    if state == "57014":
-        return f"the SQL was stopped after {SQL_TIMEOUT_S} s: ask for fewer rows or a shorter time"
-    message = str(error).partition("\n")[0]
-    if state == "25006":
-        message = f"it writes ({message}). Only statements that read are run here"
-    elif "multiple commands" in message:
-        message = "it holds several statements. One at a time"
-    position = getattr(error, "position", None)
-    where = ""
-    if isinstance(position, str) and position.isdecimal():
-        before = sql[: int(position) - 1]
-        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        where = f" at line {line}, column {column}"
-    hint = getattr(error, "hint", None)
-    return f"the SQL was refused{where}: {message}" + (f" ({hint})" if isinstance(hint, str) else "")
 
 
 def _uuid(text: str) -> UUID | None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
 from orion_recall.errors import RecordError
+from orion_recall.postgres.periods import OF_TENANT, Period, Periods
 from orion_recall.postgres.pool import Connection, Pool, Row, borrow, is_connection_lost
 
 log = logging.getLogger("orion_recall.decisions")
@@ -17,22 +18,22 @@ log = logging.getLogger("orion_recall.decisions")
 BATCH_ROWS = 1000
 EVERY_S = 600.0
 _PAUSE_S = 0.2
-# Any fixed number: the advisory lock that one purge at a time holds while it deletes a batch. Row locks would need
-# the right to update rows, which a worker does not have.
-_TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(7402116891)"
-_LOCK: LiteralString = "SELECT pg_advisory_xact_lock(7402116891)"
+# The lock that one purge at a time holds while it deletes a batch. Row locks on the decisions would need the right
+# to update them, which a worker does not have.
+_TRY_LOCK: LiteralString = "SELECT try_write_lock('decisions', 7402116891)"
+_LOCK: LiteralString = "SELECT take_write_lock('decisions', 7402116891)"
 
 # Oldest first by the index on created_at.
-_DELETE: LiteralString = """
+_DELETE: LiteralString = f"""
 WITH gone AS (
     DELETE FROM recall_decisions WHERE id IN (
-        SELECT id FROM recall_decisions WHERE created_at < $1
+        SELECT id FROM recall_decisions WHERE created_at < $1 AND {OF_TENANT}
         ORDER BY created_at LIMIT $2
     ) RETURNING profile, outcome, created_at
 )
 SELECT profile, outcome, count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
 FROM gone GROUP BY profile, outcome ORDER BY profile, outcome
-"""
+"""  # noqa: S608 (of constants)
 _COUNT: LiteralString = """
 SELECT profile, outcome, count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
 FROM recall_decisions WHERE created_at < $1 GROUP BY profile, outcome ORDER BY profile, outcome
@@ -65,7 +66,7 @@ async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_R
     while True:
         async with borrow(pool, "deleting old decisions") as connection, connection.transaction():
             await connection.execute(_LOCK)
-            batch = _deleted(await connection.fetch(_DELETE, before, batch_rows))
+            batch = _deleted(await connection.fetch(_DELETE, before, batch_rows, None, ()))
         total = merged([*total, *batch])
         if sum(part.count for part in batch) < batch_rows:
             return total
@@ -87,7 +88,7 @@ def merged(parts: Sequence[Deleted]) -> list[Deleted]:
 
 
 class Retention:
-    """Deletes decisions that are older than some days: `run()` it until cancelled.
+    """Deletes decisions that are older than their tenants' days: `run()` it until cancelled.
 
     Every worker may run one: while one deletes a batch, the others skip theirs.
     """
@@ -95,31 +96,32 @@ class Retention:
     def __init__(
         self,
         pool: Pool,
-        days: int,
+        periods: Periods,
         *,
         every_s: float = EVERY_S,
         batch_rows: int = BATCH_ROWS,
         pause_s: float = _PAUSE_S,
     ) -> None:
         self.deleted = 0
-        self._pool, self._days = pool, days
+        self._pool, self._periods = pool, periods
         self._every_s, self._batch_rows, self._pause_s = every_s, batch_rows, pause_s
 
     async def run(self) -> None:
         """Delete every ten minutes, with pauses between batches, so that writes are not held up."""
         while True:
             try:
-                await self._round()
+                for period in self._periods.each:
+                    await self._round(period)
             except RecordError as error:
                 if not is_connection_lost(error):
                     log.error("old decisions are not deleted: %s", error)  # noqa: TRY400 (the text says it all)
             await asyncio.sleep(self._every_s)
 
-    async def _round(self) -> None:
-        before = datetime.now(UTC) - timedelta(days=self._days)
+    async def _round(self, period: Period) -> None:
+        before = datetime.now(UTC) - timedelta(days=period.days)
         total: list[Deleted] = []
         try:
-            while (batch := await self._batch(before)) is not None:
+            while (batch := await self._batch(before, period)) is not None:
                 total = merged([*total, *batch])
                 if sum(part.count for part in batch) < self._batch_rows:
                     break
@@ -129,19 +131,21 @@ class Retention:
             self.deleted += deleted
             if deleted:
                 newest = max(part.newest for part in total)
-                log.info("%d decisions older than %d days are deleted, up to %s", deleted, self._days, newest)
+                log.info("%d decisions older than %d days are deleted, up to %s", deleted, period.days, newest)
 
-    async def _batch(self, before: datetime) -> list[Deleted] | None:
+    async def _batch(self, before: datetime, period: Period) -> list[Deleted] | None:
         """What was deleted; None when another worker is deleting."""
         async with borrow(self._pool, "deleting old decisions") as connection, connection.transaction():
-            return await _delete_alone(connection, before, self._batch_rows)
+            return await _delete_alone(connection, before, self._batch_rows, period)
 
 
-async def _delete_alone(connection: Connection, before: datetime, rows: int) -> list[Deleted] | None:
+async def _delete_alone(
+    connection: Connection, before: datetime, rows: int, period: Period
+) -> list[Deleted] | None:
     # Held to the end of the transaction, which also works behind a transaction pooler.
     if not await connection.fetchval(_TRY_LOCK):
         return None
-    return _deleted(await connection.fetch(_DELETE, before, rows))
+    return _deleted(await connection.fetch(_DELETE, before, rows, period.tenant, period.but))
 
 
 def _deleted(rows: Sequence[Row]) -> list[Deleted]:

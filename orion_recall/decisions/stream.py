@@ -11,13 +11,13 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.backoff import BUS_S, Backoff
+from orion_recall.bus.bounded.stream_bytes import trim_to_bytes
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.bus.group_reader import Entry, GroupReader, Healed
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 log = logging.getLogger("orion_recall.decisions")
 
-DEAD_MAXLEN = 10_000
 # Of the claim time of queries: half a minute by default. A batch waits for Postgres and is not refreshed.
 CLAIM_IDLE_TIMES = 6
 # XTRIM with ~ takes 10,000 entries at most at a time.
@@ -35,6 +35,7 @@ class DecisionStream:
         self._redis, self._stop = redis, stop
         # What the bus refuses now: logged once, until it is taken again.
         self._refused: set[str] = set()
+        self._dead_cap, self._dead_bytes = settings.dead_letters_cap, settings.dead_letters_bytes
         self._keep_ms = settings.decisions_keep_s * 1000
         self._claim_idle_ms = settings.claim_idle_ms * CLAIM_IDLE_TIMES
         self._reader = GroupReader(redis, blocking, stream=self.name, group=DECISIONS_GROUP, consumer=consumer)
@@ -88,9 +89,13 @@ class DecisionStream:
         letter: dict[Any, Any] = {"entry_id": entry_id, "reason": why, "envelope": envelope}
         is_taken = await self._insist(
             "setting decisions aside (they stay pending and are tried again)",
-            lambda: self._redis.xadd(self.dead_name, letter, maxlen=DEAD_MAXLEN, approximate=True),
+            lambda: self._redis.xadd(self.dead_name, letter, maxlen=self._dead_cap, approximate=True),
         )
         if is_taken:
+            await self._insist(
+                "trimming dead letters to their bytes",
+                lambda: trim_to_bytes(self._redis, self.dead_name, self._dead_bytes),
+            )
             await self.acknowledge([entry_id])
         return is_taken
 
@@ -113,7 +118,9 @@ class DecisionStream:
             return None
         for group in groups:
             unread = group.get("lag")
-            return None if unread is None else int(unread) + int(group["pending"])
+            found = None if unread is None else int(unread) + int(group["pending"])
+            self._reader.note_unfinished(found)
+            return found
         return None
 
     async def trim(self) -> int:
@@ -180,6 +187,24 @@ class DecisionStream:
             else:
                 self._refused.discard(doing)
                 return True
+
+
+async def are_persisted(redis: Redis, stream: str, until_ms: int) -> bool:
+    """Whether every decision that came to the stream until then, by the clock of the bus, is acknowledged."""
+    try:
+        groups = await redis.xinfo_groups(stream)
+    except ResponseError:  # nothing was ever decided here
+        return True
+    for group in groups:
+        if _text(group["name"]) != DECISIONS_GROUP:
+            continue
+        if int(group["pending"]):
+            oldest = (await redis.xpending(stream, DECISIONS_GROUP))["min"]
+            if oldest is not None and _id_parts(oldest)[0] <= until_ms:
+                return False
+        unread = await redis.xrange(stream, min=f"({_text(group['last-delivered-id'])}", count=1)
+        return not unread or _id_parts(unread[0][0] or "0-0")[0] > until_ms
+    return True
 
 
 def _text(value: bytes | str) -> str:

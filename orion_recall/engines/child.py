@@ -30,8 +30,8 @@ class Command:
     """A program to run, and how it is stopped.
 
     `stop_signal` asks for a clean end; the kernel sends it too when the parent dies. `uid` is the user to
-    become (only root can). `lock_fd` is a folder lock's descriptor that the child holds for as long as it
-    lives.
+    become (only root can), and `gid` its group if that has another number. `lock_fd` is a folder lock's descriptor
+    that the child holds for as long as it lives.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Command:
     log_path: Path
     stop_signal: signal.Signals
     uid: int | None = None
+    gid: int | None = None
     lock_fd: int | None = None
 
 
@@ -56,7 +57,9 @@ class Child:
 
         A session of its own keeps a Ctrl-C in the terminal from reaching it before the parent has stopped.
         """
-        lock, uid = ("-" if value is None else str(value) for value in (command.lock_fd, command.uid))
+        lock = "-" if command.lock_fd is None else str(command.lock_fd)
+        gid = command.uid if command.gid is None else command.gid
+        uid = "-" if command.uid is None else f"{command.uid}:{gid}"
         launcher = ("-I", "-S", str(_LAUNCHER), str(os.getpid()), lock, str(int(command.stop_signal)), uid)
         with _open_log(command.log_path) as log:
             began_at = log.tell()  # before the child writes: the place in the file is shared with it

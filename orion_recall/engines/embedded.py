@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from orion_recall.engines.addresses import Addresses, process_birth, remove_addresses, write_addresses
+from orion_recall.engines.disk_guard import DiskGuard
+from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.engine import Engine
 from orion_recall.engines.lock import FolderLock
-from orion_recall.engines.postgres import UNPRIVILEGED_ID, PostgresServer
+from orion_recall.engines.postgres import PostgresServer
+from orion_recall.engines.postgres_folder import private_id
 from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
@@ -26,19 +29,30 @@ _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL
 class EmbeddedEngines:
     """Running engines, made by `async with EmbeddedEngines.start(data_dir) as engines:`."""
 
-    def __init__(self, data_dir: Path, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, data_dir: Path, servers: Sequence[ValkeyServer | PostgresServer]) -> None:
         self.data_dir = data_dir
-        self._engines = dict(engines)
+        self._servers = tuple(servers)
+        self._engines = {server.name: Engine(server) for server in servers}
+        self._guard = DiskGuard([(self._engines[server.name], server) for server in servers])
         self._watches: list[asyncio.Task[None]] = []
 
     @classmethod
     @asynccontextmanager
     async def start(
-        cls, data_dir: Path, *, valkey: bool = True, postgres: bool = True, postgres_schema: str = DEFAULT_SCHEMA
+        cls,
+        data_dir: Path,
+        *,
+        valkey: bool = True,
+        postgres: bool = True,
+        postgres_schema: str = DEFAULT_SCHEMA,
+        bus_memory_bytes: int = 1 << 30,
+        min_free_bytes: int = 0,
     ) -> AsyncGenerator[EmbeddedEngines, None]:
         """Starts the engines side by side and stops them at the end of the block.
 
-        `postgres_schema` is the one that people with psql see without naming it.
+        `postgres_schema` is the one that people with psql see without naming it. Above `bus_memory_bytes` the bus
+        takes no more messages; 0: there is no limit. `min_free_bytes` of their disk are to stay free, once
+        `supervise` was called (`disk_space`); 0: it is not watched.
         The event loop's thread must outlive the block: the engines die with the thread that started them.
         EngineError when another process runs on the folder or an engine does not start.
         """
@@ -46,12 +60,21 @@ class EmbeddedEngines:
         _make_data_folder(folder)
         with FolderLock.acquire(folder, "the data folder", _HINT):
             servers = (
-                *((ValkeyServer(folder),) if valkey else ()),
-                *((PostgresServer(folder, schema=postgres_schema),) if postgres else ()),
+                *(
+                    (ValkeyServer(folder, memory_bytes=bus_memory_bytes, least_bytes=min_free_bytes),)
+                    if valkey
+                    else ()
+                ),
+                *(
+                    (PostgresServer(folder, schema=postgres_schema, least_bytes=min_free_bytes),)
+                    if postgres
+                    else ()
+                ),
             )
-            engines = cls(folder, {server.name: Engine(server) for server in servers})
+            engines = cls(folder, servers)
             try:
                 await engines._start_all()
+                await engines._guard.look()  # one that was read-only at its end is so still
                 engines._publish()
                 yield engines
             finally:
@@ -82,13 +105,22 @@ class EmbeddedEngines:
         """The process id of each engine that runs, by name."""
         return {name: pid for name, engine in self._engines.items() if (pid := engine.pid) is not None}
 
+    @property
+    def disks(self) -> list[DiskSpace]:
+        """The disks that the engines' folders lie on."""
+        return [server.space for server in self._servers]
+
     def supervise(self) -> None:
-        """From now on to the end of the block, restarts an engine that dies; called twice it does no more."""
+        """From now on to the end of the block, restarts an engine that dies, and holds one whose disk is short.
+
+        Called twice it does no more.
+        """
         if not self._watches:
             self._watches = [
                 asyncio.create_task(engine.keep_alive(self._publish), name=f"keep {name} alive")
                 for name, engine in self._engines.items()
             ]
+            self._watches.append(asyncio.create_task(self._guard.run(), name="watch the disks"))
 
     def _engine(self, name: str) -> Engine:
         try:
@@ -131,7 +163,7 @@ def _make_data_folder(folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
         if os.geteuid() == 0:
-            os.chown(folder, 0, UNPRIVILEGED_ID, follow_symlinks=False)
+            os.chown(folder, 0, private_id(), follow_symlinks=False)
             folder.chmod(0o710)
     except FileExistsError:
         return

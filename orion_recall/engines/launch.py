@@ -1,6 +1,6 @@
 """Launcher script of an engine: drops privileges, ties its life to the parent's, then execs the engine.
 
-    python -I -S launch.py PARENT_PID LOCK_FD DEATH_SIGNAL UID PROGRAM ARG…      ("-" for no lock or no uid)
+    python -I -S launch.py PARENT_PID LOCK_FD DEATH_SIGNAL UID:GID PROGRAM ARG…      ("-" for no lock or no uid)
 
 A script of its own rather than a `preexec_fn`: code between fork and exec may deadlock in a process that has
 threads, and a worker has many. The pid stays the same through exec. It imports nothing of orion_recall: it
@@ -17,10 +17,11 @@ _PR_SET_PDEATHSIG = 1
 _CANNOT_RUN = 126
 
 
-def _become(uid: int) -> None:
+def _become(user: str) -> None:
     """Drops root for good: groups first, while that is still allowed."""
+    uid, gid = map(int, user.split(":"))
     os.setgroups([])
-    os.setgid(uid)
+    os.setgid(gid)
     os.setuid(uid)
 
 
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> None:
     try:
         os.umask(0o077)
         if uid != "-":
-            _become(int(uid))
+            _become(uid)
         _die_with_parent(int(parent_pid), int(death_signal))
         if lock_fd != "-":  # from here on the lock is this process's too, and its file says so
             os.ftruncate(int(lock_fd), 0)

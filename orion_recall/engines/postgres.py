@@ -1,4 +1,4 @@
-"""The embedded Postgres server on a Unix socket. It refuses to run as root, so root starts it as uid 65534."""
+"""The embedded Postgres server on a Unix socket. It refuses to run as root: root starts it as a uid of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from urllib.parse import quote
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.engines.child import Command, logger, run_to_end
+from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
 from orion_recall.engines.postgres_binaries import (
     CACHE_DIR,
     PostgresBinaries,
@@ -21,18 +23,28 @@ from orion_recall.engines.postgres_binaries import (
     find_binaries,
     runnable_by,
 )
-from orion_recall.engines.postgres_folder import NAME, OUTSIDE, database_folder
+from orion_recall.engines.postgres_folder import (
+    NAME,
+    OUTSIDE,
+    check_not_gone,
+    database_folder,
+    give_to,
+    hand_over,
+    idle_account,
+    note_made,
+    private_id,
+)
 from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.postgres.types import Connection
 
-UNPRIVILEGED_ID = 65534
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
 _PROBE_TIMEOUT_S = 5
 _INITDB_TIMEOUT_S = 120.0
 _BUILTIN_LOCALES_SINCE = 17
 
+_READ_ONLY = "default_transaction_read_only"
 _OPTIONS = {
     "listen_addresses": "",
     "port": str(_PORT),
@@ -64,8 +76,13 @@ class PostgresServer:
         schema: str = DEFAULT_SCHEMA,
         cache_dir: Path = CACHE_DIR,
         outside: Path = OUTSIDE,
+        least_bytes: int = 0,
     ) -> None:
-        self._uid = UNPRIVILEGED_ID if os.geteuid() == 0 else None
+        self._least_bytes = least_bytes // POSTGRES_SHARE
+        self._uid = private_id() if os.geteuid() == 0 else None
+        if self._uid is not None:
+            hand_over(data_dir, self._uid)
+        self._data_dir = data_dir
         self.folder = database_folder(data_dir, self._uid, outside)
         self._cluster = self.folder / "cluster"
         self._log_path = data_dir / "postgres.log"
@@ -81,14 +98,41 @@ class PostgresServer:
         host = quote(str(self._sockets))
         return f"postgresql://orion@/orion?host={host}&port={_PORT}&sslmode=disable"
 
+    @property
+    def space(self) -> DiskSpace:
+        """The disk that the database lies on."""
+        return DiskSpace(
+            name=self.name,
+            folder=self.folder,
+            least_bytes=self._least_bytes,
+            effect="Postgres is read-only: stores and decisions wait on the bus",
+        )
+
+    async def hold(self, *, held: bool) -> None:
+        """Refuse writes in all sessions, as a replica does; or take them again.
+
+        A write-ahead log that cannot be written ends the server. This comes before that. OSError when it is away.
+        """
+        session = await self._session()
+        try:
+            # In postgresql.auto.conf: also what starts again on a full disk is read-only.
+            await session.execute(
+                f"ALTER SYSTEM {'SET' if held else 'RESET'} {_READ_ONLY}{' = on' if held else ''}"
+            )
+            await session.execute("SELECT pg_reload_conf()")
+        finally:
+            await session.close()
+
     async def prepare(self, lock_fd: int) -> Command:
         """The command, after making the database folder when there is none."""
         self._check_folder()
         make_socket_folder(self._sockets, self._owner)
         binaries = await asyncio.to_thread(self._find_binaries)
         await asyncio.to_thread(self._clear_leftovers)
+        check_not_gone(self._data_dir, self._cluster)
         if not self._cluster.exists():
             await self._make_cluster(binaries, lock_fd)
+        note_made(self._data_dir, self._cluster)
         options = {"unix_socket_directories": str(self._sockets), "search_path": self._search_path, **_OPTIONS}
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         return self._command(
@@ -98,18 +142,21 @@ class PostgresServer:
     async def ready(self) -> bool:
         """Whether a session can be opened; the first one makes the database `orion`."""
         try:
-            connection = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-                dsn=self.address, database="postgres", timeout=_PROBE_TIMEOUT_S
-            )
+            session = await self._session()
         except (OSError, TimeoutError, asyncpg.CannotConnectNowError):
             return False
-        session = cast("Connection", connection)
         try:
             if not await session.fetchval("SELECT true FROM pg_database WHERE datname = 'orion'"):
                 await session.execute("CREATE DATABASE orion")
         finally:
             await session.close()
         return True
+
+    async def _session(self) -> Connection:
+        connection = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+            dsn=self.address, database="postgres", timeout=_PROBE_TIMEOUT_S
+        )
+        return cast("Connection", connection)
 
     def tidy(self) -> None:
         """Removes the socket, and its folder when nothing else is in it."""
@@ -140,7 +187,7 @@ class PostgresServer:
         if self._uid is None:
             return
         owner = self.folder.stat().st_uid
-        if owner == 0:
+        if owner == 0 or not self._cluster.exists():  # without a database a start that was cut off has left it
             os.chown(self.folder, self._uid, self._uid, follow_symlinks=False)
         elif owner != self._uid:
             raise EngineError(
@@ -180,17 +227,23 @@ class PostgresServer:
         root. (Peer maps would need a name for every uid, and a container's uid may have none.)
         """
         work = self.folder / f"new-{os.getpid()}"
+        maker = None if self._uid is None else idle_account()
+        if maker is not None:
+            os.chown(self.folder, maker, -1)
         fixed = ("-U", "orion", "-E", "UTF8", "--auth=trust", "--data-checksums", "--no-instructions")
         for locale in _locales(binaries.major):
             argv = [str(binaries.bin_dir / "initdb"), "-D", str(work), *fixed, *locale]
             try:
-                await run_to_end(self._command(argv, signal.SIGTERM, lock_fd), _INITDB_TIMEOUT_S)
+                command = replace(self._command(argv, signal.SIGTERM, lock_fd), uid=maker, gid=self._uid)
+                await run_to_end(command, _INITDB_TIMEOUT_S)
                 break
             except EngineError as error:
                 if locale == _locales(binaries.major)[-1]:
                     raise
                 logger.warning("initdb with %s failed: %s", " ".join(locale), error)
                 await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+        if self._uid is not None:
+            await asyncio.to_thread(give_to, self.folder, self._uid)
         work.rename(self._cluster)
 
 

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import pwd
 import shutil
 import stat
 import tempfile
@@ -26,9 +27,77 @@ from orion_recall.errors import EngineError
 logger = logging.getLogger("orion_recall.engines")
 
 NAME = "postgres"
+# No account has this number: it is in a range that https://systemd.io/UIDS-GIDS/ leaves free. Postgres does not ask
+# for a password, so whoever has its uid is its superuser: that of `nobody` is everybody's.
+UNPRIVILEGED_ID = 60_900
+FORMER_ID = 65_534
+_MADE = "postgres.made"
+_SYSTEM_ACCOUNTS = 1000
 OUTSIDE = Path("/var/lib/orion-recall-postgres")
 _BACK = "data_folder"
 _DATABASE = "database"
+
+
+def private_id() -> int:
+    """The uid and gid that root runs Postgres as: of its own, or `nobody` in a container that has no such uid."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/self/uid_map").read_text("ascii").splitlines():
+            first, _, count = map(int, line.split())
+            if first <= UNPRIVILEGED_ID < first + count:
+                return UNPRIVILEGED_ID
+        logger.warning("uid %d is not in this container: Postgres runs as uid %d", UNPRIVILEGED_ID, FORMER_ID)
+        return FORMER_ID
+    return UNPRIVILEGED_ID
+
+
+def hand_over(data_dir: Path, uid: int) -> None:
+    """Gives what an earlier version made for `nobody` to Postgres' own user; the data folder's lock is held."""
+    folder = data_dir / NAME
+    if uid == FORMER_ID or not folder.exists():
+        return
+    target = folder.resolve()
+    for place in (data_dir, target.parent):  # the folder outside, too, when it is there
+        found = place.stat()
+        if (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (0, FORMER_ID, 0o710):
+            os.chown(place, 0, uid)
+    if target.stat().st_uid != FORMER_ID:
+        return
+    give_to(target, uid)
+    logger.warning("%s belongs to uid %d now, and no longer to %d, which others may have", target, uid, FORMER_ID)
+
+
+def give_to(folder: Path, uid: int) -> None:
+    """Gives a folder with all that is in it to a user; the folder itself comes last."""
+    for at, folders, files in os.walk(folder):  # links are not followed
+        for name in (*folders, *files):
+            os.chown(Path(at, name), uid, uid, follow_symlinks=False)
+    os.chown(folder, uid, uid)
+
+
+def idle_account() -> int:
+    """The uid of a system account that no process runs as: `initdb` refuses a uid that has no account.
+
+    That of `nobody` where every account has processes.
+    """
+    taken = {path.stat().st_uid for path in Path("/proc").glob("[0-9]*") if path.exists()}
+    found = (one.pw_uid for one in pwd.getpwall() if 0 < one.pw_uid < _SYSTEM_ACCOUNTS and one.pw_uid not in taken)
+    return next(found, FORMER_ID)
+
+
+def check_not_gone(data_dir: Path, cluster: Path) -> None:
+    """EngineError when a database was made in this data folder and is gone: no empty one takes its place."""
+    made = data_dir / _MADE
+    if not cluster.exists() and made.exists():
+        raise EngineError(
+            f"the database of {data_dir} is gone: {cluster} is not there. Bring that folder back, as from a backup "
+            f"of the disk; or remove {made} to begin with an empty one (memory restore brings a backup into it)"
+        )
+
+
+def note_made(data_dir: Path, cluster: Path) -> None:
+    """Notes outside the database's own folder that there is a database."""
+    (data_dir / _MADE).touch(mode=0o600)
+    (data_dir / _MADE).write_text(f"There is a database in {cluster}.\n", "utf-8")
 
 
 def database_folder(data_dir: Path, uid: int | None, outside: Path = OUTSIDE) -> Path:

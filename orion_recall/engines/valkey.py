@@ -11,10 +11,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from orion_recall.engines.child import Command
+from orion_recall.engines.disk_space import BUS_SHARE, DiskSpace
 from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 
 _PROBE_TIMEOUT_S = 2.0
+# Far above any message that is read; without it one may have 512 MiB, and every worker would receive it.
+_MOST_BYTES_AT_ONCE = 64 << 20
 
 
 def find_binary() -> Path:
@@ -33,13 +36,23 @@ def find_binary() -> Path:
 
 
 class ValkeyServer:
-    """The Valkey server in `data_dir/valkey`."""
+    """The Valkey server in `data_dir/valkey`.
+
+    Above `memory_bytes` it takes no more messages, and forgets none; 0: there is no limit.
+    """
 
     name = "valkey"
     stop_signal = signal.SIGTERM
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, memory_bytes: int = 0, least_bytes: int = 0) -> None:
+        self._memory_bytes = memory_bytes
         self.folder = data_dir / "valkey"
+        self.space = DiskSpace(
+            name=self.name,
+            folder=self.folder,
+            least_bytes=least_bytes // BUS_SHARE,
+            effect="the bus refuses callers, and takes answers",
+        )
         self._log_path = data_dir / "valkey.log"
         self._sockets = socket_folder(data_dir, os.geteuid())
         self._socket = self._sockets / "valkey.sock"
@@ -60,7 +73,12 @@ class ValkeyServer:
             "dir": str(self.folder),
             "appendonly": "yes",
             "appendfsync": "everysec",
+            # A snapshot takes blocks of streams along as they are, with the bytes of entries that were deleted.
+            "aof-use-rdb-preamble": "no",
             "save": "",
+            "maxmemory": str(self._memory_bytes),
+            "maxmemory-policy": "noeviction",
+            "proto-max-bulk-len": str(_MOST_BYTES_AT_ONCE),
             "daemonize": "no",
         }
         arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
@@ -75,15 +93,28 @@ class ValkeyServer:
     async def ready(self) -> bool:
         """Whether PING is answered by PONG; while the append-only file loads it is not."""
         try:
-            async with asyncio.timeout(_PROBE_TIMEOUT_S):
-                reader, writer = await asyncio.open_unix_connection(self._socket)
-                try:
-                    writer.write(b"PING\r\n")
-                    return (await reader.readline()).startswith(b"+PONG")
-                finally:
-                    writer.close()
+            return (await self._said("PING")).startswith(b"+PONG")
         except (OSError, TimeoutError):
             return False
+
+    async def hold(self, *, held: bool) -> None:
+        """Refuse callers as with a full memory, which lets answers through; or take them again.
+
+        A bus whose file cannot be written refuses answers, too (MISCONF). This comes before that.
+        """
+        said = await self._said(f"CONFIG SET maxmemory {1 if held else self._memory_bytes}")
+        if not said.startswith(b"+OK"):
+            raise OSError(f"Valkey says {said[:100]!r}")
+
+    async def _said(self, command: str) -> bytes:
+        """The first line of its answer to a command."""
+        async with asyncio.timeout(_PROBE_TIMEOUT_S):
+            reader, writer = await asyncio.open_unix_connection(self._socket)
+            try:
+                writer.write(f"{command}\r\n".encode())
+                return await reader.readline()
+            finally:
+                writer.close()
 
     def tidy(self) -> None:
         """Removes the socket, and its folder when nothing else is in it."""

@@ -82,16 +82,16 @@ class Baseline:
 
     @property
     def profile(self) -> Profile:
-        """The order of the fused lists and nothing else."""
+        """The order of the fused lists and nothing else, in a bundle as large as that of `reflect.v1`."""
         dense, words = self.name in ("dense", "rrf"), self.name != "dense"
         return Profile(
             profile=f"baseline.{self.name}",
             vector_top_k=100 if dense else 0,
             lexical_top_k=100 if words else 0,
             rdf_top_k=0,
-            max_per_source=100,
-            max_total_items=100,
-            render_budget_tokens=4096,
+            max_per_source=12,
+            max_total_items=12,
+            render_budget_tokens=256,
             enable_query_expansion=False,
             rank_pool=100,
             fusion=Fusion(method="rrf", k=60, weights=FusionWeights(vector=1.0, lexical=1.0)),

@@ -32,7 +32,7 @@ class JudgedQuery:
 
     `shown` is None where every memory is judged: all others than the evidence are irrelevant. Otherwise only the
     shown memories are judged (best first): the evidence is relevant, `wrong` is irrelevant, the rest was passed
-    over.
+    over. `related` are memories that tell a part of the answer or what it was before, beside the evidence.
     """
 
     id: str
@@ -49,6 +49,14 @@ class JudgedQuery:
     intent: str | None = None
     shown: tuple[str, ...] | None = None
     wrong: frozenset[str] = frozenset()
+    related: frozenset[str] = frozenset()
+
+    @property
+    def is_answerable(self) -> bool | None:
+        """Whether a memory answers it: not without evidence; None for evidence that is not to be scored."""
+        if not self.evidence:
+            return False
+        return True if self.scored else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +87,9 @@ class _QueryLine(_Line):
     intent: str | None = None
     shown: tuple[str, ...] | None = None
     wrong: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -101,7 +112,7 @@ class _RunLine(_Line):
     selected: tuple[str, ...] | None = None
 
 
-L = TypeVar("L", bound=_Line)
+L = TypeVar("L", bound=BaseModel)
 
 
 def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
@@ -129,6 +140,7 @@ def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
             intent=found.intent,
             shown=found.shown,
             wrong=frozenset(found.wrong),
+            related=frozenset((*found.first, *found.stale, *found.allowed)),
         )
     if not queries:
         raise EvaluationError(f"{path}: there is no query in it")
@@ -177,6 +189,12 @@ def read_memories(path: Path) -> list[Memory]:
     if not memories:
         raise EvaluationError(f"{path}: there is no memory in it")
     return memories
+
+
+def read_lines(model: type[L], path: Path) -> Iterator[L]:
+    """Every line as the model; EvaluationError names the line that cannot be read."""
+    for number, line in _lines(path):
+        yield _read(model, path, number, line)
 
 
 def _mapping_of(path: Path) -> ImportMapping:

@@ -38,7 +38,7 @@ class Cache:
 class Plan:
     """The plan of a run: the queries in order, the file of memories, and the profile.
 
-    A `baseline` replaces the profile's sources.
+    A `baseline` replaces the profile's sources. `without_evidence`: what answers a query is left out of its search.
     """
 
     memories: Path
@@ -47,6 +47,7 @@ class Plan:
     profile: Profile
     cache: Cache | None
     baseline: Baseline | None = None
+    without_evidence: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def plot_scores(out: Path, runs: Sequence[Scored], title: str) -> None:
         right.set_title(f"{at} by category", loc="left")
         right.grid(axis="x", color=_LINES)
 
-    _drawn(out, draw, columns=2, height=4.4, title=title)
+    draw_to(out, draw, columns=2, height=4.4, title=title)
 
 
 def plot_ablation(out: Path, figures: Sequence[Figures], measure: str, title: str) -> None:
@@ -110,7 +110,7 @@ def plot_ablation(out: Path, figures: Sequence[Figures], measure: str, title: st
         bars = [(one.name, one.scores.means[measure], _colour(one, whole)) for one in others]
         _bars(right, bars, f"{measure} of", [f"{mean.mean:.3f}" for _, mean, _ in bars])
 
-    _drawn(out, draw, columns=2, height=1.4 + _INCHES_A_ROW * max(len(without), len(others)), title=title)
+    draw_to(out, draw, columns=2, height=1.4 + _INCHES_A_ROW * max(len(without), len(others)), title=title)
 
 
 def plot_latency(out: Path, stage_ms: Mapping[str, Mapping[str, float]], title: str) -> None:
@@ -124,7 +124,7 @@ def plot_latency(out: Path, stage_ms: Mapping[str, Mapping[str, float]], title: 
         told = [f"{mean.mean:.3g}, {mean.high:.3g}" for _, mean, _ in rows]
         _bars(axes[0], rows, "ms: median, p95", told)
 
-    _drawn(out, draw, columns=1, height=1.4 + _INCHES_A_ROW * len(stage_ms), title=title)
+    draw_to(out, draw, columns=1, height=1.4 + _INCHES_A_ROW * len(stage_ms), title=title)
 
 
 def _negative(difference: Mean) -> Mean:
@@ -162,7 +162,8 @@ def _named_at_the_end(axes: Axes, x: float, ends: Sequence[tuple[str, float]], s
     axes.set_xlim(-0.2, x * 1.32 + 0.6)
 
 
-def _drawn(out: Path, draw: Callable[[Sequence[Axes]], None], *, columns: int, height: float, title: str) -> None:
+def draw_to(out: Path, draw: Callable[[Sequence[Axes]], None], *, columns: int, height: float, title: str) -> None:
+    """Writes the file that `draw` draws on so many axes in a row; `height` is in inches."""
     figure_class, image = _matplotlib()
     # A figure of its own, without the library's global state: it needs no screen, and nothing stays behind.
     figure = figure_class(figsize=(5.2 * columns + 0.6, height), layout="constrained")

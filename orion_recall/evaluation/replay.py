@@ -12,6 +12,7 @@ from dataclasses import replace
 from orion_recall.interfaces import MemoryReader, Source
 from orion_recall.recall.ranking.late_interaction import Closeness
 from orion_recall.recall.types import Sources
+from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 
@@ -48,24 +49,27 @@ class ReplayedReader:
 
 
 class ReplayedCloseness:
-    """Late interaction that compares a question with each memory once."""
+    """Late interaction that compares a question with each passage once."""
 
     def __init__(self, closeness: Closeness) -> None:
         self._closeness = closeness
-        self._known: dict[str, dict[int, float | None]] = {}
+        self._known: dict[str, dict[tuple[int, int], float | None]] = {}
 
     async def why_off(self) -> str | None:
         """As the comparer's own."""
         return await self._closeness.why_off()
 
-    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        """As the comparer's own; the score of a memory does not depend on the others."""
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
+        """As the comparer's own; the score of a passage does not depend on the others."""
         known = self._known.setdefault(text, {})
-        missing = [key for key in keys if key not in known]
+        wanted = {key: (key, passages.get(key, 0)) for key in keys}
+        missing = [key for key, one in wanted.items() if one not in known]
         if missing:
-            found = await self._closeness.closeness(text, missing)
-            known |= {key: found.get(key) for key in missing}
-        return {key: value for key in keys if (value := known[key]) is not None}
+            found = await self._closeness.closeness(text, missing, passages)
+            known |= {wanted[key]: found.get(key) for key in missing}
+        return {key: value for key, one in wanted.items() if (value := known[one]) is not None}
 
 
 def replayed(sources: Sources) -> Sources:

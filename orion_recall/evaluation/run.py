@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from orion_recall.atomic_file import whole_text
+from orion_recall.evaluation.answers.excluded import Excluded
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.run_stores import prepared, private_settings
 from orion_recall.evaluation.trials import Asking
-from orion_recall.profile import Profile
 from orion_recall.recall.types import Recalled
 from orion_recall.settings import Settings
 
@@ -41,7 +41,8 @@ async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> 
                 if plan.baseline is not None:
                     sources = replace(sources, by_name=await plan.baseline.sources(opened, contents))
                 asking = Asking(sources=sources, newest=contents.newest)
-                await _ask_all(plan, asking, lines, progress, summary)
+                exclude = Excluded(ids=contents.ids if plan.without_evidence else {})
+                await _ask_all(plan, asking, lines, progress, summary, exclude)
     return summary
 
 
@@ -51,6 +52,7 @@ async def _ask_all(
     lines: TextIO,
     progress: Progress,
     summary: RunSummary,
+    exclude: Excluded,
 ) -> None:
     """Recalls the queries one after the other: vectors embedded in one batch differ in the last bits."""
     progress.begins("queries", len(plan.queries))
@@ -58,12 +60,12 @@ async def _ask_all(
     stages: dict[str, list[float]] = {}
     for done, query in enumerate(plan.queries, 1):
         started = time.perf_counter()
-        recalled = await asking.recalled(query, plan.profile)
+        recalled = await asking.recalled(query, plan.profile, exclude=exclude.of(query))
         took.append((time.perf_counter() - started) * 1000)
         for stage, ms in recalled.stage_ms.items():
             stages.setdefault(stage, []).append(ms)
         _note(recalled, summary)
-        lines.write(json.dumps(_line(query, recalled, plan.profile), ensure_ascii=False) + "\n")
+        lines.write(json.dumps(_line(query, recalled, plan), ensure_ascii=False) + "\n")
         progress.advanced(done)
     summary.query_ms = _percentiles(took)
     summary.stage_ms = {stage: _percentiles(ms) for stage, ms in stages.items()}
@@ -74,18 +76,23 @@ def _percentiles(values: list[float]) -> dict[str, float]:
     return {"p50": values[len(values) // 2], "p95": values[math.ceil(len(values) * 0.95) - 1]}
 
 
-def _line(query: JudgedQuery, recalled: Recalled, profile: Profile) -> dict[str, Any]:
+def _line(query: JudgedQuery, recalled: Recalled, plan: Plan) -> dict[str, Any]:
     """A line of the run file, without anything that differs between equal runs: they can be compared bytewise."""
-    items = recalled.selection.items
+    items, found = recalled.selection.items, recalled.confidence.answerable
     return {
         "query_id": query.id,
         "category": query.category,
-        "profile": profile.profile,
+        "profile": plan.profile.profile,
         "outcome": recalled.outcome,
         "ranked": [item.memory.id for item in recalled.ranked],
         "selected": [item.scored.memory.id for item in items],
         "selected_tokens": [item.tokens for item in items],
         "tokens": recalled.selection.tokens,
+        "conversation_id": query.conversation,
+        "answerable": False if plan.without_evidence else query.is_answerable,
+        "answer_probability": found.probability,
+        "answer_signals": dict(found.signals),
+        "withheld": recalled.withheld.reason if recalled.withheld else None,
     }
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from orion_recall.errors import EvaluationError, SourceError
 from orion_recall.evaluation.dataset import read_memories
-from orion_recall.evaluation.fill import changes, fill
+from orion_recall.evaluation.fill import changes, fill, fill_successions
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.snapshots import Contents, snapshot_key
 from orion_recall.evaluation.vectors import CachedEmbedder, cached
 from orion_recall.interfaces import Projection
+from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
@@ -60,7 +62,7 @@ async def prepared(
         contents = await _restored(plan, private, summary)
         if contents is not None:
             opened = await stack.enter_async_context(open_sources(private))
-            if opened.index is not None and opened.index.position == contents.count and not opened.broken:
+            if opened.index is not None and opened.index.position >= contents.count and not opened.broken:
                 summary.from_cache = True
                 yield opened, contents
                 return
@@ -129,7 +131,11 @@ async def _fill(
         async with open_sources(private, around=around) as opened:
             index, graph = index_and_graph(opened)
             progress.begins("index and graph", len(memories))
-            await fill((index, graph), await asyncio.to_thread(changes, memories), progress.advanced)
+            steps = await asyncio.to_thread(changes, memories)
+            await fill((index, graph), steps, progress.advanced)
+            assert opened.index is not None
+            neighbours = IndexNeighbours(index=opened.index, embedder=opened.embedder, sparse=SparseEncoder())
+            await fill_successions(index, neighbours, steps)
     for embedder in embedders:
         summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache
 

@@ -39,11 +39,11 @@ class Asking:
     newest: Mapping[str, float]
     began: float = field(default_factory=time.time)
 
-    async def recalled(self, query: JudgedQuery, profile: Profile) -> Recalled:
-        """The recall of the query under the profile, without short timeouts."""
+    async def recalled(self, query: JudgedQuery, profile: Profile, *, exclude: Sequence[str] = ()) -> Recalled:
+        """The recall of the query under the profile, without short timeouts; `exclude` are left out of it."""
         options = None
-        if query.scope is not None or query.user_id is not None:
-            options = RecallOptionsV1(scope=query.scope, user=query.user_id)
+        if query.scope is not None or query.user_id is not None or exclude:
+            options = RecallOptionsV1(scope=query.scope, user=query.user_id, exclude=tuple(exclude))
         return await recall(
             RecallQueryV1(fragment=query.text, session_id=query.session_id, intent=query.intent, options=options),
             _patient(profile),

@@ -16,6 +16,7 @@ from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TEXT, tags_of
 from orion_recall.sources.vector_lexical import vector_of
+from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import storable, text_hash
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
@@ -105,13 +106,17 @@ class MappedCollection:
     def scope_filter(self, scope: Scope) -> qm.Filter:
         """The scope as conditions that must all hold. ScopeNotKept when a part of it has no payload key."""
         models, keys = self._models, self.mapping.payload
+        if scope.told:
+            raise ScopeNotKept(f"the store {self.mapping.name!r} cannot be searched by the times that texts tell")
         wanted: list[tuple[str, Any]] = []
         if self.mapping.tenant is None:
             wanted.append(("tenant", models.MatchValue(value=scope.tenant)))
         for role, value in (("session", scope.session_id), ("user", scope.user_id)):
             if value is not None:
                 wanted.append((role, models.MatchValue(value=value)))
-        for role, values in (("kind", scope.kinds), ("tags", scope.tags)):
+        # Speakers only narrow the search for what somebody said; who it was is judged again afterwards.
+        speakers = scope.speakers if keys.speaker is not None else ()
+        for role, values in (("kind", scope.kinds), ("tags", scope.tags), ("speaker", speakers)):
             if values:
                 wanted.append((role, models.MatchAny(any=list(values))))
         conditions = [models.FieldCondition(key=self._key(role), match=match) for role, match in wanted]
@@ -231,6 +236,7 @@ def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store:
         ts=time_of(value_at(payload, keys.time)) if keys.time else None,
         uri=text_of(payload, keys.uri, MOST_LINE),
         source_ref=store,
+        chatter=is_chatter(text),
         tags=tags_of(
             cast("list[object]", tags) if isinstance(tags, list) else [tags] if isinstance(tags, str) else []
         ),

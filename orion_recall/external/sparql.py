@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from rdflib import Literal, URIRef
@@ -11,9 +12,10 @@ from rdflib import Literal, URIRef
 from orion_recall.errors import ScopeNotKept
 from orion_recall.external.mappings import SparqlMapping
 from orion_recall.external.qdrant import time_of
-from orion_recall.interfaces import GraphStore
+from orion_recall.interfaces import GraphStore, in_scope
 from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_LINE, MOST_TEXT
+from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import STOP_WORDS, storable, text_hash, words
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
@@ -24,6 +26,8 @@ _NEEDED = frozenset({"thing", "text"})
 _LONGEST_LABEL = 4
 _MOST_LABELS = 96
 _LANGUAGES = (None, "en")
+# Rows are filtered by their times here, for graphs write times in several types: so many times more are asked for.
+_TIMED_MORE = 4
 # A thing that is named, and one that is linked to it; every further word that the text shares adds to it.
 _NAMED, _LINKED, _SHARED_WORD = 1.0, 0.4, 0.2
 
@@ -42,14 +46,20 @@ class MappedGraphSource:
         scope = request.scope
         if not self.answers_for(scope.tenant):
             return []
-        if scope != Scope(tenant=scope.tenant):
-            raise ScopeNotKept(f"the store {self.mapping.name!r} knows tenants only: it cannot keep to this scope")
+        if replace(scope, since=None, until=None) != Scope(tenant=scope.tenant):
+            raise ScopeNotKept(
+                f"the store {self.mapping.name!r} knows tenants and times only: it cannot keep to this scope"
+            )
+        is_timed = scope.since is not None or scope.until is not None
         labels = possible_labels(request.question.text)
-        if not labels:
+        if not labels or (is_timed and not self.mapping.time):  # what has no time is within no period
             return []
-        answered = await self._graph.select(label_query(self.mapping, labels, request.limit))
+        limit = request.limit * (_TIMED_MORE if is_timed else 1)
+        answered = await self._graph.select(label_query(self.mapping, labels, limit))
         rows = [_bounded(row) for row in answered if row.keys() >= _NEEDED and len(row["thing"]) <= MOST_LINE]
         self._note_unreadable(len(answered) - len(rows))
+        if is_timed:
+            rows = [row for row in rows if in_scope(_memory(row, self.mapping.name), scope)]
         found: dict[str, tuple[float, Mapping[str, str]]] = {}
         for row in rows:
             shared = len(request.question.terms.intersection(words(row["text"])))
@@ -142,4 +152,5 @@ def _memory(row: Mapping[str, str], store: str) -> MemoryView:
         ts=time_of(row["time"]) if "time" in row else None,
         uri=row["thing"],
         source_ref=store,
+        chatter=is_chatter(text),
     )

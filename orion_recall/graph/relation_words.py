@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from orion_recall.graph.role_words import NO_WORK_AT, ROLES_OF_ROLES, WORKPLACE, role_name
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 
 EQUAL, SAME_STEM, SAME_MEANING = 1.0, 0.9, 0.8
@@ -48,26 +49,50 @@ _ROLES: Mapping[str, str] = {
 SYMMETRIC = frozenset(
     """married to|engaged to|dating|divorced from|works with|worked with|lives with|knows|met|borders|sister of
     |brother of|husband of|wife of|partner of|friend of|colleague of|cousin of|twin of|neighbour of|neighbor of
-    |roommate of|flatmate of|coworker of|co-worker of|teammate of|sibling of|spouse of""".replace("\n", "")
+    |roommate of|flatmate of|coworker of|co-worker of|teammate of|sibling of|spouse of|known as""".replace("\n", "")
     .replace("    ", "").split("|")
 )  # fmt: skip
 
 
 def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
     """The relations of every role: (relation, whether it is followed backwards)."""
-    return {
-        role: tuple((part.strip().removeprefix("<"), part.strip().startswith("<")) for part in relations.split(","))
-        for names, relations in _ROLES.items()
-        for role in names.split()
-    }
+    table: dict[str, tuple[tuple[str, bool], ...]] = {}
+    for names, relations in (*_ROLES.items(), *ROLES_OF_ROLES.items()):
+        parts = [part.strip() for part in relations.split(",")]
+        read = tuple((folded(part.removeprefix("<")), part.startswith("<")) for part in parts)
+        for role in names.split():
+            table[role] = (*table.get(role, ()), *read)
+    return table
 
 
-_RELATIONS_OF = _by_role()
+# Words for people of whom the graph may say whose they are: "my editor".
+_PEOPLE = frozenset(
+    """sister brother mother father mum mom dad son daughter wife husband partner girlfriend boyfriend fiancé
+    fiancée cousin uncle aunt niece nephew grandmother grandfather grandma grandpa granddaughter grandson stepmother
+    stepfather parents children in-laws doctor dentist vet lawyer accountant bookkeeper landlord landlady tenant
+    neighbour neighbor teacher tutor coach trainer mentor therapist editor producer agent publisher contact
+    assistant secretary colleague intern client customer supplier plumber electrician gardener cleaner nanny
+    babysitter conductor captain chair chairman chairwoman president principal dog cat horse""".split()
+)
+
+
+def is_role(word: str) -> bool:
+    """Whether a word of a question is one for a relation, such as `employer` or `sister`."""
+    return word in _RELATIONS_OF or word in _PEOPLE
 
 
 def folded(name: str) -> str:
     """The words of a name, folded: `WORKS_AT`, "works at" and "Works-at" are one."""
     return " ".join(without_possessive(word) for word in words(name.replace("_", " ")))
+
+
+def _same_role(name: str) -> str:
+    """A folded name with the role that it is, or that it ends in "of" after, by its one name."""
+    role, of, _ = name.partition(" of")
+    return f"{role_name(role)} of" if of and name.endswith(" of") else role_name(name)
+
+
+_RELATIONS_OF = _by_role()
 
 
 @lru_cache(maxsize=4096)
@@ -86,16 +111,20 @@ def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
     "Ana's sister" is the person who is "sister of" Ana: a relation that ends in "of" is followed backwards, unless
     the wanted word ends in "of" too.
     """
-    asked, name = folded(wanted), folded(relation)
+    asked, name = _same_role(folded(wanted)), _same_role(folded(relation))
     if not asked or not name:
         return 0.0, False
     if asked == name:
         return EQUAL, False
     if name == f"{asked} of":
         return EQUAL, True
+    if name == f"{asked} at" and asked not in WORKPLACE:
+        return SAME_STEM, True
     for meant, backwards in _RELATIONS_OF.get(asked, ()):
-        if folded(meant) == name:
+        if meant == name:
             return SAME_MEANING, backwards
+    if asked in WORKPLACE and name.endswith(" at") and name not in NO_WORK_AT:
+        return _OVERLAP, False
     of = name.endswith(" of") and not asked.endswith(" of")
     asked_stems, stems = _stems(asked), _stems(name)
     if asked_stems == stems:

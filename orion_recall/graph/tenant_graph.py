@@ -12,7 +12,7 @@ from typing import Protocol
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import ScopeNotKept, SourceError
 from orion_recall.graph.terms import UNEXPECTED_ROWS, sparql_term
 from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
 from orion_recall.values import Scope
@@ -204,7 +204,12 @@ _EDGE = (
 
 
 def scope_conditions(scope: Scope) -> str:
-    """SPARQL conditions on ?memory for a scope. A memory without a property does not match a condition on it."""
+    """SPARQL conditions on ?memory for a scope. A memory without a property does not match a condition on it.
+
+    ScopeNotKept for told times, which the graph does not hold.
+    """
+    if scope.told:
+        raise ScopeNotKept("the graph cannot be searched by the times that texts tell")
     conditions: list[str] = []
     if scope.session_id is not None:
         conditions.append(f"?memory {ORION.session.n3()} {sparql_term(Literal(scope.session_id))}")
@@ -216,6 +221,9 @@ def scope_conditions(scope: Scope) -> str:
             conditions.append(
                 f"FILTER EXISTS {{ ?memory {ORION[name].n3()} ?{name} FILTER(?{name} IN ({values})) }}"
             )
+    if scope.speakers:
+        values = ", ".join(entity_iri(speaker).n3() for speaker in scope.speakers)
+        conditions.append(f"FILTER EXISTS {{ ?memory {ORION.spokenBy.n3()} ?voice FILTER(?voice IN ({values})) }}")
     bounds = [("<=", scope.since), (">", scope.until)]
     compared = [f"{sparql_term(Literal(moment))} {sign} ?occurred" for sign, moment in bounds if moment is not None]
     if compared:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from orion_recall.errors import EngineError, SourceError, TransientSourceError
+from orion_recall.tasks import note_waited
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ class _Call:
     future: asyncio.Future[Any]
     value: Any = None
     error: BaseException | None = None
+    is_begun: bool = False
 
 
 class EngineThreads:
@@ -37,6 +39,7 @@ class EngineThreads:
         self._what = what
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._waiting: list[_Call] = []
+        self._answered = 0
 
     async def run(self, work: Callable[[], T]) -> T:
         """What `work` gives; SourceError that says what failed, TransientSourceError when they are closed."""
@@ -45,7 +48,13 @@ class EngineThreads:
         self._waiting.append(call)
         if len(self._waiting) == 1:
             loop.call_soon(self._send, loop)
-        return cast(T, await call.future)
+        before = self._answered
+        try:
+            return cast(T, await call.future)
+        except asyncio.CancelledError:
+            if not call.is_begun and self._answered > before:
+                note_waited()
+            raise
 
     async def close(self) -> None:
         """Wait for what runs, cancelled or not, while the loop goes on; nothing more is taken."""
@@ -66,8 +75,10 @@ class EngineThreads:
         for call in calls:
             if call.future.cancelled():
                 continue
+            call.is_begun = True
             try:
                 call.value = translated(self._what, call.work)
+                self._answered += 1
             except (SourceError, EngineError) as error:
                 call.error = error
         loop.call_soon_threadsafe(_settle, calls)

@@ -2,53 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from orion_recall.index.passages import OF, flat, spans_of
 from orion_recall.index.text_forms import event_time
+from orion_recall.index.told import TOLD, told_payload, told_times_of
+from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
+from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
+from orion_recall.text.roles import is_assistant
 from orion_recall.text.titles import title_names
-from orion_recall.values import Change, Memory, MemoryView, MergedName
+from orion_recall.values import Change, Memory, MemoryView, MergedName, SuccessionLink, TimedKey
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker", "titles")
 DENSE_VECTORS = ("dense", "name")
 SPARSE_VECTORS = ("text", "context", "entity")
+NUMBER_FIELDS = (OF,)
 TOKENS = "tokens"
 """The name of the vectors of a memory's tokens."""
+
+HalfTokens = npt.NDArray[np.float16]
+"""Vectors of a text's tokens, float16, shape (tokens, width)."""
 
 _ENTITY = "entity\x1f"
 
 
 class IndexPoint(NamedTuple):
-    """One point: a memory with a unit vector `dense`, or an entity with one of its `name`.
+    """One point: a memory or a passage of it with a unit vector `dense`, or an entity with one of its `name`.
 
     `sparse` are terms by the vector's name. `tokens` are the vectors of a memory's tokens, where the index holds
     such.
     """
 
     key: int
-    dense: Sequence[float] | None
+    dense: Sequence[float] | Vector | None
     sparse: Mapping[str, SparseTerms]
     payload: dict[str, Any]
-    tokens: list[list[float]] | None = None
+    tokens: list[list[float]] | HalfTokens | None = None
     name: Sequence[float] | None = None
 
     @property
-    def unit_vectors(self) -> dict[str, Sequence[float]]:
-        """Those of `DENSE_VECTORS` that it has, by name."""
+    def unit_vectors(self) -> dict[str, list[float]]:
+        """Those of `DENSE_VECTORS` that it has, by name, as engines take them."""
         named = (("dense", self.dense), ("name", self.name))
-        return {name: vector for name, vector in named if vector is not None}
+        return {name: _listed(vector) for name, vector in named if vector is not None}
+
+    @property
+    def token_vectors(self) -> list[list[float]] | None:
+        """The vectors of its tokens, as engines take them: made when they are written, for they are large so."""
+        return None if self.tokens is None else _listed(self.tokens)
 
 
 class HeldPoint(NamedTuple):
-    """A memory's point in an index: version, the folded names it gives, and its vectors if they were read."""
+    """A memory's point in an index: version, the folded names it gives, and its vectors if they were read.
+
+    `passages` are its passages, as `index.passages.flat` gives them."""
 
     tenant: str
     version: int
     names: frozenset[str]
     dense: Sequence[float] | None
     tokens: list[list[float]] | None = None
+    passages: tuple[int, ...] = ()
 
 
 class HeldName(NamedTuple):
@@ -89,6 +110,7 @@ def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPo
         names=frozenset(payload.get("names", ())),
         dense=vectors.get("dense"),
         tokens=vectors.get(TOKENS),
+        passages=tuple(payload.get("passages", ())),
     )
 
 
@@ -98,28 +120,41 @@ def held_name(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldNam
     return None if vector is None else HeldName(payload["label"], vector)
 
 
+def timed_keys(points: Iterable[tuple[int, Mapping[str, Any]]], *, newest_first: bool) -> list[TimedKey]:
+    """Keys and payloads of dated memories by time; those of one time in the order of their keys."""
+    found = [TimedKey(key, payload["ts"], payload.get("session")) for key, payload in points]
+    return sorted(found, key=lambda one: (-one.ts if newest_first else one.ts, one.key))
+
+
 def memory_view(payload: Mapping[str, Any]) -> MemoryView:
     """A point's payload as a memory."""
-    of = payload.get  # looked up once: a recall reads a few dozen
+    of = payload.get
+    # In the order of the fields, without their names: a recall reads a hundred, and this takes half of the time.
     return MemoryView(
-        id=payload["id"],
-        text=payload["text"],
-        text_hash=payload["hash"],
-        simhash=payload["simhash"],
-        kind=of("kind"),
-        title=of("title"),
-        speaker=of("speaker"),
-        session_id=of("session"),
-        user_id=of("user"),
-        ts=of("ts"),
-        uri=of("uri"),
-        source_ref=of("source"),
-        tags=tuple(of("tags", ())),
-        entities=tuple(of("entities", ())),
-        beside=tuple(of("beside", ())),
-        until=of("until"),
-        after_question=of("after_question", False),
-        first_person=of("first_person", False),
+        payload["id"],
+        payload["text"],
+        payload["hash"],
+        payload["simhash"],
+        of("kind"),
+        of("title"),
+        of("speaker"),
+        of("session"),
+        of("user"),
+        of("ts"),
+        of("uri"),
+        of("source"),
+        tuple(of("tags", ())),
+        tuple(of("entities", ())),
+        tuple(of("beside", ())),
+        of("until"),
+        of("after_question", False),
+        of("first_person", False),
+        of("chatter", False),
+        told_times_of(payload[TOLD]) if TOLD in payload else (),
+        of("assistant", False),
+        tuple(starmap(SuccessionLink, payload["succeeds"])) if "succeeds" in payload else (),
+        tuple(starmap(SuccessionLink, payload["succeeded_by"])) if "succeeded_by" in payload else (),
+        tuple(payload["passages"]) if "passages" in payload else (),
     )
 
 
@@ -149,6 +184,13 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "beside": _beside(change) or None,
         "after_question": (change.previous is not None and is_question(change.previous.text)) or None,
         "first_person": speaks_of_itself(memory.text) or None,
+        TOLD: told_payload(memory.times) or None,
+        "chatter": is_chatter(memory.text) or None,
+        "passages": list(flat(spans_of(memory))) or None,
+        "assistant": is_assistant(memory.speaker, agent_id=memory.agent_id, role=memory.metadata.get("role"))
+        or None,
+        "succeeds": [list(link) for link in change.succeeds] or None,
+        "succeeded_by": [list(link) for link in change.succeeded_by] or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -156,6 +198,10 @@ def memory_payload(change: Change) -> dict[str, Any]:
 def names_given(memory: Memory) -> frozenset[str]:
     """The names of entities in a memory, case folded."""
     return frozenset(label.casefold() for label in memory.entities)
+
+
+def _listed(vectors: Any) -> Any:
+    return vectors.tolist() if isinstance(vectors, np.ndarray) else list(vectors)
 
 
 def _beside(change: Change) -> list[int]:

@@ -11,14 +11,19 @@ from datetime import UTC, datetime
 from orion_recall.values import Change, Memory, MemoryView
 
 
+def dense_head(memory: Memory) -> str:
+    """What is embedded before the text, or before each passage of it: who said it and when, and its title."""
+    return _head(memory, event_time(memory))
+
+
 def dense_form(memory: Memory) -> str:
-    """The text that is embedded."""
-    return _dense(memory, event_time(memory))
+    """The text that is embedded of a memory that is embedded as a whole."""
+    return dense_head(memory) + memory.text
 
 
 def dense_form_of_view(memory: MemoryView) -> str:
-    """The text that is embedded of a memory that no index holds: the same as of one that is written to it."""
-    return _dense(memory, memory.ts)
+    """The text that is embedded of a memory that no index holds: as of one that is embedded as a whole."""
+    return _head(memory, memory.ts) + memory.text
 
 
 def keyword_form(memory: Memory) -> str:
@@ -44,10 +49,9 @@ def event_time(memory: Memory) -> float | None:
     return memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
 
 
-def _dense(memory: Memory | MemoryView, moment: float | None) -> str:
-    head = ", ".join(part for part in (memory.speaker, _day(moment)) if part)
-    body = f"{memory.title}: {memory.text}" if memory.title else memory.text
-    return f"{head}: {body}" if head else body
+def _head(memory: Memory | MemoryView, moment: float | None) -> str:
+    said = ", ".join(part for part in (memory.speaker, _day(moment)) if part)
+    return "".join(f"{part}: " for part in (said, memory.title) if part)
 
 
 def _day(moment: float | None) -> str | None:

@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from orion_recall.index.points import HalfTokens
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import TokenVectors
 
 T = TypeVar("T")
-HalfTokens = npt.NDArray[np.float16]
 
-# Two pages of the outbox and what is told again of both: beyond that nothing is asked for a second time.
+# The texts of two pages of the outbox and what is told again of both: beyond that nothing is asked for twice.
 _KEPT = 600
 # The names in them, which have no vectors of tokens: 6 MB at the most.
 _NAMES_KEPT = 4000

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from itertools import islice
+from typing import NamedTuple
 
 from orion_recall.foreground import FOREGROUND
+from orion_recall.index.passages import dense_forms, flat, passage_key, passage_payload, spans_of
 from orion_recall.index.points import (
+    HalfTokens,
     HeldName,
     HeldPoint,
     IndexPoint,
@@ -21,8 +22,8 @@ from orion_recall.index.points import (
     memory_payload,
     names_given,
 )
-from orion_recall.index.text_forms import context_form, dense_form, keyword_form
-from orion_recall.index.vector_prefetch import HalfTokens, VectorPrefetch
+from orion_recall.index.text_forms import context_form, keyword_form
+from orion_recall.index.vector_prefetch import Embedded, VectorPrefetch
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseEncoder, union
 from orion_recall.text.normal import memory_key
@@ -33,10 +34,13 @@ _AT_A_TIME = 8
 
 
 class PointVectors(NamedTuple):
-    """The vectors of a memory: as they were read, or as they were made."""
+    """The vectors of a memory: as they were read, or as they were made.
+
+    `further` are those of its passages after the first; None where the index holds them already."""
 
     dense: Sequence[float] | Vector
     tokens: list[list[float]] | HalfTokens | None
+    further: Sequence[Embedded] | None = None
 
 
 class _Names(NamedTuple):
@@ -53,12 +57,14 @@ class WriteBatch(NamedTuple):
     """The writes of a batch of changes. Idempotent.
 
     `points` are written, `gone` are keys to delete. `forgotten` are names that these memories no longer have: the
-    entity of one that no other memory has is deleted, too.
+    entity of one that no other memory has is deleted, too. `replaced` are memories whose further passages are those
+    of `points` and no others.
     """
 
     points: list[IndexPoint]
     gone: list[int]
     forgotten: list[Name]
+    replaced: Sequence[int] = ()
 
 
 def keys_of(changes: Sequence[Change]) -> list[int]:
@@ -100,7 +106,7 @@ def texts_to_embed(
     """The texts that `build_write_batch` will embed, given what the index holds now."""
     live = _live(_latest(changes))
     known = _known(live, held, with_tokens)
-    return [dense_form(change.memory) for key, change in live.items() if key not in known]
+    return [text for key, change in live.items() if key not in known for text in dense_forms(change.memory)]
 
 
 def names_to_embed(changes: Sequence[Change], names: Mapping[int, HeldName]) -> list[str]:
@@ -124,26 +130,42 @@ def _step(
     sparse: SparseEncoder,
 ) -> WriteBatch:
     live = _live(latest)
-    points = [
-        IndexPoint(
+    points: list[IndexPoint] = []
+    for key, change in FOREGROUND.throttled(live.items(), _AT_A_TIME):
+        made = vectors[key]
+        own = IndexPoint(
             key=key,
-            dense=_listed(vectors[key].dense),
-            tokens=_listed(vectors[key].tokens),
+            dense=made.dense,
+            tokens=made.tokens,
             sparse={
                 "text": sparse.encode_document(keyword_form(change.memory)),
                 "context": sparse.encode_document(context_form(change)),
             },
             payload=memory_payload(change),
         )
-        for key, change in FOREGROUND.throttled(live.items(), _AT_A_TIME)
-    ]
+        # The memory comes last: where it is written, so are its passages.
+        points += [*_passages(own, made.further or ()), own]
     told = {Name(change.memory.tenant, name) for change in live.values() for name in names_given(change.memory)}
     before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}
     return WriteBatch(
         points=[*points, *_entities(names, sparse)],
         gone=[key for key in latest if key not in live],
         forgotten=sorted(before - told),
+        replaced=[key for key in latest if key not in live or vectors[key].further is not None],
     )
+
+
+def _passages(own: IndexPoint, further: Sequence[Embedded]) -> list[IndexPoint]:
+    return [
+        IndexPoint(
+            key=passage_key(own.key, number),
+            dense=one.dense,
+            tokens=one.tokens if own.tokens is not None else None,
+            sparse={},
+            payload=passage_payload(own.key, own.payload),
+        )
+        for number, one in enumerate(further, start=1)
+    ]
 
 
 async def _vectors(
@@ -151,15 +173,12 @@ async def _vectors(
 ) -> dict[int, PointVectors]:
     vectors = _known(live, held, with_tokens)
     new = [key for key in live if key not in vectors]
-    made = await embedder.vectors([dense_form(live[key].memory) for key in new]) if new else ()
-    for key, one in zip(new, made, strict=True):
-        vectors[key] = PointVectors(one.dense, one.tokens if with_tokens else None)
+    texts = [dense_forms(live[key].memory) for key in new]
+    made = iter(await embedder.vectors([text for of_one in texts for text in of_one]) if new else ())
+    for key, of_one in zip(new, texts, strict=True):
+        first, *further = islice(made, len(of_one))
+        vectors[key] = PointVectors(first.dense, first.tokens if with_tokens else None, further)
     return vectors
-
-
-def _listed(vectors: Any) -> Any:
-    """As an engine takes them."""
-    return vectors.tolist() if isinstance(vectors, np.ndarray) else vectors
 
 
 async def _vectors_of_names(
@@ -186,6 +205,8 @@ def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint], with_token
         one = held.get(key)
         if one is None or one.dense is None or one.version != change.memory.version:
             continue
+        if one.passages != flat(spans_of(change.memory)):
+            continue  # written before there were passages, or cut otherwise
         if one.tokens is not None or not with_tokens:
             known[key] = PointVectors(one.dense, one.tokens if with_tokens else None)
     return known

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
+from orion_recall.tasks import note_waited
 
 Vector = npt.NDArray[np.float32]
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class QueryBatcher(Generic[T]):
         """The number of batches of each size, beginning with size 1."""
         self._encode = encode
         self._max_batch = max_batch
+        self._answered = 0
         self._cache_size = cache_size
         self._cache: OrderedDict[str, T] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
@@ -79,8 +81,14 @@ class QueryBatcher(Generic[T]):
                 return cached
             waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self._enqueue(text, waiter)
+            request, before = self._pending[text], self._answered
         with FOREGROUND.active():
-            return await waiter
+            try:
+                return await waiter
+            except asyncio.CancelledError:
+                if self._answered > before and request in self._queue:
+                    note_waited()
+                raise
 
     async def close(self) -> None:
         """Let the running batch finish, fail the queries that wait, end the thread."""
@@ -146,6 +154,7 @@ class QueryBatcher(Generic[T]):
 
     def _deliver(self, batch: list[_Request[T]], vectors: Sequence[T]) -> None:
         with self._lock:
+            self._answered += 1
             for request, vector in zip(batch, vectors, strict=True):
                 del self._pending[request.text]
                 self._cache[request.text] = vector

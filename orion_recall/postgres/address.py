@@ -48,6 +48,13 @@ def read_address(dsn: str) -> Address:
     return Address(dsn=dsn, schema=schema, cache_size=None if cache_size is None else int(cache_size))
 
 
+def shown(dsn: str) -> str:
+    """Server and database of an address, without user, password and parameters."""
+    parts = urlsplit(dsn)
+    host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
+    return f"{host}{parts.path}"
+
+
 def with_schema(dsn: str, schema: str) -> str:
     """The DSN which also says in which schema our tables are, where that is not the usual one."""
     if schema == DEFAULT_SCHEMA:

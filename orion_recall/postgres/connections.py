@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.postgres.address import quote_identifier, read_address
+from orion_recall.postgres.address import quote_identifier, read_address, shown
 from orion_recall.postgres.errors import POSTGRES_ERRORS
 from orion_recall.postgres.types import Connection
 
@@ -39,6 +39,17 @@ def connect_options(
     elif in_our_schema:
         options["connection_class"] = pooled_connection(address.schema)
     return address.dsn, options
+
+
+async def connect(dsn: str, **options: Any) -> Any:
+    """A connection of the driver's; an error of the network names the address, which the driver leaves out."""
+    try:
+        return await asyncpg.connect(dsn, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    except TimeoutError:
+        raise
+    except OSError as error:
+        why = error.strerror or str(error) or type(error).__name__
+        raise ConnectionError(error.errno, f"{why[:200]} (at {shown(dsn)})") from error
 
 
 async def close_connection(connection: Connection, timeout_s: float = CLOSE_TIMEOUT_S) -> None:

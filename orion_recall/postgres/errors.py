@@ -42,6 +42,8 @@ def reason(error: BaseException) -> str:
     if state is not None and state[:2] in ("22", "23", "P0"):
         # The text of a data error may quote the value, and so may a trigger's: the kind of error has to do.
         return f"Postgres refused a value ({type(error).__name__}, {state})"
+    if state == _READ_ONLY:
+        return f"Postgres is read-only: it is a replica, or its disk is short ({state})"
     if state is not None:
         return f"Postgres: {first_line(error)} ({state})"
     if isinstance(error, TimeoutError):

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from orion_recall.errors import RecordError, SourceError, TransientSourceError
+from orion_recall.errors import QueryNotTaken, RecordError, SourceError, TransientSourceError
 from orion_recall.postgres.pool import (
     Connection,
     Row,
     close_connection,
     is_connection_lost,
+    is_refusal,
     open_connection,
     translate,
 )
+from orion_recall.tasks import Slots
 
 
 class HeldConnections:
@@ -32,11 +34,14 @@ class HeldConnections:
         self._dsn, self._name, self._timeout_ms = dsn, name, timeout_ms
         self._for_external_tables = for_external_tables
         self._idle: list[Connection] = []
-        self._free = asyncio.Semaphore(most)
+        self._slots = Slots(most)
 
     async def fetch(self, doing: str, statement: str, values: Sequence[object]) -> Sequence[Row]:
-        """The statement's rows. TransientSourceError when Postgres is away, SourceError when it refuses."""
-        async with self._free:
+        """The statement's rows. TransientSourceError when Postgres is away, SourceError when it refuses.
+
+        QueryNotTaken when it refuses one of the values: another query has others.
+        """
+        async with self._slots.one():
             try:
                 connection = await self._connection()
             except RecordError as error:
@@ -49,6 +54,8 @@ class HeldConnections:
                 return rows
             except RecordError as error:
                 whole = not (is_connection_lost(error) or connection.is_closed())
+                if whole and error.__cause__ is not None and is_refusal(error.__cause__):
+                    raise QueryNotTaken(str(error)) from error
                 raise (SourceError if whole else TransientSourceError)(str(error)) from error
             finally:
                 # Cancelled in the middle it may still be waiting for rows that nobody will read.

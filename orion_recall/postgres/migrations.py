@@ -14,13 +14,13 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.errors import RecordError
 from orion_recall.postgres.address import quote_identifier, read_address
-from orion_recall.postgres.connections import close_connection, connect_options
+from orion_recall.postgres.connections import close_connection, connect, connect_options
 from orion_recall.postgres.errors import first_line, sqlstate, translate
 from orion_recall.postgres.schema_move import OldTables, find_old_tables, move_tables
 from orion_recall.postgres.types import Connection
 
 _SCHEMA_FOLDERS = ("memory", "decisions")
-# Any fixed number: it is the name of the lock under which migrations run.
+# Any fixed number: it is the name of the lock under which the first migration runs.
 _MIGRATION_LOCK = 7_402_116_889
 # Reading which files are applied, and applying one: an index over a large table takes its time.
 _LOOK_TIMEOUT_S, _MIGRATION_TIMEOUT_S = 30.0, 3600.0
@@ -68,7 +68,7 @@ async def migrate(dsn: str, migrations: Sequence[Migration] | None = None) -> li
     dsn, options = connect_options(dsn, "migrate", 0, None, in_our_schema=False)
     options["command_timeout"] = _MIGRATION_TIMEOUT_S
     with translate("applying the schema"):
-        opened: object = await asyncpg.connect(dsn, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        opened: object = await connect(dsn, **options)
         connection = cast("Connection", opened)
         try:
             return await _Schema(connection, schema).bring_up(wanted)
@@ -160,7 +160,13 @@ class _Schema:
         """A transaction under the lock."""
         async with self._connection.transaction():
             # Held to the end of the transaction, which also works behind a transaction pooler.
-            await self._connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+            if await self._connection.fetchval(_EXISTS, self._name):
+                # Only the schema's owner can take it: a number could be held by every login of the database.
+                await self._connection.execute(
+                    f"LOCK TABLE {self._quoted}.orion_migrations IN SHARE ROW EXCLUSIVE MODE"
+                )
+            else:
+                await self._connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
             yield
 
     @asynccontextmanager

@@ -19,7 +19,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.postgres.address import quote_identifier as quote_identifier
 from orion_recall.postgres.address import quote_qualified as quote_qualified
-from orion_recall.postgres.connections import CLOSE_TIMEOUT_S, connect_options
+from orion_recall.postgres.connections import CLOSE_TIMEOUT_S, connect, connect_options
 from orion_recall.postgres.connections import close_connection as close_connection
 from orion_recall.postgres.errors import POSTGRES_ERRORS as POSTGRES_ERRORS
 from orion_recall.postgres.errors import is_connection_lost as is_connection_lost
@@ -59,7 +59,7 @@ async def open_pool(
         options["reset"] = _leave_as_it_is
     with translate("opening Postgres"):
         opened = await asyncpg.create_pool(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            dsn, min_size=min_size, max_size=max_size, init=_set_codecs, **options
+            dsn, min_size=min_size, max_size=max_size, init=_set_codecs, connect=connect, **options
         )
     return cast("Pool", opened)
 
@@ -80,7 +80,7 @@ async def open_connection(
     """
     dsn, options = connect_options(dsn, name, statement_timeout_ms, None, in_our_schema=not for_external_tables)
     with translate("opening Postgres"):
-        opened: object = await asyncpg.connect(dsn, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        opened: object = await connect(dsn, **options)
         await _set_codecs(opened)
     return cast("Connection", opened)
 

@@ -1,7 +1,8 @@
 """Finds the tables of an earlier version, which had no schema of its own, and moves them into ours.
 
 What the applied SQL files make is seen by making it once more, for a moment, in our schema. What has those names
-and columns in the old schema is moved, and nothing else is touched: two tables cannot have one name there.
+and columns in the old schema is moved, with the functions of the files, and nothing else is touched: two tables
+cannot have one name there.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ async def move_tables(connection: Connection, old: OldTables, ours: str, made_by
     Indexes, constraints, sequences and rights go with their tables, and who has rights on one of them may use our
     schema. Views and functions of others that read them go on to. RecordError: something is not as it was made.
     """
-    wanted = await _made(connection, ours, made_by)
+    wanted, functions = await _made(connection, ours, made_by)
     there = await _relations(connection, old.schema)
     for name, relation in wanted.items():
         found = there.get(name)
@@ -94,6 +95,8 @@ async def move_tables(connection: Connection, old: OldTables, ours: str, made_by
     for name, relation in wanted.items():
         kind = _KINDS[relation.kind]
         await connection.execute(f"ALTER {kind} {source}.{quote_identifier(name)} SET SCHEMA {target}")
+    for function in functions & await _functions(connection, old.schema):
+        await connection.execute(f"ALTER FUNCTION {source}.{function} SET SCHEMA {target}")
     for row in await connection.fetch(_READERS, ours):
         await connection.execute(f"GRANT USAGE ON SCHEMA {target} TO {row['role']}")
 
@@ -102,13 +105,16 @@ class _Seen(Exception):
     """Takes back what was made to be looked at."""
 
 
-async def _made(connection: Connection, ours: str, made_by: Sequence[str]) -> Mapping[str, _Relation]:
-    made: Mapping[str, _Relation] = {}
+async def _made(
+    connection: Connection, ours: str, made_by: Sequence[str]
+) -> tuple[Mapping[str, _Relation], frozenset[str]]:
+    """The relations and functions that the SQL files make."""
+    made: tuple[Mapping[str, _Relation], frozenset[str]] = {}, frozenset()
     try:
         async with connection.transaction():
             for sql in made_by:
                 await connection.execute(sql)
-            made = await _relations(connection, ours)
+            made = await _relations(connection, ours), await _functions(connection, ours)
             raise _Seen
     except _Seen:
         return made
@@ -119,6 +125,11 @@ async def _relations(connection: Connection, schema: str) -> Mapping[str, _Relat
         row["name"]: _Relation(kind=row["kind"], columns=frozenset(row["columns"]), is_mine=row["is_mine"])
         for row in await connection.fetch(_RELATIONS, schema)
     }
+
+
+async def _functions(connection: Connection, schema: str) -> frozenset[str]:
+    """The functions of a schema with their arguments, quoted."""
+    return frozenset(row["name"] for row in await connection.fetch(_FUNCTIONS, schema))
 
 
 # A superuser owns nothing but its own: a table that another role made, with triggers of its own, is not taken over.
@@ -145,6 +156,10 @@ SELECT c.relname::text AS name, c.relkind::text AS kind, {_COLUMNS} AS columns, 
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('r', 'v') ORDER BY c.oid
 """  # noqa: S608 (nothing but the texts above)
+_FUNCTIONS: LiteralString = """
+SELECT quote_ident(p.proname) || '(' || pg_get_function_identity_arguments(p.oid) || ')' AS name
+FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.prokind = 'f'
+"""
 # Whoever may do something with one of the tables, a column of one or a sequence.
 _READERS: LiteralString = """
 SELECT DISTINCT CASE given.grantee WHEN 0 THEN 'PUBLIC' ELSE given.grantee::regrole::text END AS role

@@ -138,10 +138,19 @@ class Cascade(BaseModel):
 
 
 class NoAnswer(BaseModel):
-    """The minimum confidence and score of an answer; below them the bundle is empty. 0 and 0: always answer."""
+    """What an answer must have, or its bundle is empty. With 0 everywhere and no `greetings` all are answered."""
 
     model_config = CONFIG
 
+    min_probability: Share = Field(
+        default=0.0,
+        description="The probability that anything found answers the question, under which no answer is given; "
+        "0: any will do.",
+    )
+    greetings: bool = Field(
+        default=False,
+        description="Whether greetings, thanks and other small talk get no answer: nothing is searched for them.",
+    )
     min_confidence: Share = Field(
         default=0.0, description="The confidence of the answer under which none is given; 0: any will do."
     )
@@ -152,4 +161,4 @@ class NoAnswer(BaseModel):
     @property
     def is_on(self) -> bool:
         """Whether there is a minimum at all."""
-        return self.min_confidence > 0 or self.min_score > 0
+        return self.min_confidence > 0 or self.min_score > 0 or self.min_probability > 0

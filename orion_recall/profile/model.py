@@ -1,4 +1,4 @@
-"""One profile: its values, its strategies by the class of the question, and its content hash."""
+"""One profile: its values, its strategies by the class and shape of the question, and its content hash."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from pydantic_core import PydanticCustomError
 from orion_recall.profile.profile_values import ProfileValues
 from orion_recall.profile.sections import CONFIG
 from orion_recall.profile.strategies import OnlyWhatIsSet, Overrides, overrides_of
-from orion_recall.values import QUERY_CLASSES, QueryClass
+from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES, QueryClass, QuestionShape
 
 KeyPath = tuple[str, ...]
 """A key's place in the file: ("fusion", "weights", "rdf"); () is the file itself."""
 
-_CLASSES: dict[str, QueryClass] = {name: name for name in QUERY_CLASSES}
-
 # Keys that are needed before the class of a question is known.
 _NOT_BY_CLASS: tuple[KeyPath, ...] = (
+    ("callers",),
     ("profile",),
     ("description",),
     ("scope",),
@@ -37,7 +36,7 @@ else:
 
 
 class Strategies(OnlyWhatIsSet):
-    """Overrides by the class of the question."""
+    """Overrides by the class of the question, and by its shape."""
 
     model_config = CONFIG
 
@@ -48,10 +47,16 @@ class Strategies(OnlyWhatIsSet):
     planning: Strategy = Field(default=Strategy(), description="For questions of what would best be done.")
     prospective: Strategy = Field(default=Strategy(), description="For questions of what is still to be done.")
     meta: Strategy = Field(default=Strategy(), description="For questions of what is known at all.")
+    recap: Strategy = Field(
+        default=Strategy(), description="For recaps of a period, on top of what their class gets."
+    )
+    list: Strategy = Field(
+        default=Strategy(), description="For lists of all of a kind, on top of what their class gets."
+    )
 
-    def of(self, query_class: QueryClass) -> Strategy:
-        """The strategy of the class; it may be empty."""
-        strategy = getattr(self, query_class)
+    def of(self, name: QueryClass | QuestionShape) -> Strategy:
+        """The strategy of a class or shape of questions; it may be empty."""
+        strategy = getattr(self, name)
         assert isinstance(strategy, Overrides)
         return strategy
 
@@ -65,33 +70,51 @@ class Profile(ProfileValues):
         default=Strategies(),
         description="Values that questions of a class get instead of those above, by class: "
         + ", ".join(QUERY_CLASSES)
+        + "; and those of a shape, which win: "
+        + ", ".join(QUESTION_SHAPES)
         + ".",
     )
 
     @model_validator(mode="after")
     def _every_strategy_is_a_profile(self) -> Self:
-        for name in self.strategies.model_fields_set:
-            values = self.for_class(_CLASSES[name]).model_dump(exclude={"strategies"})
+        given = self.strategies.model_fields_set
+        classes: list[QueryClass] = [name for name in QUERY_CLASSES if name in given]
+        shapes: list[QuestionShape] = [name for name in QUESTION_SHAPES if name in given]
+        chosen: list[tuple[QueryClass | QuestionShape, ...]] = [
+            *((name,) for name in classes),
+            *((shape,) for shape in shapes),
+            *((name, shape) for name in classes for shape in shapes),
+        ]
+        for names in chosen:
+            values = self._with(*names).model_dump(exclude={"strategies"})
             try:
                 ProfileValues.model_validate(values)
             except ValidationError as error:
                 (first, *_) = error.errors(include_url=False)
                 key = (*map(str, first["loc"]), *filter(None, [str(first.get("ctx", {}).get("key", ""))]))
-                where = ".".join(("strategies", name, *key))
+                where = ".".join(("strategies", names[-1], *key))
                 raise PydanticCustomError(
                     "strategy",
                     "for {name} questions {problem}",
-                    {"name": name, "problem": first["msg"], "key": where},
+                    {"name": " ".join(names), "problem": first["msg"], "key": where},
                 ) from error
         return self
 
-    def for_class(self, query_class: QueryClass) -> Profile:
-        """The profile that questions of the class are recalled by: this one where it has no strategy for them."""
-        return self.strategies.of(query_class).applied_to(self)
+    def for_class(self, query_class: QueryClass, shape: QuestionShape | None = None) -> Profile:
+        """The profile that questions of the class and shape are recalled by: this one without strategies."""
+        return self._with(query_class) if shape is None else self._with(query_class, shape)
 
-    def strategy_for(self, query_class: QueryClass) -> QueryClass | None:
-        """The class, if there is a strategy for it."""
-        return query_class if self.strategies.of(query_class).model_fields_set else None
+    def strategy_for(self, query_class: QueryClass, shape: QuestionShape | None = None) -> str | None:
+        """The class, the shape, or both as `temporal+list`, as far as there are strategies for them."""
+        names = (query_class,) if shape is None else (query_class, shape)
+        return "+".join(name for name in names if self.strategies.of(name).model_fields_set) or None
+
+    def _with(self, *names: QueryClass | QuestionShape) -> Profile:
+        """This profile with the strategies of these names, the later over the earlier."""
+        profile = self
+        for name in names:
+            profile = self.strategies.of(name).applied_to(profile)
+        return profile
 
     @property
     def content_hash(self) -> str:

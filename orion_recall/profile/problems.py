@@ -28,9 +28,19 @@ _BOUNDS = {
 }
 
 
-def keys_under(parent: KeyPath) -> list[str]:
+def _keys_by_parent() -> dict[KeyPath, tuple[str, ...]]:
+    found: dict[KeyPath, list[str]] = {}
+    for path in _FIELDS:
+        found.setdefault(path[:-1], []).append(path[-1])
+    return {parent: tuple(keys) for parent, keys in found.items()}
+
+
+_KEYS = _keys_by_parent()
+
+
+def keys_under(parent: KeyPath) -> tuple[str, ...]:
     """The keys that a mapping may hold, in the model's order."""
-    return [path[-1] for path in _FIELDS if path[:-1] == parent]
+    return _KEYS.get(parent, ())
 
 
 def dotted(path: KeyPath) -> str:

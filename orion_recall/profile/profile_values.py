@@ -16,16 +16,19 @@ from orion_recall.profile.sections import (
     Fusion,
     GraphWalk,
     RankingWeights,
+    Render,
     Rerank,
     Shadow,
     Share,
+    Succession,
     TimeInQuestions,
     relevance_share,
 )
-from orion_recall.values import SourceName
+from orion_recall.values import ReaderInstructions, SourceName
 
 Scope = Literal["session", "user", "global"]
 Budget = Literal["low", "mid", "high"]
+Caller = Annotated[str, Field(pattern=r"^[^=]+=[^=]+$", max_length=1024)]
 TopK = Annotated[int, Field(ge=0, le=1000)]
 
 CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
@@ -89,8 +92,20 @@ class ProfileValues(BaseModel):
         default="skip",
         description="When an item does not fit the token budget: `skip` tries the next, `stop` ends there.",
     )
+    reader_instructions: ReaderInstructions = Field(
+        default="keep",
+        description="Memories that tell their reader what to do: `keep`; `flag`: the line says so; `down`: also "
+        "after all others; `hold`: left out.",
+    )
     snippet_tokens: int = Field(
         default=48, ge=8, le=512, description="The window of a memory shown around the best match, in tokens."
+    )
+    later_snippet_tokens: int = Field(
+        default=512,
+        ge=8,
+        le=512,
+        description="The window of the memories after the first two, in tokens, where it is less than "
+        "`snippet_tokens`: shorter ones leave room for more memories.",
     )
     min_similarity: Share = Field(
         default=0.0, description="The cosine similarity under which the vector source drops a hit (0 to 1)."
@@ -100,6 +115,11 @@ class ProfileValues(BaseModel):
     near_duplicate_similarity: Share = Field(
         default=0.9,
         description="The share of common tokens (Jaccard, 0 to 1) from which two memories count as the same.",
+    )
+    max_repetition: Share = Field(
+        default=1.0,
+        description="The share of an item's words, without those of the question, that one item before it may have "
+        "(0 to 1); with a larger share it waits until others had their place.",
     )
     source_timeout_ms: int = Field(
         default=800, ge=10, le=60_000, description="How long one source may take, in milliseconds."
@@ -122,12 +142,22 @@ class ProfileValues(BaseModel):
         default=Expansion(), description="Further words that the keyword source searches for."
     )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
+    callers: tuple[Caller, ...] = Field(
+        default=(),
+        strict=False,
+        description="Which speaker a query's `options.user` is, where the user has another name, as "
+        "`[u-17=Ana Miles]`. Who asks is whom I, me, my and we mean.",
+    )
     cascade: Cascade = Field(
         default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
     )
     no_answer: NoAnswer = Field(
         default=NoAnswer(), description="When no answer is given rather than one that is not sure enough."
     )
+    succession: Succession = Field(
+        default=Succession(), description="What becomes of memories that newer ones have succeeded."
+    )
+    render: Render = Field(default=Render(), description="What a bullet of the rendered text shows.")
     shadow: Shadow = Field(
         default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
     )

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from orion_recall.scoring.parts import PARTS
-from orion_recall.values import GraphMethod
+from orion_recall.values import GraphMethod, RenderStyle
 
 Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -111,7 +111,7 @@ else:
 
 
 class TimeInQuestions(BaseModel):
-    """How times in questions are read and used, in addition to `ranking.time` and `ranking.tells_time`."""
+    """How times in questions are read and used, in addition to `ranking.time`, `told` and `tells_time`."""
 
     model_config = CONFIG
 
@@ -119,6 +119,11 @@ class TimeInQuestions(BaseModel):
         default=0.0,
         description="Weight in the fusion of what the index finds inside the time that the query names; 0: it is "
         "not searched a second time.",
+    )
+    told_search_weight: Weight = Field(
+        default=0.0,
+        description="Weight in the fusion of the memories whose text tells a time that the query is about, closest "
+        "first and each worth the same; 0: they are not searched for.",
     )
     filter: bool = Field(
         default=False,
@@ -197,6 +202,44 @@ class Rerank(BaseModel):
         ge=10,
         le=60_000,
         description="How long it may take, in milliseconds; after that the order stays as it was.",
+    )
+
+
+class Succession(BaseModel):
+    """What becomes of memories that newer ones have succeeded, in questions about now and about before."""
+
+    model_config = CONFIG
+
+    outdated: Literal["mark", "drop", "keep"] = Field(
+        default="mark",
+        description="A memory with a successor, in a question about now: `mark` puts it after its successor and "
+        "says until when it held, `drop` leaves it out where its successor is shown, `keep` uses no successions.",
+    )
+    min_confidence: Share = Field(
+        default=0.5,
+        description="The confidence from which a recognised succession counts as one (0 to 1).",
+    )
+    likeness: Share = Field(
+        default=0.5,
+        description="How far a newer memory is moved towards an older one that it may succeed with less confidence "
+        "than that: this share of the distance times the confidence (0 to 1; 0: not at all).",
+    )
+
+
+class Render(BaseModel):
+    """What a bullet of the rendered text shows."""
+
+    model_config = CONFIG
+
+    style: RenderStyle = Field(
+        default="v1",
+        description="What stands before title, speaker and text of a memory: `v1` has date, source and id in "
+        "brackets, `scores` the score as well; `short` has the date alone.",
+    )
+    relative_dates: bool = Field(
+        default=True,
+        description="Whether times relative to when a memory was said are followed by their date: "
+        "yesterday (20 November), the date in square brackets.",
     )
 
 

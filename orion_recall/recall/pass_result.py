@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SourceReport
 
@@ -39,7 +40,9 @@ class PassResult:
 
     `within` are the further lists of the time that the question names. `pool` are the fused candidates, `scored`
     those that may be shown, `ranked` those without near-duplicates and too low scores; the last two are best first.
-    `reranking` and `late_interaction` are None where the profile has them off."""
+    `reranking` and `late_interaction` are None where the profile has them off, `closeness` is late interaction as
+    it was measured, by key. `asked` is the question as it was searched for: with a wider time than it names where
+    nothing was found in that."""
 
     reports: tuple[SourceReport, ...]
     within: tuple[SourceReport, ...]
@@ -50,6 +53,8 @@ class PassResult:
     dropped: Dropped
     reranking: RerankReport | None = None
     late_interaction: LateInteractionReport | None = None
+    closeness: Mapping[int, float] = field(default_factory=dict[int, float])
+    asked: Understanding | None = None
 
     @property
     def keys(self) -> set[int]:

@@ -1,13 +1,14 @@
 """The recall pipeline: every step of one query, from understanding to bundle.
 
-understand -> one search pass (`search_pass`), or a pass for each layer of a cascade -> caps and token budget ->
-confidence -> bundle
+understand -> a search pass, again where nothing is found (`search_tries`), or for each layer of a cascade ->
+caps and token budget -> confidence -> what may answer (`confidence/answer_policy`) -> bundle
 
 `recall()` is the whole service as one call; the worker calls it for each query on the bus.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,20 +16,25 @@ from dataclasses import replace
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SourceError
+from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
+from orion_recall.recall.bundle.recap import select_recap
 from orion_recall.recall.bundle.select import select
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.cascade.run import CascadeRun, run_cascade
-from orion_recall.recall.confidence.answer import answer_confidence, gate
+from orion_recall.recall.confidence.answer import AnswerConfidence, Withheld, answer_confidence
+from orion_recall.recall.confidence.answer_policy import AnswerPolicy
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.ranking.instructing import with_instructing
 from orion_recall.recall.search.fallback import SILENT
-from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of
-from orion_recall.recall.search_pass import SearchPass
+from orion_recall.recall.search.period import is_of_period
+from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
+from orion_recall.recall.search_tries import SearchTries
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.recall.understand.question import understand
+from orion_recall.recall.understand.question import Understanding, understand, zone_of
 from orion_recall.values import SOURCE_NAMES, Outcome, Scope, SourceReport
 
 _NO_PROFILES: Mapping[str, Profile] = {}
@@ -42,93 +48,150 @@ async def recall(
     tenant: str = "default",
     now: float | None = None,
     timeout_s: float = 2.0,
+    full_timeout_s: float | None = None,
     profiles: Mapping[str, Profile] = _NO_PROFILES,
 ) -> Recalled:
     """The memories that answer the query, ranked, and those of them that fit into the bundle.
 
     `now` (epoch seconds) is the query's clock; `options.as_of` wins over it. The same data, profile and clock give
-    the same result. `profiles` are the others that layers of a cascade may name. Raises InvalidMessage for a scope
-    without its id; a source that fails costs its own hits only. Without a fragment nothing is searched.
+    the same result. `full_timeout_s` (default: `timeout_s`) is what a caller has who sets no shorter time: a source
+    that is late for a shorter one has not failed. `profiles` are the others that layers of a cascade may name.
+    Raises InvalidMessage for a scope without its id; a source that fails costs its own hits only. Without a
+    fragment nothing is searched, nor for a greeting where the profile says so.
     """
     stages = StageTimes()
     applied_position = sources.tombstones.applied_position()  # before the search: the copies move on while it runs
     options = query.options or NO_OPTIONS
+    full_s = timeout_s if full_timeout_s is None else max(timeout_s, full_timeout_s)
+    CUT_BY_CALLER.set(timeout_s < full_s)
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
     scope = scope_of(query, profile, tenant)
     if not query.fragment.strip():
-        return _without_fragment(scope, stages)
-    understood = understand(query, profile, now=clock, speakers=await _speakers(sources, tenant))
-    query_class = understood.classified.query_class
-    strategy, profile = profile.strategy_for(query_class), profile.for_class(query_class)
+        stages.done("understand")
+        return _nothing(scope, stages)
+    limit_s = min(timeout_s, profile.source_timeout_ms / 1000)
+    speakers = await _speakers(sources, scope, timeout_s=limit_s)
+    understood = understand(query, profile, now=clock, speakers=speakers)
+    query_class, shape = understood.classified.query_class, understood.shape
+    strategy, profile = profile.strategy_for(query_class, shape), profile.for_class(query_class, shape)
     stages.done("understand")
+    policy = AnswerPolicy(least=profile.no_answer, has_external=sources.has_external)
+    if (why_not := policy.before_search(query, understood)) is not None:
+        return _nothing(scope, stages, understood=understood, strategy=strategy, withheld=why_not)
 
-    async def run_pass(
-        profile: Profile, scope: Scope, *, timeout_s: float, is_first: bool = False, given: PassResult | None = None
-    ) -> PassResult:
-        one = SearchPass(
-            query=query,
-            understood=understood,
-            profile=profile,
-            scope=scope,
-            sources=sources,
-            applied_position=applied_position,
-            timeout_s=timeout_s,
-            stages=stages if is_first else StageTimes(),
-        )
-        return await one.run(given)
-
+    tries = SearchTries(
+        query=query,
+        understood=understood,
+        sources=sources,
+        applied_position=applied_position,
+        full_s=full_s,
+        stages=stages,
+    )
     cascade: CascadeRun | None = None
     if (limits := limits_of(profile, options, scope, query.session_id, query_class)) is not None:
         cascade = await run_cascade(
-            limits, run_pass, profile, understood.question, others=profiles, timeout_s=timeout_s
+            limits, tries.run, profile, understood.question, others=profiles, timeout_s=timeout_s
         )
         stages.done("cascade")
-    result = cascade.result if cascade else await run_pass(profile, scope, timeout_s=timeout_s, is_first=True)
+    result = cascade.result if cascade else await tries.run(profile, scope, timeout_s=timeout_s, is_first=True)
+    result = with_instructing(result, profile.reader_instructions)
+    understood = result.asked or understood
 
-    caps = caps_of(profile, options)
-    if cascade:
-        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
-    selection = select(result.ranked, understood.question.terms, caps, sources.tokens)
+    selection = _selection(query, understood, result, profile, sources, is_of_layers=cascade is not None)
     stages.done("select")
-
-    kept = [item.scored for item in selection.items]
-    if cascade:
-        confidence = answer_confidence(kept, cascade.confidences, firsts=cascade.firsts)
-    else:
-        items = confidences(kept, result.scored, understood.question, profile, repeated=result.repeated)
-        confidence = answer_confidence(kept, items)
-    selection, withheld = gate(selection, confidence.overall, profile.no_answer)
-    dropped = Counter(result.dropped)
-    dropped.update(selection.dropped)
+    confidence = _confidence(selection, result, cascade, understood, profile)
+    answer = policy.answer(selection, confidence, understood, result)
     return Recalled(
-        outcome=_outcome(result.reports, selection),
+        outcome=_outcome(result.reports, answer.selection),
         scope=scope,
         reports=result.reports,
         ranked=result.ranked,
-        selection=replace(selection, dropped=dict(+dropped)),
+        selection=_with_dropped(answer.selection, result),
         stage_ms=stages.ms,
         reranking=result.reranking,
         late_interaction=result.late_interaction,
         understood=understood,
         result=result,
-        confidence=confidence,
+        confidence=answer.confidence,
         cascade=cascade,
+        withheld=answer.withheld,
+        strategy=strategy,
+        render=profile.render,
+        redaction=sources.redaction,
+    )
+
+
+def _nothing(
+    scope: Scope,
+    stages: StageTimes,
+    *,
+    understood: Understanding | None = None,
+    strategy: str | None = None,
+    withheld: Withheld | None = None,
+) -> Recalled:
+    """The outcome of a recall that searches for nothing."""
+    return Recalled(
+        outcome="empty",
+        scope=scope,
+        reports=(),
+        ranked=(),
+        selection=Selection(items=(), tokens=0, dropped={}),
+        stage_ms=stages.ms,
+        understood=understood,
         withheld=withheld,
         strategy=strategy,
     )
 
 
-def _without_fragment(scope: Scope, stages: StageTimes) -> Recalled:
-    stages.done("understand")
-    nothing = Selection(items=(), tokens=0, dropped={})
-    return Recalled(outcome="empty", scope=scope, reports=(), ranked=(), selection=nothing, stage_ms=stages.ms)
+def _selection(
+    query: RecallQueryV1,
+    understood: Understanding,
+    result: PassResult,
+    profile: Profile,
+    sources: Sources,
+    *,
+    is_of_layers: bool,
+) -> Selection:
+    """The items within caps and budget. The layers of a cascade have capped what each source brings."""
+    caps = caps_of(profile, query.options or NO_OPTIONS)
+    if is_of_layers:
+        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
+    choose = select_recap if is_of_period(understood) else select
+    shown = replace(shown_of(understood.question, profile, zone_of(query)), redaction=sources.redaction)
+    return choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
 
 
-async def _speakers(sources: Sources, tenant: str) -> frozenset[str]:
+def _confidence(
+    selection: Selection,
+    result: PassResult,
+    cascade: CascadeRun | None,
+    understood: Understanding,
+    profile: Profile,
+) -> AnswerConfidence:
+    """The confidence of what was selected; after a cascade its layers have estimated it."""
+    kept = [item.scored for item in selection.items]
+    if cascade:
+        return answer_confidence(kept, cascade.confidences, firsts=cascade.firsts)
+    items = confidences(kept, result.scored, understood.question, profile, repeated=result.repeated)
+    return answer_confidence(kept, items)
+
+
+def _with_dropped(selection: Selection, result: PassResult) -> Selection:
+    """The selection, with the counts of what was dropped before it."""
+    dropped = Counter(result.dropped)
+    dropped.update(selection.dropped)
+    return replace(selection, dropped=dict(+dropped))
+
+
+async def _speakers(sources: Sources, scope: Scope, *, timeout_s: float) -> frozenset[str]:
+    """The scope's speakers; none while the index is away or late, which its own sources will report."""
+    if sources.lexicon is None:
+        return frozenset()
     try:
-        return await sources.lexicon.speakers(tenant) if sources.lexicon else frozenset()
-    except SourceError:
-        return frozenset()  # the index is away, and its own sources will report that
+        async with asyncio.timeout(timeout_s):
+            return await sources.lexicon.speakers(scope)
+    except (SourceError, TimeoutError):
+        return frozenset()
 
 
 def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:

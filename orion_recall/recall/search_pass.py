@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch
-from orion_recall.recall.candidates.filters import Exclusions, in_asked_time, visible, without_deleted
+from orion_recall.recall.candidates.filters import Exclusions, visible, without_deleted
 from orion_recall.recall.candidates.fuse import WITH_TEXT, Fusing, fuse, similarities_of
+from orion_recall.recall.candidates.passages import nearest_passages, with_passages
+from orion_recall.recall.candidates.question_filters import question_filters
 from orion_recall.recall.candidates.unindexed import (
     NONE_UNINDEXED,
     Unindexed,
@@ -25,19 +27,37 @@ from orion_recall.recall.candidates.unindexed import (
     fused_with_unindexed,
     has_unindexed,
     limited,
+    with_told_times,
     with_unindexed,
 )
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.ranking.late_interaction import late_interaction, scaled
-from orion_recall.recall.ranking.near_duplicates import near_duplicates
+from orion_recall.recall.ranking.recap import in_recap
+from orion_recall.recall.ranking.reduce import reduced
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.recall.ranking.rerank import rerank
 from orion_recall.recall.ranking.score import score_candidates
+from orion_recall.recall.ranking.up_to_date import up_to_date
 from orion_recall.recall.search.all_sources import search_all
 from orion_recall.recall.search.fallback import index_is_away
 from orion_recall.recall.search.follow_up import NO_FOLLOW_UP, FollowUp, follow_up
+from orion_recall.recall.search.period import (
+    MOST_OF_PERIOD,
+    is_of_period,
+    keys_of_period,
+    of_period,
+    with_listed,
+)
 from orion_recall.recall.search.requests import NO_OPTIONS, requests_of
-from orion_recall.recall.search.time_search import TimeSearch
+from orion_recall.recall.search.said_search import (
+    REPORTS_WEIGHT,
+    asks_of_others,
+    reports_of_others,
+    requests_of_speaker,
+)
+from orion_recall.recall.search.successors import with_successors
+from orion_recall.recall.search.time_limits import TimeLimits
+from orion_recall.recall.search.time_search import SearchedTimes, TimeSearch, searched_times
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
@@ -61,7 +81,7 @@ class SearchPass:
     scope: Scope
     sources: Sources
     applied_position: float
-    timeout_s: float
+    limits: TimeLimits
     stages: StageTimes
     dropped: Dropped = field(default_factory=Dropped)
 
@@ -78,26 +98,31 @@ class SearchPass:
     @property
     def left_s(self) -> float:
         """Seconds until the deadline."""
-        return self.timeout_s - self.stages.seconds
+        return self.limits.pass_s - self.stages.seconds
 
     @property
     def source_timeout_s(self) -> float:
         """Seconds that one source may take."""
-        return min(self.timeout_s, self.profile.source_timeout_ms / 1000)
+        return self.limits.source_s
 
     async def run(self, given: PassResult | None = None) -> PassResult:
         """The pass from search to ranking. With `given`, the hits of other passes are ranked without a search."""
-        requests = requests_of(self.question, self.scope, self.profile, self.options, self.source_timeout_s)
+        requests = requests_of(self.question, self.scope, self.profile, self.options, self.limits)
+        listed: Sequence[int] = ()
+        if is_of_period(self.understood):
+            requests = of_period(requests, self.question.time.intervals)
+            listed = await self._listed(requests) if given is None else [one.key for one in given.pool]
         reports, within = await self._search(requests) if given is None else (given.reports, given.within)
         self.stages.done("search")
         with_text = WITH_TEXT if self.sources.has_external else 0
         pool = fuse(reports, limit=self._most, with_text=with_text, within=within, **self._fusing)
+        pool = with_listed(pool, listed)
         self.stages.done("fuse")
         memories, closeness, late = await self._read(pool, reports)
         pool = limited(pool, self._most, memories, reports)
         self.stages.done("fetch")
 
-        kept: Pairs = self._filter(pool, memories)
+        kept, told_unknown = with_told_times(self._filter(pool, memories), memories, self.question)
         similarities = similarities_of([*reports, *within], pool)
         unindexed = NONE_UNINDEXED
         if has_unindexed(kept, memories, reports):
@@ -106,27 +131,35 @@ class SearchPass:
             closeness, late = with_unindexed(closeness, late, unindexed)
             self.stages.done("compare")
         followed = NO_FOLLOW_UP
-        if self.profile.ranking.follows:
+        if self.profile.ranking.follows and not is_of_period(self.understood):
             followed, found = await self._follow_up(kept, requests, reports, similarities)
             memories = {**memories, **found}
             kept = [*kept, *self._filter(followed.further, memories)]
             self.stages.done("follow")
-        if self.profile.time.filter:
-            kept = in_asked_time(kept, self.question, self.dropped)
+        kept, memories = await with_successors(
+            kept,
+            memories,
+            self.question,
+            self.profile.succession,
+            readers=self.sources.readers,
+            visible=self._filter,
+            timeout_s=self.left_s,
+        )
+        for keep in question_filters(self.understood, self.profile, memories=memories, similarities=similarities):
+            kept = keep(kept, dropped=self.dropped)
 
-        facts = QueryFacts(
-            now=self.question.now,
-            named_speaker=self.understood.named_speaker,
+        facts = replace(
+            self._facts,
             similarities=similarities,
-            time=self.question.time,
-            answer_type=self.question.answer_type,
-            session_id=self.query.session_id,
             late=scaled(closeness),
             followed=followed.parts,
             unindexed=unindexed.keys,
+            told_unknown=told_unknown,
         )
-        scored, reranking = await self._rerank(score_candidates(kept, self.profile, facts))
-        ranked = self._reduce(scored)
+        scored, reranking = await self._scored(kept, facts)
+        scored = up_to_date(scored, self.understood, self.profile.succession)
+        least = self.profile.min_score if self.options.min_score is None else self.options.min_score
+        ranked = reduced(scored, self.understood, self.profile, least=least, dropped=self.dropped)
         self.stages.done("rank")
         result = PassResult(
             reports=tuple(reports),
@@ -138,6 +171,8 @@ class SearchPass:
             dropped=self.dropped,
             reranking=reranking,
             late_interaction=late,
+            asked=self.understood,
+            closeness=closeness,
         )
         self.dropped["rank_pool"] += len(result.keys.difference(candidate.key for candidate in result.pool))
         return result
@@ -147,9 +182,12 @@ class SearchPass:
     ) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
         """The reports of every source, and those of the time search."""
         until = time.perf_counter() + self.source_timeout_s
-        intervals = self.question.time.intervals if self.profile.time.search_weight else ()
-        async with TimeSearch(self.sources.by_name, requests, intervals) as searches:
-            reports = await search_all(
+        said, asked = self.understood.said_by, requests
+        requests = requests_of_speaker(asked, said)
+        again = not is_of_period(self.understood)  # a period is listed as a whole
+        searched = searched_times(self.question, self.profile.time) if again else SearchedTimes()
+        async with TimeSearch(self.sources.by_name, asked, searched) as searches:
+            searching = search_all(
                 self.sources.by_name,
                 requests,
                 self.sources.breakers,
@@ -157,12 +195,39 @@ class SearchPass:
                 retries=self.profile.source_retries,
                 fallback=self.sources.fallback,
             )
-            return reports, await searches.reports(reports, until=until)
+            if asks_of_others(said):
+                others = reports_of_others(self.sources.by_name, asked, said, timeout_s=self.source_timeout_s)
+                reports, reported = await asyncio.gather(searching, others)
+            else:
+                reports, reported = await searching, []
+            return reports, [*await searches.reports(reports, until=until), *reported]
 
     @property
     def _most(self) -> int:
         """The number of fused candidates that are ranked in full."""
-        return max(self.profile.rank_pool, self.options.k or self.profile.max_total_items)
+        most = max(self.profile.rank_pool, self.options.k or self.profile.max_total_items)
+        return max(most, MOST_OF_PERIOD) if is_of_period(self.understood) else most
+
+    async def _listed(self, requests: Mapping[SourceName, SearchRequest]) -> Sequence[int]:
+        """The keys of all memories of the period."""
+        timeout_s = min(self.source_timeout_s, self.left_s)
+        return await keys_of_period(self.sources.chronological, requests, self.question.time, timeout_s=timeout_s)
+
+    @property
+    def _facts(self) -> QueryFacts:
+        """The facts of the query for its score parts; those of its searches are still missing."""
+        return QueryFacts(
+            now=self.question.now,
+            named_speaker=self.understood.named_speaker,
+            asker=self.understood.asker if self.understood.is_first_person else None,
+            who=self.understood.who,
+            asks_family=self.understood.asks_family,
+            time=self.question.time,
+            answer_type=self.question.answer_type,
+            asks_assistant=self.understood.asks_assistant,
+            session_id=self.query.session_id,
+            wants_chatter=self.understood.wants_chatter,
+        )
 
     @property
     def _fusing(self) -> Fusing:
@@ -172,26 +237,49 @@ class SearchPass:
             "method": fusion.method,
             "k": fusion.k,
             "weights": weights,
-            "within_weight": self.profile.time.search_weight,
+            "within_weight": max(self.profile.time.search_weight, REPORTS_WEIGHT * self.understood.is_said_by),
+            "told_weight": self.profile.time.told_search_weight,
         }
 
     async def _read(
         self, pool: Sequence[Candidate], reports: Sequence[SourceReport]
     ) -> tuple[Mapping[int, MemoryView], Mapping[int, float], LateInteractionReport | None]:
-        """The candidates' memories, and at the same time late interaction, where the profile has it on."""
+        """The candidates' memories with their best passages, and late interaction beside that, where it is on."""
         fetching = fetch(keys_to_fetch(pool, reports), self.sources.readers, timeout_s=self.left_s)
-        if not self.profile.ranking.late:
+        if is_of_period(self.understood):
             return await fetching, {}, None
-        comparing = late_interaction(
+        keys = [candidate.key for candidate in pool[: self._most]]
+        comparing = self._compare_words(keys, is_away=index_is_away(reports))
+        memories, (numbers, closeness, late) = await asyncio.gather(fetching, comparing)
+        return with_passages(memories, numbers), closeness, late
+
+    async def _compare_words(
+        self, keys: Sequence[int], *, is_away: bool
+    ) -> tuple[Mapping[int, int], Mapping[int, float], LateInteractionReport | None]:
+        """The best passages by key, and late interaction with them, where the profile has it on."""
+        timeout_s = min(self.left_s, self.source_timeout_s)
+        numbers = await nearest_passages(
+            self.question,
+            self.scope.tenant,
+            keys,
+            self.sources.passages,
+            timeout_s=timeout_s,
+            is_away=is_away,
+        )
+        if not self.profile.ranking.late:
+            return numbers, {}, None
+        timeout_s, spent_s = min(self.left_s, self.source_timeout_s), self.stages.seconds
+        found, late = await late_interaction(
             self.question.dense_text,
-            [candidate.key for candidate in pool[: self._most]],
+            keys,
             self.sources.late_interaction,
             self.sources.late_breaker,
-            timeout_s=min(self.left_s, self.source_timeout_s),
-            is_away=index_is_away(reports),
+            timeout_s=timeout_s,
+            is_short=self.limits.leaves_less(timeout_s, self.limits.own_s, after_s=spent_s),
+            is_away=is_away,
+            passages=numbers,
         )
-        memories, (closeness, late) = await asyncio.gather(fetching, comparing)
-        return memories, closeness, late
+        return numbers, found, late
 
     def _filter(
         self, pool: Sequence[Candidate], memories: Mapping[int, MemoryView]
@@ -234,35 +322,29 @@ class SearchPass:
         keys = [candidate.key for candidate in followed.further]
         return followed, await fetch(keys, self.sources.readers, timeout_s=self.left_s)
 
+    async def _scored(
+        self, kept: Pairs, facts: QueryFacts
+    ) -> tuple[Sequence[ScoredCandidate], RerankReport | None]:
+        """The candidates by their scores; those of a recap by its own, which no reranker could judge."""
+        if is_of_period(self.understood):
+            return in_recap(kept), None
+        return await self._rerank(score_candidates(kept, self.profile, facts))
+
     async def _rerank(
         self, scored: Sequence[ScoredCandidate]
     ) -> tuple[Sequence[ScoredCandidate], RerankReport | None]:
         if not self.profile.rerank.enabled:
             return scored, None
         self.stages.done("score")
+        left_s, own_s = self.left_s, self.profile.rerank.timeout_ms / 1000
         judged = await rerank(
             scored,
             self.question.text,
             self.profile,
             self.sources.reranker,
             self.sources.rerank_breaker,
-            timeout_s=self.left_s,
+            timeout_s=left_s,
+            is_short=self.limits.leaves_less(left_s, own_s, after_s=self.stages.seconds),
         )
         self.stages.done("rerank")
         return judged
-
-    def _reduce(self, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
-        """The candidates without too low scores and without near-duplicates of better ones."""
-        wanted = self.options.min_score
-        min_score = self.profile.min_score if wanted is None else wanted
-        high_enough: list[ScoredCandidate] = []
-        for item in scored:
-            if item.score >= min_score:
-                high_enough.append(item)
-            else:
-                self.dropped.note("below_min_score", item.candidate.key)
-        repeated = near_duplicates(high_enough, self.profile.near_duplicate_similarity)
-        for place, first in repeated.items():
-            better = high_enough[first].candidate.key
-            self.dropped.note("near_duplicate", high_enough[place].candidate.key, for_key=better)
-        return [item for place, item in enumerate(high_enough) if place not in repeated]

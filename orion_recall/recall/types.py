@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from orion_recall.interfaces import Lexicon, MemoryReader, Source, TitleFinder
+from orion_recall.interfaces import ChronologicalIndex, Lexicon, MemoryReader, Source, TitleFinder
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile.sections import Render
 from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.candidates.passages import FindsPassages
 from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade.run import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, AnswerConfidence, Withheld
@@ -20,7 +22,8 @@ from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker
-from orion_recall.values import SOURCE_NAMES, Outcome, QueryClass, Scope, SourceName, SourceReport
+from orion_recall.text.redaction import NO_REDACTION, Redaction
+from orion_recall.values import SOURCE_NAMES, Outcome, Scope, SourceName, SourceReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +33,15 @@ class Sources:
     Memories are read by the first of the `readers` that answers. `fallback` is searched while the index is away.
     Memories in `tombstones` are left out, whichever source finds them. `texts` compares the question with memories
     that the index does not hold; without it, they have only the scores of their own source. `has_external`: hits
-    may come from external stores; where it is False, the candidates keep no room for unindexed memories."""
+    may come from external stores; where it is False, the candidates keep no room for unindexed memories.
+    `redaction` is that of what is shown."""
 
     by_name: Mapping[SourceName, Source]
     tokens: TokenCounter
     readers: tuple[MemoryReader, ...] = ()
     lexicon: Lexicon | None = None
     titles: TitleFinder | None = None
+    chronological: ChronologicalIndex | None = None
     fallback: FallbackSource | None = None
     breakers: Mapping[SourceName, Breaker] = field(
         default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
@@ -45,9 +50,11 @@ class Sources:
     rerank_breaker: Breaker = field(default_factory=Breaker)
     late_interaction: Closeness | None = None
     late_breaker: Breaker = field(default_factory=Breaker)
+    passages: FindsPassages | None = None
     texts: ComparesTexts | None = None
     has_external: bool = True
     tombstones: Tombstones = field(default_factory=Tombstones)
+    redaction: Redaction = NO_REDACTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +62,10 @@ class Recalled:
     """The outcome of one recall. `ranked` is the order before caps and budget, `selection` what was kept.
 
     `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
-    question's class, `cascade` without a cascade, `withheld` where the answer was not withheld. `result` is the
-    search pass, or all passes of a cascade together; the explanation is made of it."""
+    question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
+    the answer was not withheld. `result` is the search pass, or all passes of a cascade together; the explanation
+    is made of it.
+    """
 
     outcome: Outcome
     scope: Scope
@@ -71,7 +80,9 @@ class Recalled:
     confidence: AnswerConfidence = NO_CONFIDENCE
     cascade: CascadeRun | None = None
     withheld: Withheld | None = None
-    strategy: QueryClass | None = None
+    strategy: str | None = None
+    render: Render | None = None
+    redaction: Redaction = NO_REDACTION
 
     @property
     def rendered(self) -> str:

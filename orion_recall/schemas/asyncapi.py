@@ -324,6 +324,9 @@ def _dead_letter() -> Json:
             "reason": {"type": "string", "description": "`invalid: …` or `poison: …`"},
             "correlation_id": {"type": "string"},
             "field:envelope": {"type": "string", "description": "the field `envelope` of the entry, as it was"},
+            "message_bytes": {"type": "string", "description": "of an entry that is too large to keep: its size"},
+            "message_sha256": {"type": "string", "description": "and a SHA-256 of its message, in hex"},
+            "message_head": {"type": "string", "description": "and the first 4 kB of it"},
         },
         "additionalProperties": {"type": "string"},
     }

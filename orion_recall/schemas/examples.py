@@ -152,7 +152,10 @@ def _trace(items: list[Json]) -> Json:
     return {
         "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
         "ranked": 2,
-        "understood": {"time": {"intervals": [], "asks_when": False, "session": None}, "asks_for": []},
+        "understood": {
+            "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
+            "asks_for": [],
+        },
         "searched": {"by_meaning": FRAGMENT, "by_words": FRAGMENT, "named_speaker": None},
         "why": [
             "mem-17 is first with 0.963: found first by words, 2nd by meaning; 23 hours old. "
@@ -243,7 +246,7 @@ def _decision() -> Json:
             "sources": _source_stats(),
             "dropped": {"near_duplicate": 1},
             "understood": {
-                "time": {"intervals": [], "asks_when": False, "session": None},
+                "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
                 "asks_for": [],
                 "class": "factual",
                 "class_words": [],

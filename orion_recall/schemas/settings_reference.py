@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from orion_recall.setting_values import FILE_SUFFIX, is_secret
 from orion_recall.settings import Settings
 
 PREFIX = "ORION_"
@@ -24,6 +24,11 @@ class SettingRow:
     meaning: str
     is_secret: bool
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Its variable and, of a secret, the one that names a file with it."""
+        return (self.variable, f"{self.variable}{FILE_SUFFIX}") if self.is_secret else (self.variable,)
+
 
 def setting_rows() -> list[SettingRow]:
     """All settings, in the order of `settings.py`."""
@@ -32,7 +37,7 @@ def setting_rows() -> list[SettingRow]:
             variable=f"{PREFIX}{name}".upper(),
             default=_written(field),
             meaning=field.description or "",
-            is_secret=SecretStr in _types(field.annotation),
+            is_secret=is_secret(field),
         )
         for name, field in Settings.model_fields.items()
     ]
@@ -40,7 +45,7 @@ def setting_rows() -> list[SettingRow]:
 
 def unknown_variables(environment: Iterable[str]) -> list[str]:
     """The names with our prefix that are no settings: nothing reads them."""
-    known = {row.variable for row in setting_rows()}
+    known = {name for row in setting_rows() for name in row.variables}
     # The environment's names are read in any case.
     return sorted(name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known)
 
@@ -51,7 +56,8 @@ def as_markdown(rows: Iterable[SettingRow]) -> str:
         "# Settings",
         "",
         "Every setting of workers and commands, made by `make environment` from `orion_recall/settings.py`.",
-        "What is marked **secret** (an address may hold a password) is never logged.",
+        "What is marked **secret** (an address may hold a password) is never logged. Each of these may be in a",
+        "file, as Docker and Kubernetes mount secrets: `ORION_NAME_FILE` is its path. To set both is an error.",
         "",
         "| variable | default | meaning |",
         "|---|---|---|",
@@ -81,8 +87,3 @@ def _written(field: FieldInfo) -> str:
     if isinstance(default, Mapping):
         return ",".join(f"{key}={value}" for key, value in cast("Mapping[str, str]", default).items())
     return default.as_posix() if isinstance(default, Path) else str(default)
-
-
-def _types(annotation: Any) -> set[Any]:
-    """The annotation itself and, of a union, its members."""
-    return {annotation, *getattr(annotation, "__args__", ())}

@@ -30,7 +30,8 @@ class Candidate:
 class ScoredCandidate:
     """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
-    The score is the mean of the parts by their weights; a weight without a part counts for nothing.
+    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `held_until` is
+    when a newer memory began to say something else (epoch seconds), where one does.
     """
 
     candidate: Candidate
@@ -38,3 +39,4 @@ class ScoredCandidate:
     score: float
     parts: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    held_until: float | None = None

@@ -6,12 +6,12 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.scoring.time_overlap import overlap
-from orion_recall.text.answers import gives_name, gives_number, tells_time
+from orion_recall.text.answers import gives_name, gives_number
+from orion_recall.text.roles import names_assistant
 from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, MemoryView, QuestionTime, SourceName
 
 Pair = tuple[Candidate, MemoryView]
@@ -24,6 +24,9 @@ WHOLE_LENGTH = 200
 READ_CHARS = 2000
 """Characters of a text that are read for an answer, a few more than are embedded. To read whole documents would
 cost a recall more than all its searches."""
+ASSISTANT_SHARE = 0.2
+"""The share of the candidates from which on they are a talk with an assistant. It answers every question, at length
+and with names and numbers, so that these parts say who spoke rather than what answers: they are not made then."""
 _NO_KEYS: frozenset[int] = frozenset()
 
 
@@ -31,21 +34,30 @@ _NO_KEYS: frozenset[int] = frozenset()
 class QueryFacts:
     """Facts of a query and its searches for the score parts; mappings are by memory key.
 
+    `asker` is the speaker who asks, where the question is in the first person. `who` is the name in "Who is Hana?".
+    `asks_assistant`: the query asks what an assistant said.
     `similarities` are the cosines of all hits of the dense search, candidate or not. `late` is the part of late
     interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
     `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
-    own has 0 and these have none.
+    own has 0 and these have none. Texts of those in `told_unknown` were not read for told times.
+    `wants_chatter`: the question is about greetings, jokes or the weather.
     """
 
     now: float
     named_speaker: str | None = None
+    asker: str | None = None
+    who: str | None = None
+    asks_family: bool = False
     similarities: Mapping[int, float] = field(default_factory=dict[int, float])
     time: QuestionTime = NO_TIME
     answer_type: AnswerType = ANY_TYPE
+    asks_assistant: bool = False
     session_id: str | None = None
     late: Mapping[int, float] = field(default_factory=dict[int, float])
     followed: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     unindexed: frozenset[int] = _NO_KEYS
+    told_unknown: frozenset[int] = _NO_KEYS
+    wants_chatter: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,8 @@ class PartInputs:
     """The input of every part: the candidates and their memories, the query's facts, the profile's values.
 
     `fused` are the fused scores divided by the best. `cosines` are those of the dense search, None where it has
-    none; `farthest` is the lowest of them among indexed memories."""
+    none; `farthest` is the lowest of them among indexed memories. `assistants`: whether an assistant said
+    each of them; `is_with_assistant`: whether they are from talk of people with an assistant."""
 
     candidates: Sequence[Pair]
     memories: Sequence[MemoryView]
@@ -64,6 +77,8 @@ class PartInputs:
     fused: Sequence[float]
     cosines: Column
     farthest: float | None
+    assistants: Sequence[bool]
+    is_with_assistant: bool
 
 
 def part_inputs(
@@ -82,6 +97,7 @@ def part_inputs(
         for (candidate, _), cosine in zip(candidates, cosines, strict=True)
         if cosine is not None and candidate.key not in facts.unindexed
     ]
+    assistants = [memory.assistant or names_assistant(memory.speaker) for _, memory in candidates]
     return PartInputs(
         candidates=candidates,
         memories=[memory for _, memory in candidates],
@@ -92,6 +108,8 @@ def part_inputs(
         fused=[candidate.fused / best for candidate, _ in candidates],
         cosines=cosines,
         farthest=_share(min(reached)) if reached else None,
+        assistants=assistants,
+        is_with_assistant=ASSISTANT_SHARE <= sum(assistants) / len(assistants) < 1.0,
     )
 
 
@@ -145,61 +163,35 @@ def speaker(given: PartInputs) -> Column | None:
     """1 for memories of the speaker that the question names."""
     if (named := given.facts.named_speaker) is None:
         return None
-    return [1.0 if memory.speaker == named else 0.0 for memory in given.memories]
-
-
-def time(given: PartInputs) -> Column | None:
-    """How well the memory's time fits that of the question. An undated memory has no such part."""
-    asked = given.facts.time
-    named = session_named(given.candidates, asked, given.facts.session_id)
-    if not asked.intervals and named is None:
-        return None
-    column: list[float | None] = []
-    for memory in given.memories:
-        near = overlap(asked.intervals, memory.ts, memory.until) if asked.intervals else None
-        if near is None and named is not None:
-            near = 1.0 if memory.session_id == named else 0.0
-        column.append(near)
-    return column
-
-
-def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: str | None) -> str | None:
-    """The first or last session among the candidates, as the question says; the query's own session is neither."""
-    if time.session is None:
-        return None
-    sessions = [
-        (memory.ts, memory.session_id)
-        for _, memory in candidates
-        if memory.ts is not None and memory.session_id is not None and memory.session_id != session_id
+    column = [1.0 if memory.speaker == named else 0.0 for memory in given.memories]
+    if not (unindexed := given.facts.unindexed):
+        return column
+    return [  # of a store without speakers nobody knows who said it
+        None if candidate.key in unindexed and memory.speaker is None else part
+        for (candidate, memory), part in zip(given.candidates, column, strict=True)
     ]
-    return (min if time.session == "first" else max)(sessions, default=(0.0, None))[1]
-
-
-def time_told(given: PartInputs) -> Column | None:
-    """1 for texts that tell a time, where the question asks when."""
-    if not given.facts.time.asks_when:
-        return None
-    return [1.0 if tells_time(memory.text[:READ_CHARS]) else 0.0 for memory in given.memories]
 
 
 def name_given(given: PartInputs) -> Column | None:
     """1 for texts with a name that is not in the question, where the question asks for a name."""
     wanted = given.facts.answer_type
-    if not wanted.name:
+    if not wanted.name or given.is_with_assistant:
         return None
-    return [1.0 if gives_name(memory.text[:READ_CHARS], wanted.known) else 0.0 for memory in given.memories]
+    return [1.0 if gives_name(memory.best_text[:READ_CHARS], wanted.known) else 0.0 for memory in given.memories]
 
 
 def number_given(given: PartInputs) -> Column | None:
     """1 for texts with a number, where the question asks for one."""
-    if not given.facts.answer_type.number:
+    if not given.facts.answer_type.number or given.is_with_assistant:
         return None
-    return [1.0 if gives_number(memory.text[:READ_CHARS]) else 0.0 for memory in given.memories]
+    return [1.0 if gives_number(memory.best_text[:READ_CHARS]) else 0.0 for memory in given.memories]
 
 
-def no_question(given: PartInputs) -> Column:
+def no_question(given: PartInputs) -> Column | None:
     """1 for texts without a question mark."""
-    return [0.0 if "?" in memory.text else 1.0 for memory in given.memories]
+    if given.is_with_assistant:
+        return None
+    return [0.0 if "?" in memory.best_text else 1.0 for memory in given.memories]
 
 
 def keyword_score(given: PartInputs) -> Column | None:
@@ -218,27 +210,23 @@ def session(given: PartInputs) -> Column:
     Where late interaction has compared a memory, the mean of both counts. Over the candidates alone: with all hits
     recall was the same on judged questions, and their sessions would have to be looked up. A memory without a
     session is a session of its own."""
-    late, unindexed = given.facts.late, given.facts.unindexed
+    late = given.facts.late
     found = _with_late(given, late) if late else given.fused
     best: dict[str | None, float] = {}
     for memory, score in zip(given.memories, found, strict=True):
         if score > best.get(memory.session_id, 0.0):
             best[memory.session_id] = score
-    column: Column = [
+    return [
         score if memory.session_id is None else best.get(memory.session_id, 0.0)
         for memory, score in zip(given.memories, found, strict=True)
     ]
-    if not unindexed:
-        return column
-    return [
-        None if memory.session_id is None and candidate.key in unindexed and candidate.key in late else part
-        for (candidate, memory), part in zip(given.candidates, column, strict=True)
-    ]
 
 
-def after_question(given: PartInputs) -> Column:
+def after_question(given: PartInputs) -> Column | None:
     """1 for memories after a question in their session."""
-    return [1.0 if memory.after_question else 0.0 for memory in given.memories]
+    if given.is_with_assistant:
+        return None
+    return _known([1.0 if memory.after_question else 0.0 for memory in given.memories], given)
 
 
 def length(given: PartInputs) -> Column:
@@ -251,10 +239,15 @@ def first_person(given: PartInputs) -> Column:
     return [1.0 if memory.first_person else 0.0 for memory in given.memories]
 
 
+def more_than_chatter(given: PartInputs) -> Column | None:
+    """0 for chatter, 1 for any other text; no part where chatter is asked for."""
+    return None if given.facts.wants_chatter else [0.0 if one.chatter else 1.0 for one in given.memories]
+
+
 def path(given: PartInputs) -> Column | None:
     """How well the path of a possessive chain leads to the memory, where there is a path."""
     column = [candidate.path for candidate, _ in given.candidates]
-    return column if any(column) else None
+    return _known(column, given) if any(column) else None
 
 
 def late(given: PartInputs) -> Column | None:
@@ -271,13 +264,24 @@ def links(given: PartInputs) -> Column | None:
 
 def second_step(given: PartInputs) -> Column | None:
     """The score in the second keyword search."""
-    return _followed(given, "second_step")
+    column = _followed(given, "second_step")
+    return None if column is None else _known(column, given)
 
 
-def _followed(given: PartInputs, name: str) -> Column | None:
+def _followed(given: PartInputs, name: str) -> Sequence[float] | None:
     if (values := given.facts.followed.get(name)) is None:
         return None
     return [values.get(candidate.key, 0.0) for candidate, _ in given.candidates]
+
+
+def _known(column: Sequence[float], given: PartInputs) -> Column:
+    """The column, with None instead of 0 for unindexed memories: own index and graph could not find them."""
+    if not (unindexed := given.facts.unindexed):
+        return column
+    return [
+        None if not part and candidate.key in unindexed else part
+        for (candidate, _), part in zip(given.candidates, column, strict=True)
+    ]
 
 
 def _without_unindexed(column: Column, given: PartInputs, source: SourceName) -> Column:

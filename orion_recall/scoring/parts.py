@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.scoring import part_values as make
+from orion_recall.scoring import people_parts, time_parts
 from orion_recall.scoring.part_values import Column, Pair, PartInputs, QueryFacts, part_inputs
 
 Made = Literal["always", "where it applies", "by another step"]
@@ -81,16 +82,44 @@ PARTS: tuple[ScorePart, ...] = (
         maker=make.speaker,
     ),
     ScorePart(
+        name="role",
+        measures="'a person said it, not an assistant'; the reverse where the query asks what the assistant said",
+        reason="a person said it, or the assistant who is asked about",
+        maker=people_parts.role,
+        needs_weight=True,
+    ),
+    ScorePart(
+        name="asker",
+        measures="'the query speaks of me, and the memory was said by me or names me'",
+        reason="being said by the one who asks",
+        maker=people_parts.asker,
+        needs_weight=True,
+    ),
+    ScorePart(
+        name="introduces",
+        measures="'the query asks who somebody is, and the memory says it'",
+        reason="saying who it is",
+        maker=people_parts.introduction,
+        needs_weight=True,
+    ),
+    ScorePart(
         name="time",
         measures="'the memory is of the time that the query names'",
         reason="its time",
-        maker=make.time,
+        maker=time_parts.time,
+    ),
+    ScorePart(
+        name="told",
+        measures="'the memory tells of the time that the query is about'",
+        reason="the time it tells of",
+        maker=time_parts.told,
+        needs_weight=True,
     ),
     ScorePart(
         name="tells_time",
         measures="'the query asks when, the memory tells a time'",
         reason="telling a time",
-        maker=make.time_told,
+        maker=time_parts.time_told,
         needs_weight=True,
     ),
     ScorePart(
@@ -157,6 +186,13 @@ PARTS: tuple[ScorePart, ...] = (
         needs_weight=True,
     ),
     ScorePart(
+        name="no_chatter",
+        measures="'the memory is more than chatter', where the query does not ask for greetings, jokes or weather",
+        reason="being more than chatter",
+        maker=make.more_than_chatter,
+        needs_weight=True,
+    ),
+    ScorePart(
         name="links",
         measures="'the question or one of the first memories names this memory's title'",
         reason="being named by the first hits",
@@ -190,6 +226,7 @@ PARTS: tuple[ScorePart, ...] = (
 )
 LATER_PARTS: Mapping[str, tuple[str, str]] = {
     "rerank": ("rerank.weight", "the reranker"),
+    "succession": ("succession.outdated", "what holds now, or held before"),
     "confidence": ("cascade.merge.confidence", "its confidence"),
     "layer": ("cascade.merge.layer", "the weight of its layer"),
     "score": ("cascade.merge.score", "how it ranks among all layers' items"),

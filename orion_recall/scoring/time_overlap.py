@@ -12,18 +12,46 @@ WIDENED_S: Final = 86_400.0
 _NEAR: Final = 0.9
 
 
-def overlap(intervals: Sequence[Interval], start: float | None, until: float | None = None) -> float | None:
+def widened(interval: Interval) -> Interval:
+    """The interval, a day wider on both sides."""
+    start, end = interval.start, interval.end
+    return interval._replace(
+        start=None if start is None else start - WIDENED_S,
+        end=None if end is None else end + WIDENED_S,
+        exact=False,
+    )
+
+
+def overlaps(
+    intervals: Sequence[Interval], times: Sequence[tuple[float | None, float | None]]
+) -> Sequence[float | None]:
+    """The `overlap` of each memory, by its time and its end.
+
+    A day that is named exactly is that day; a day beside it counts only where nothing is of the day itself.
+    """
+    if not all(one.exact for one in intervals):
+        return [overlap(intervals, start, until) for start, until in times]
+    found = [overlap(intervals, start, until, exactly=True) for start, until in times]
+    return found if any(found) else [overlap(intervals, start, until) for start, until in times]
+
+
+def overlap(
+    intervals: Sequence[Interval], start: float | None, until: float | None = None, *, exactly: bool = False
+) -> float | None:
     """1 for a memory that overlaps one of the intervals, 0.9 within a day of it, else 0; None for an undated one.
 
-    `start` and `until` are the memory's, in epoch seconds; one without `until` is a moment.
+    `start` and `until` are the memory's, in epoch seconds; one without `until` is a moment. `exactly`: there is no
+    0.9 for what is within a day.
     """
     if start is None:
         return None
     end = start if until is None or until < start else until
     best = 0.0
-    for since, before, _, _ in intervals:
+    for since, before, *_ in intervals:
         if (since is None or end >= since) and (before is None or start < before):
             return 1.0
+        if exactly:
+            continue
         if (since is None or end >= since - WIDENED_S) and (before is None or start < before + WIDENED_S):
             best = _NEAR
     return best

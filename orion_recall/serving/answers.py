@@ -7,8 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from orion_recall.bus.delivery import Deliveries, Delivery
+from orion_recall.bus.envelope import Received
+from orion_recall.bus.signing.callers import tenant_of
 from orion_recall.contracts import RecallQueryV1, ignored_fields, read_message
-from orion_recall.errors import ErrorKind, ExpiredMessage, InvalidMessage, MessageError, RefusedMessage
+from orion_recall.errors import (
+    ErrorKind,
+    ExpiredMessage,
+    InvalidMessage,
+    MessageError,
+    Overloaded,
+    RefusedMessage,
+)
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.decision import RequestFacts
@@ -62,6 +71,11 @@ class Counters:
     unknown_fields: int = 0
 
 
+def searched_s(deadline_s: float) -> float:
+    """Seconds for the search before a deadline."""
+    return max(deadline_s - _RESERVE_S, deadline_s / 2)
+
+
 class Answers:
     """Answers queries; of several errors in one query, the first is replied."""
 
@@ -71,8 +85,8 @@ class Answers:
         self._settings, self._sources, self._deliveries = settings, sources, deliveries
         self._counters, self._kept_text = counters, kept_text
 
-    async def recall(self, request: QueryRequest) -> QueryAnswer:
-        """The query read and recalled; MessageError when it cannot be served."""
+    async def recall(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
+        """The query read and recalled; MessageError when it cannot be served. `overloaded`: it is turned away."""
         delivery = request.delivery
         if delivery.received.error is not None:
             raise delivery.received.error
@@ -80,6 +94,8 @@ class Answers:
         timeout_s = self._search_timeout_s(delivery)
         if delivery.refused is not None:
             raise delivery.refused
+        if overloaded is not None:
+            raise overloaded
         answer = await self._recall(request, query, timeout_s)
         return replace(answer, shadow=shadow_for(request.facts, request.profiles))
 
@@ -87,9 +103,18 @@ class Answers:
         """The answer for a query that cannot be served; what is invalid becomes a dead letter."""
         message = self._kept_text.error(error)
         dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
-        return self.error(request, error.outcome, message, dead_reason=dead_reason)
+        retry_after_ms = error.retry_after_ms if isinstance(error, Overloaded) else None
+        return self.error(request, error.outcome, message, dead_reason=dead_reason, retry_after_ms=retry_after_ms)
 
-    def error(self, request: QueryRequest, kind: ErrorKind, message: str, *, dead_reason: str = "") -> QueryAnswer:
+    def error(
+        self,
+        request: QueryRequest,
+        kind: ErrorKind,
+        message: str,
+        *,
+        dead_reason: str = "",
+        retry_after_ms: int | None = None,
+    ) -> QueryAnswer:
         """An answer without memories. Senders without options get no error: their readers may forbid the field."""
         told = error_reply(
             kind,
@@ -97,6 +122,7 @@ class Answers:
             latency_ms=request.delivery.elapsed_ms,
             profile=request.facts.profile,
             extended=request.delivery.received.has_options,
+            retry_after_ms=retry_after_ms,
         )
         return QueryAnswer(outcome=kind, reply=reply_json(told), error=message, dead_reason=dead_reason)
 
@@ -117,7 +143,8 @@ class Answers:
         """The query as its lane narrows it, checked; tenant, profile and unused fields become facts."""
         received = request.delivery.received
         query = read_message(RecallQueryV1, received.payload, "payload")
-        request.facts = self._with_profile(replace(request.facts, query=query), request.profiles)
+        request.facts = replace(request.facts, query=query, tenant=self._tenant(query, received))
+        request.facts = self._with_profile(request.facts, request.profiles)
         profile = request.profiles[request.facts.profile].profile
         unused = received.unknown_fields + ignored_fields(received.payload)
         in_lane = narrowed(query, profile, self._settings.query_lane)
@@ -129,14 +156,17 @@ class Answers:
         self._settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
         return query
 
+    def _tenant(self, query: RecallQueryV1, received: Received) -> str:
+        named = query.options.tenant if query.options else None
+        return tenant_of(named, received.caller, self._settings.default_tenant)
+
     def _with_profile(self, facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> RequestFacts:
-        """The facts with tenant and profile; an unknown profile falls back to the default one."""
+        """The facts with their profile; an unknown one falls back to the default one."""
         assert facts.query is not None
-        options, requested = facts.query.options, facts.query.profile
+        requested = facts.query.profile
         name = requested if requested is not None and requested in profiles else self._settings.default_profile
         return replace(
             facts,
-            tenant=(options.tenant if options else None) or self._settings.default_tenant,
             profile=name,
             profile_requested=requested,
             profile_hash=profiles[name].content_hash,
@@ -148,8 +178,12 @@ class Answers:
         left_s = self._deliveries.time_left_s(delivery)
         if left_s <= 0:
             raise ExpiredMessage(f"the ttl of {delivery.received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
-        deadline_s = min(self._settings.deadline_ms / 1000, left_s)
-        return max(deadline_s - _RESERVE_S, deadline_s / 2)
+        return min(self._full_timeout_s, searched_s(left_s))
+
+    @property
+    def _full_timeout_s(self) -> float:
+        """Seconds for the search of a query whose caller waits long enough."""
+        return searched_s(self._settings.deadline_ms / 1000)
 
     async def _recall(self, request: QueryRequest, query: RecallQueryV1, timeout_s: float) -> QueryAnswer:
         facts = request.facts
@@ -162,7 +196,9 @@ class Answers:
             request.profiles[facts.profile].profile,
             self._sources,
             tenant=tenant,
+            now=self._deliveries.now(),
             timeout_s=timeout_s,
+            full_timeout_s=self._full_timeout_s,
             profiles={name: loaded.profile for name, loaded in request.profiles.items()},
         )
         assert facts.query is not None

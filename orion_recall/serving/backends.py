@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from orion_recall.engines.disk_space import DiskSpace, copy_space
 from orion_recall.errors import AnotherRecordsCopy, RecordError, SourceError, TransientSourceError
 from orion_recall.external.mappings import load_mappings
 from orion_recall.external.opening import open_mapped
@@ -47,7 +48,8 @@ from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_table import TimelineTable
-from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, VectorSource
+from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, NearestPassages, VectorSource
+from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
 
 log = logging.getLogger("orion_recall.service")
@@ -124,11 +126,14 @@ async def open_sources(
                 readers=readers,
                 lexicon=index,
                 titles=index,
+                chronological=index,
                 reranker=reranker,
                 late_interaction=LateInteraction(index, embedder) if index is not None else None,
+                passages=NearestPassages(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,
+                redaction=Redaction.at("render", settings.redact),
             ),
             embedder=embedder,
             index=index,
@@ -145,7 +150,17 @@ def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> M
         return QdrantIndex(
             server, settings.qdrant_collection, embedder, sparse, has_record=settings.dsn is not None
         )
-    return EdgeIndex(settings.data_dir / "index", embedder, sparse)
+    return EdgeIndex(settings.data_dir / "index", embedder, sparse, room=_room("index", settings))
+
+
+def _room(kind: str, settings: Settings) -> DiskSpace:
+    return copy_space(kind, settings.data_dir / kind, settings.min_free_bytes)
+
+
+def disks_of_copies(settings: Settings) -> list[DiskSpace]:
+    """The disks of the embedded copies."""
+    is_embedded = {"index": settings.qdrant_url is None, "graph": sparql_server(settings) is None}
+    return [_room(kind, settings) for kind, ours in is_embedded.items() if ours]
 
 
 def own_copy(settings: Settings) -> str:
@@ -169,7 +184,7 @@ def graph_of(settings: Settings) -> MemoryGraph:
     """The graph of the settings, not opened."""
     server = sparql_server(settings)
     if server is None:
-        return RdfGraph(settings.data_dir / "graph")
+        return RdfGraph(settings.data_dir / "graph", room=_room("graph", settings))
     return SparqlGraph(SparqlClient(server), has_record=settings.dsn is not None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from opentelemetry.trace import Tracer
@@ -13,23 +14,30 @@ from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
+from orion_recall.decisions.stream import are_persisted
 from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.background.access_counts import AccessCounts
+from orion_recall.memory.background.dead_letter_retention import DeadLetterRetention
 from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.background.request_retention import RequestRetention
+from orion_recall.memory.background.succession import SuccessionRecognition
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
+from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.replicas.freshness import Freshness
 from orion_recall.memory.replicas.keeper import CopyKeeper
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
 from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.memory.succession.near import IndexNeighbours
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.serving.backends import Opened, own_copy
+from orion_recall.serving.retention_file import read_retention
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel
 
@@ -56,7 +64,11 @@ class BackgroundWork:
         self.intake: IntakeConsumers | None = None
         self.projectors: list[Projector] = []
         self.extractions: list[BackgroundExtraction] = []
+        self.recognitions: list[SuccessionRecognition] = []
         self._settings, self._bus, self._opened = settings, bus, opened
+        self._kept = read_retention(settings)
+        streams = (*settings.intake_streams.values(), settings.decision_stream)
+        self._dead_streams = tuple(f"{stream}:dead" for stream in streams)
         self._extractors, self._tracer, self._postgres_is_there = extractors, tracer, postgres_is_there
         self._stored = asyncio.Event()
         self._pool: Pool | None = None
@@ -122,13 +134,27 @@ class BackgroundWork:
         self.projectors = [self._projector(record, dsn, part) for part in self.projections]
         queue = ExtractionQueue(pool)
         self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
+        self.recognitions = self._recognitions(record, pool)
         requests, reader = CopyRequests(pool), RecordReader(pool)
         keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
-        days = self._settings.decisions_retention_days
-        retention = [RequestRetention(pool), *([Retention(pool, days)] if days is not None else [])]
-        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention)
+        retention: list[RequestRetention | Retention | DeadLetterRetention] = [
+            RequestRetention(pool, self._kept.requests),
+            Retention(pool, self._kept.decisions),
+        ]
+        if (days := self._kept.dead_letter_days) is not None:
+            retention.append(DeadLetterRetention(self._bus.redis, self._dead_streams, days, self._bus.clock.now))
+        recognising = (*self.extractions, *self.recognitions)
+        parts = (self._accesses, self.sink, *self.projectors, *keepers, *recognising, *retention)
         heartbeats = heartbeat_for_broken(record, own_copy(self._settings), self._opened.broken)
         return [*(part.run() for part in parts), self._wake_projectors(), heartbeats]
+
+    def _recognitions(self, record: Record, pool: Pool) -> list[SuccessionRecognition]:
+        """The recognition of successions; none where it is off, or without an index to search in."""
+        index = self._opened.index
+        if index is None or not self._settings.successions:
+            return []
+        neighbours = IndexNeighbours(index=index, embedder=self._opened.embedder, sparse=SparseEncoder())
+        return [SuccessionRecognition(record, Successions(pool), neighbours, index)]
 
     def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
         copy = part.copy or own_copy(self._settings)
@@ -139,7 +165,7 @@ class BackgroundWork:
         while True:
             await self._stored.wait()
             self._stored.clear()
-            for part in (*self.projectors, *self.extractions):
+            for part in (*self.projectors, *self.extractions, *self.recognitions):
                 part.wake()
 
     def _open_intake(self, pool: Pool | None) -> IntakeConsumers:
@@ -149,6 +175,8 @@ class BackgroundWork:
             self.freshness.stream,
             reader=self._bus.reader,
             committer=self._bus.committer,
+            callers=self._bus.callers,
+            are_persisted=partial(are_persisted, self._bus.redis, self._settings.decision_stream),
             wake=self._stored.set,
             tracer=self._tracer,
         )

@@ -16,18 +16,23 @@ from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.heartbeat import Heartbeat
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.bus.worker_bus import WorkerBus
+from orion_recall.contracts import QUERY_KIND
 from orion_recall.decisions.sink import DecisionSink
+from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.interfaces import Projection
 from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.extraction.chosen import open_extractors
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
-from orion_recall.serving.backends import Opened, open_sources
+from orion_recall.serving.admission import Admission
+from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
+from orion_recall.serving.observe.disk_watch import DiskState, DiskWatch
 from orion_recall.serving.observe.heartbeat_fields import health_fields
 from orion_recall.serving.observe.observer import Observer, observing
 from orion_recall.serving.observe.source_checks import SourceChecks
+from orion_recall.serving.query_queue import QueryQueue
 from orion_recall.serving.shadows import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
@@ -48,15 +53,18 @@ class Service:
         *,
         extractors: Sequence[Extractor] = (),
         observer: Observer | None = None,
+        disks: Sequence[DiskSpace] = (),
     ) -> None:
         self.settings, self.opened = settings, opened
         self.observer = observer or Observer(settings)
         self.profiles_in_use = ProfilesInUse(profiles_with_default(settings))
         self.is_taking = False
-        self._bus = bus
+        self._bus, self.clock = bus, bus.clock
         self._stopping = asyncio.Event()
+        self._extractors = tuple(one.name for one in extractors)
         self._heartbeat = Heartbeat(bus.redis, settings.worker_key(settings.instance), self._heartbeat_fields)
         self._checks = SourceChecks(self, changed=self._heartbeat.wake)
+        self._disks = DiskWatch([*disks_of_copies(settings), *disks], changed=self._heartbeat.wake)
         self._profile_watch = ProfileWatch(
             self.profiles_in_use,
             settings.profiles_dir,
@@ -71,40 +79,53 @@ class Service:
             tracer=self.observer.tracer,
             postgres_is_there=self._checks.wake,
         )
-        self.shadows = Shadows(settings, opened.sources, to_decisions(bus.redis, settings))
+        self.shadows = Shadows(settings, opened.sources, to_decisions(bus.redis, settings), bus.clock.now)
         self._intake = bus.reader(settings.query_stream)
         self._committer = bus.committer(settings.query_stream)
+        callers = bus.callers(QUERY_KIND)
         self.worker = Worker(
             settings,
             self._committer,
             opened.sources,
             self.profiles_in_use,
-            server_time=self._intake.server_time,
+            server_time=bus.clock.earliest,
             used=self.background.note_use,
             observer=self.observer,
             shadow=self.shadows.add,
+            callers=callers,
+        )
+        admission = Admission(most_slots=settings.concurrency, deadline_s=settings.deadline_ms / 1000)
+        self.queue = QueryQueue(
+            settings, admission, earliest=bus.clock.earliest, caller_of=callers.caller_of if callers else None
         )
         self._queries = ConsumerLoop(
-            self._intake, self.worker.serve, ConsumerLimits.of(settings, concurrency=settings.concurrency)
+            self._intake,
+            self.worker.serve,
+            ConsumerLimits.of(settings, concurrency=settings.concurrency),
+            queue=self.queue if settings.max_waiting else None,
+            turn_away=self.worker.turn_away,
         )
         self.channels = QueryChannels(
             settings.bus_url or "",
             settings.published_on["queries"],
-            PublishedQueries(bus.redis, stream=settings.query_stream, max_bytes=settings.max_message_bytes),
+            PublishedQueries(bus.redis, stream=settings.query_stream, max_bytes=settings.max_query_bytes),
         )
         self.observer.attach(self, bus.redis)
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def start(cls, settings: Settings) -> AsyncGenerator[Service]:
-        """A service with everything loaded and open; SettingsError when no bus is configured."""
+    async def start(cls, settings: Settings, *, disks: Sequence[DiskSpace] = ()) -> AsyncGenerator[Service]:
+        """A service with everything loaded and open; SettingsError when no bus is configured.
+
+        `disks` are those of servers that this process runs: they are watched beside those of the copies.
+        """
         async with (
             WorkerBus.open(settings) as bus,
             observing(settings) as observer,
             open_extractors(settings) as extractors,
             open_sources(settings) as opened,
         ):
-            yield cls(settings, opened, bus, extractors=extractors, observer=observer)
+            yield cls(settings, opened, bus, extractors=extractors, observer=observer, disks=disks)
 
     @property
     def profiles(self) -> Mapping[str, LoadedProfile]:
@@ -141,6 +162,23 @@ class Service:
         return self._committer.unpublished
 
     @property
+    def disks(self) -> Sequence[DiskState]:
+        """The disks of this worker's folders, as last seen."""
+        return self._disks.states
+
+    @property
+    def is_bus_full(self) -> bool:
+        """Whether the bus refused a message of this worker for want of memory, when it last wrote one."""
+        return self._heartbeat.is_full
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Entries that were lost with a stream that somebody emptied, by what they brought: about as many."""
+        intake, sink = self.background.intake, self.background.sink
+        lost = {"queries": self._intake.healed.lost, **(intake.lost if intake else {})}
+        return lost | ({"decisions": sink.healed.lost} if sink else {})
+
+    @property
     def in_flight(self) -> Mapping[str, int]:
         """Entries in flight, by what they bring."""
         intake = self.background.intake
@@ -169,6 +207,7 @@ class Service:
                 self._heartbeat,
                 self.background.freshness,
                 self._checks,
+                self._disks,
                 self.shadows,
             )
         ]
@@ -213,10 +252,13 @@ class Service:
             "profiles_version": state.version,
             "profiles_loaded_at": _iso(state.loaded_at),
             "channels": ",".join(sorted(self.channels.subscribed)),
+            "extractors": ",".join(self._extractors),
         }
+        if lost := {name: count for name, count in self.lost.items() if count}:
+            fields["lost"] = ",".join(f"{name}={count}" for name, count in lost.items())
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
-        return fields | health_fields(self._checks.stores, self._checks.copies)
+        return fields | health_fields(self._checks.stores, self._checks.copies, self._disks.states)
 
 
 def _iso(seconds: float) -> str:

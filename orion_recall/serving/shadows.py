@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -61,9 +62,15 @@ def shadow_for(facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> Lo
 class Shadows:
     """The queue of shadow recalls, served by `run`. `send` puts a message on the decision stream."""
 
-    def __init__(self, settings: Settings, sources: Sources, send: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        sources: Sources,
+        send: Callable[[bytes], Awaitable[None]],
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self.done = self.failed = self.left_out = 0
-        self._settings, self._sources, self._send = settings, sources, send
+        self._settings, self._sources, self._send, self._now = settings, sources, send, now
         self._kept_text = KeptText.of(settings)
         self._waiting: asyncio.Queue[ShadowTask] = asyncio.Queue(_MOST_WAITING)
 
@@ -118,7 +125,12 @@ class Shadows:
         )
         latency_ms = round((time.perf_counter() - started) * 1000, 3)
         decided = decision(
-            facts, outcome=recalled.outcome, latency_ms=latency_ms, recalled=recalled, kept_text=self._kept_text
+            facts,
+            outcome=recalled.outcome,
+            latency_ms=latency_ms,
+            recalled=recalled,
+            created_at=datetime.fromtimestamp(self._now(), UTC),
+            kept_text=self._kept_text,
         )
         await self._send(task.envelope(decided.model_dump_json().encode()))
 

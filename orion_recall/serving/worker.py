@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 from uuid import uuid4
@@ -20,8 +21,9 @@ from opentelemetry.trace import Tracer
 from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.callers import Callers
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, v1_decision
-from orion_recall.errors import MessageError
+from orion_recall.errors import MessageError, Overloaded
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import ProfilesInUse
 from orion_recall.recall.report.decision import RequestFacts, decision
@@ -74,7 +76,7 @@ class Worker:
     """Answers queries.
 
     `used` is told which memories were returned, `observer` what became of every entry, and `shadow` takes the
-    queries that another profile is to recall as well.
+    queries that another profile is to recall as well. With `callers` only signed queries are answered.
     """
 
     def __init__(
@@ -88,18 +90,29 @@ class Worker:
         used: Callable[[str, Sequence[str]], None] | None = None,
         observer: ServingObserver | None = None,
         shadow: Callable[[ShadowTask], None] | None = None,
+        callers: Callers | None = None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
         self._profiles, self._kept_text = profiles, KeptText.of(settings)
         self._used, self._observer, self._shadow = used, observer, shadow
         tracer = observer.tracer if observer else None
-        self._deliveries = Deliveries(settings, committer, kind=QUERY_KIND, server_time=server_time, tracer=tracer)
+        self._deliveries = Deliveries(
+            settings, committer, kind=QUERY_KIND, server_time=server_time, tracer=tracer, callers=callers
+        )
         self._answers = Answers(settings, sources, self._deliveries, self.counters, self._kept_text)
+
+    async def turn_away(self, entry: Entry, error: Overloaded) -> None:
+        """Answer one entry that it cannot be served in time; what is invalid or expired is answered as that."""
+        delivery = await self._deliveries.open(entry)
+        request = QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
+        request.answer = await self._answer(request, error)
+        result = await self._deliveries.commit(delivery, partial(self._commit_to, request))
+        self._follow_up(request, result, is_logged=False)  # a line for each would cost what is short
 
     async def serve(self, entry: Entry) -> None:
         """Serve one entry, from its bytes to its commit."""
         with FOREGROUND.active() as release:
-            delivery = self._deliveries.open(entry)
+            delivery = await self._deliveries.open(entry)
             request = QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
             request.answer = await self._answer(request)
             releasing = asyncio.get_running_loop().call_later(_FIRST_COMMIT_S, release)
@@ -107,8 +120,14 @@ class Worker:
                 result = await self._deliveries.commit(delivery, partial(self._commit_to, request))
             finally:
                 releasing.cancel()
+        self._follow_up(request, result)
+
+    def _follow_up(self, request: QueryRequest, result: Committed, *, is_logged: bool = True) -> None:
+        """Count, observe and log what was committed."""
         self._count(request.answer, result)
-        for follow_up in (self._note_use, self._start_shadow, self._observe, self._log):
+        entry = request.delivery.received.entry
+        follow_ups = (self._note_use, self._start_shadow, self._observe, self._log)
+        for follow_up in follow_ups if is_logged else follow_ups[:-1]:
             # An error here must not make the entry look as if it were pending.
             with errors_logged(f"entry {entry.id} is answered and acknowledged; what follows that failed"):
                 follow_up(request, result)
@@ -129,14 +148,14 @@ class Worker:
             worker=self.settings.instance,
         )
 
-    async def _answer(self, request: QueryRequest) -> QueryAnswer:
+    async def _answer(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
         """The answer. It never raises: an unexpected error is answered as a failure."""
         delivery = request.delivery
         try:
             if (message := self._deliveries.poison(delivery)) is not None:
                 self.counters.poison += 1
                 return self._answers.error(request, "failed", message, dead_reason=f"poison: {message}")
-            return await self._answers.recall(request)
+            return await self._answers.recall(request, overloaded)
         except MessageError as error:
             return self._answers.refusal(request, error)
         except Exception:  # the one place: an entry must be answered whatever happens
@@ -156,6 +175,7 @@ class Worker:
             latency_ms=delivery.elapsed_ms,
             recalled=answer.recalled,
             error=answer.error,
+            created_at=datetime.fromtimestamp(self._deliveries.now(), UTC),
             kept_text=self._kept_text,
         )
         decision_envelope = partial(
@@ -173,6 +193,7 @@ class Worker:
             dead_reason=answer.dead_reason[:2000],
             correlation_id=delivery.received.correlation_id,
             keep_message=self._kept_text.is_full,
+            head=delivery.head,
         )
 
     def _count(self, answer: QueryAnswer, result: Committed) -> None:

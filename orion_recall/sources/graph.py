@@ -20,6 +20,7 @@ from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
 from orion_recall.graph.walks.neighbourhood import neighbourhood_query
 from orion_recall.graph.walks.spreading import activation, pagerank, push
 from orion_recall.interfaces import EntityFinder, EntityLikeness, OwnGraph
+from orion_recall.sources.damage import whole
 from orion_recall.sources.graph_links import links_around
 from orion_recall.sources.graph_paths import Evidence, along
 from orion_recall.text.normal import content_words, words
@@ -53,6 +54,10 @@ class RdfSource:
         self._graph, self._entities, self._likeness = graph, entities, likeness
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """Memories near the entities that the question names, best first."""
+        return whole(await self._found(request), self._graph)
+
+    async def _found(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories near the entities that the question names, best first.
 
         Before them those that a possessive chain of the question leads along, with the whole path as their reasons.

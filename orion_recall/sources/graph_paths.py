@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph
@@ -36,26 +37,18 @@ async def along(
 ) -> Mapping[int, Evidence]:
     """The evidence, by memory, of the first reading with a path; empty when there is none.
 
-    `labels` are entities that the question may name: where nobody is called as the chain's beginning is, it is one
-    of them that has all of its words.
+    `labels` are entities that the question may name: where nobody is called as a chain's beginning is, it is one of
+    them that has all of its words.
     """
     if not chains:
         return {}
-    starts = await _starts(graph, chains[0].seed, scope, labels)
-    bounds = PathBounds(
-        max_hops=_BOUNDS.max_hops,
-        max_expansions=_BOUNDS.max_expansions,
-        edges=_BOUNDS.edges,
-        scan=_BOUNDS.scan,
-        paths=_BOUNDS.paths,
-        memories=_BOUNDS.memories,
-        deadline_s=timeout_s * _TIME / max(1, len(chains) * len(starts)),
-    )
-    for chain in chains:
-        for start in starts:
-            found = await find_path(graph, scope.tenant, start, via=chain.via, now=now, bounds=bounds, scope=scope)
-            if found.paths:
-                return _evidence(found.paths, scope.tenant)
+    starts = {seed: await _starts(graph, seed, scope, labels) for seed in dict.fromkeys(one.seed for one in chains)}
+    searches = [(chain, start) for chain in chains for start in starts[chain.seed]]
+    bounds = replace(_BOUNDS, deadline_s=timeout_s * _TIME / max(1, len(searches)))
+    for chain, start in searches:
+        found = await find_path(graph, scope.tenant, start, via=chain.via, now=now, bounds=bounds, scope=scope)
+        if found.paths:
+            return _evidence(found.paths, scope.tenant)
     return {}
 
 

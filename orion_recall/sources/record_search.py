@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from orion_recall.errors import ScopeNotKept
 from orion_recall.postgres.held_connections import HeldConnections
 from orion_recall.postgres.pool import Row
+from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import content_words, memory_key
-from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, ToldTime
 
 _MOST_WITH_EVERY_WORD = 500
 _NEWEST_FOR_SOME_WORDS = 2000
@@ -24,7 +26,7 @@ _MOST_WORDS = 32
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 _COLUMNS = (
     "id, text, text_hash, simhash, kind, title, speaker, session_id, user_id, ts, uri, source, tags, entities, "
-    "search"
+    "times, search"
 )
 
 
@@ -54,6 +56,8 @@ class RecordSearch:
 
 def record_query(request: SearchRequest) -> tuple[str, list[Any]]:
     """The SQL and its values; no SQL for a question without words. Every value is a parameter."""
+    if request.scope.told:
+        raise ScopeNotKept("the record cannot be searched by the times that texts tell")
     question = request.question
     every = list(dict.fromkeys(content_words(question.text)))[:_MOST_WORDS]
     some = list(dict.fromkeys((*every, *sorted(question.terms))))[:_MOST_WORDS]
@@ -83,6 +87,7 @@ def _conditions(scope: Scope, values: list[Any]) -> str:
         ("user_id = {}", scope.user_id),
         ("kind = ANY({}::text[])", list(scope.kinds) or None),
         ("tags && {}::text[]", list(scope.tags) or None),
+        ("speaker = ANY({}::text[])", list(scope.speakers) or None),
         ("ts >= {}::timestamptz", _moment(scope.since)),
         ("ts < {}::timestamptz", _moment(scope.until)),
     )
@@ -115,4 +120,6 @@ def _memory(row: Row) -> MemoryView:
         source_ref=row["source"] or "record",
         tags=tuple(row["tags"]),
         entities=tuple(row["entities"]),
+        told=tuple(ToldTime(one["since"], one["until"], one.get("weekly", False)) for one in row["times"]),
+        chatter=is_chatter(row["text"]),
     )

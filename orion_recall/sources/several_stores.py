@@ -7,9 +7,10 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
-from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError
+from orion_recall.errors import ModelError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source, answers_for
 from orion_recall.sources.breaker import Breaker
+from orion_recall.tasks import Waited, noticed
 from orion_recall.values import Hit, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
@@ -50,11 +51,12 @@ class SeveralStores:
         found: list[Sequence[Hit]] = []
         silent: dict[str, str] = {}
         tasks: dict[str, asyncio.Task[Sequence[Hit]]] = {}
+        waited: dict[str, Waited] = {}
         for name, store in self.stores.items():
             if not answers_for(store, request.scope.tenant):
                 continue
-            if self.breakers[name].lets_through(time.monotonic()):
-                tasks[name] = asyncio.create_task(_asked(store, request))
+            if self.breakers[name].lets_through(time.monotonic(), is_short=request.is_short):
+                tasks[name], waited[name] = noticed(_asked(store, request))
             else:
                 silent[name] = f"left alone after: {self.breakers[name].last_error}"
         try:
@@ -65,12 +67,18 @@ class SeveralStores:
             if unfinished:
                 await asyncio.wait(unfinished, timeout=_ENDING_S)
         for name, task in tasks.items():
-            if error := _failure(name, task, request, late=task in unfinished):
+            breaker, now = self.breakers[name], time.monotonic()
+            is_late = task in unfinished
+            if error := _failure(name, task, request, late=is_late):
                 silent[name] = error
             else:
                 found.append(task.result())
-            if task in unfinished or not isinstance(task.exception(), ScopeNotKept):
-                self.breakers[name].record(error, time.monotonic())
+            if error and is_late:
+                breaker.record_late(error, now, is_excused=request.is_short or waited[name].is_set)
+            elif isinstance(raised := task.exception(), SourceError | ModelError):
+                breaker.record_error(raised, now)
+            else:
+                breaker.record(error, now)
         hits = [hit for some in (_in_proportion(found) if self.name == "lexical" else found) for hit in some]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         if not silent:

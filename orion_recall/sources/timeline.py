@@ -24,6 +24,7 @@ from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_TEXT, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
 from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of
+from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
@@ -139,6 +140,7 @@ def _memory(row: Row, shape: TimelineShape) -> MemoryView:
         # An own memory may have been found by another source as well, and better: each hit says where it is from.
         source_ref=shape.source_ref if shape.cited_as else None,
         tags=tags_in(row.get("tags")),
+        chatter=is_chatter(text),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from orion_recall.errors import ScopeNotKept
 from orion_recall.setting_values import TIMELINE_ROLES
 from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.sources.timeline_table import Column, TimelineShape
@@ -65,6 +66,8 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
     Raises ScopeNotKept when the scope asks for what the table has no column for.
     """
     scope, question = request.scope, request.question
+    if scope.told:
+        raise ScopeNotKept("a timeline cannot be searched by the times that its texts tell")
     values: list[Any] = [_moment(moment) for moment in window_of(request)]
     conditions = [*_narrowed(shape, request, values), *_usable(shape)]
     time = shape.column("ts")
@@ -172,9 +175,10 @@ def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -
         if value is not None:
             values.append(value)
             yield f"{shape.column(role).as_text} = ${len(values)}::text"
-    if scope.kinds:
-        values.append(list(scope.kinds))
-        yield f"{shape.column('kind').as_text} = ANY(${len(values)}::text[])"
+    for role, wanted in (("kind", scope.kinds), ("speaker", scope.speakers)):
+        if wanted:
+            values.append(list(wanted))
+            yield f"{shape.column(role).as_text} = ANY(${len(values)}::text[])"
     if scope.tags:
         column = shape.column("tags")
         values.append(list(scope.tags) if column.kind == "list" or column.type == "jsonb" else _written(scope.tags))

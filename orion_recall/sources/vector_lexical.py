@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
-from orion_recall.interfaces import TokenIndex, VectorIndex
+from orion_recall.interfaces import PassageIndex, TokenIndex, VectorIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import TokenVectors
+from orion_recall.sources.damage import whole
 from orion_recall.sources.keyword_expansion import MoreWords
+from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Hit, Question, SearchRequest, SourceName
 
 _CONTEXT_WEIGHT = 0.5
@@ -35,7 +37,7 @@ class VectorSource:
         """Memories at or above the threshold, best first."""
         vector = await vector_of(request.question, self._embedder)
         found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
-        return [Hit(key, score) for key, score in found]
+        return whole([Hit(key, score) for key, score in found], self._index)
 
 
 class LexicalSource:
@@ -51,14 +53,14 @@ class LexicalSource:
         terms = self._sparse.encode_query(request.question.keyword_text)
         wanted, more = request.more_words, self._more
         if wanted is None or more is None:
-            return await self._found(terms, request)
+            return whole(await self._found(terms, request), self._index)
         if wanted.aliases:
             terms = await more.with_other_names(terms, request.question, request.scope)
         found = await self._found(terms, request)
         if wanted.feedback_documents and found:
             best = [(hit.key, hit.score) for hit in found]
             found = await self._found(await more.with_feedback(terms, best, wanted), request)
-        return found
+        return whole(found, self._index)
 
     async def _found(self, terms: SparseTerms, request: SearchRequest) -> Sequence[Hit]:
         own, beside = await self._index.search_sparse(terms, request.scope, request.limit)
@@ -79,12 +81,29 @@ class LateInteraction:
         """Why there is no late interaction here; None when there is. SourceError, ModelError as a search."""
         return await self._index.without_tokens()
 
-    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
         """For the memories of these keys that the index holds, a number in [-1, 1]; of a text without words none.
 
-        The text is embedded once, here and in a search by meaning. SourceError, ModelError when it cannot be had.
+        Of a memory in `passages` the passage of that number is compared, else the first one. The text is embedded
+        once, here and in a search by meaning. SourceError, ModelError when it cannot be had.
         """
         if not isinstance(self._embedder, TokenVectors):
             raise SourceError(NO_TOKENS)
         tokens = await self._embedder.query_tokens(text)
-        return await self._index.max_sim(tokens, keys) if len(tokens) else {}
+        return await self._index.max_sim(tokens, keys, passages) if len(tokens) else {}
+
+
+class NearestPassages:
+    """The passages of long memories that are nearest in meaning to a question."""
+
+    def __init__(self, index: PassageIndex, embedder: Embedder) -> None:
+        self._index, self._embedder = index, embedder
+
+    async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
+        """Of the memories of these keys those whose nearest passage is not the first, with its number.
+
+        SourceError, ModelError when they cannot be had.
+        """
+        return await self._index.nearest_passages(await vector_of(question, self._embedder), tenant, keys)

@@ -13,14 +13,27 @@ from typing import Any
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SPACES = re.compile(r"\s+", re.UNICODE)
-# Control and format characters (bidi overrides, zero-width, tags, most variation selectors): invisible, and able
-# to hide text from a reader. Those that separate lines or words are spaces.
+# Control and format characters (bidi overrides, zero-width, tags, most variation selectors, joiners): invisible,
+# and able to hide text from a reader. Those that separate lines or words are spaces.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0d\ufeff\ufff0-\ufffb\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-_MARKUP = str.maketrans({"<": "‹", ">": "›", "`": "'", "{": "(", "}": ")", "|": "¦", "[": "(", "]": ")"})
+# Characters that are drawn as nothing: fillers of Hangul, the empty pattern of Braille, a musical null.
+_BLANK = re.compile("[\u115f\u1160\u2800\u3164\uffa0\U0001d159]")
+# Characters that mean something by private agreement alone, and those that are none: what a reader makes of one is
+# unknown.
+_PRIVATE = re.compile(
+    "[\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000f0000-\U0010ffff"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
+    + "]"
+)
+_MARKS = {"<": "‹", ">": "›", "`": "'", "{": "(", "}": ")", "|": "¦", "[": "(", "]": ")"}
+# The wide and the small forms of the marks are read as these.
+_WIDE = {"＜": "<", "＞": ">", "｀": "`", "｛": "{", "｝": "}", "｜": "|", "［": "[", "］": "]"}
+_SMALL = {"﹤": "<", "﹥": ">", "﹛": "{", "﹜": "}", "︱": "|", "︷": "{", "︸": "}", "﹇": "[", "﹈": "]"}
+_MARKUP = str.maketrans(_MARKS | {wide: _MARKS[mark] for wide, mark in (_WIDE | _SMALL).items()})
 
 _MOST_MARKS = 30
 
@@ -132,9 +145,10 @@ def text_hash(text: str) -> str:
 def one_line(text: str) -> str:
     """Memory text as data on one line: no control or invisible characters, no line of its own.
 
-    Markup that could pose as instructions, as a template or as another bullet is shown with look-alikes.
+    Markup that could pose as instructions, as a template or as another bullet is shown with look-alikes, in its
+    wide forms too; characters that look blank are spaces, and private ones U+FFFD.
     """
     if text.isascii() and text.isprintable() and "  " not in text:  # as most text is, and far cheaper
         return text.translate(_MARKUP).strip()
-    visible = _SPACES.sub(" ", _INVISIBLE.sub("", text))
+    visible = _SPACES.sub(" ", _BLANK.sub(" ", _PRIVATE.sub("\ufffd", _INVISIBLE.sub("", text))))
     return visible.translate(_MARKUP).strip()

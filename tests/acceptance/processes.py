@@ -77,11 +77,14 @@ class WorkerProcess:
             raise
 
 
-async def start_worker(engines: EmbeddedEngines, data_dir: Path, **environment: str) -> WorkerProcess:
+async def start_worker(
+    engines: EmbeddedEngines, data_dir: Path, *, module: str = "orion_recall.cli.main", **environment: str
+) -> WorkerProcess:
     """A worker that has said it is ready."""
     program = Program(
         data_dir.parent,
-        {
+        module=module,
+        settings={
             "ORION_REDIS_URL": engines.redis_url,
             "ORION_POSTGRES_DSN": engines.postgres_dsn,
             "ORION_DATA_DIR": str(data_dir),

@@ -49,11 +49,15 @@ class Child(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The program with a data folder and a home of its own; nothing of the caller's settings reaches it."""
+    """The program with a data folder and a home of its own; nothing of the caller's settings reaches it.
+
+    Another `module` has a `main` that stands for the program's.
+    """
 
     folder: Path
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     own_interpreter: bool = False
+    module: str = "orion_recall.cli.main"
 
     @property
     def data(self) -> Path:
@@ -90,7 +94,7 @@ class Program:
             file.touch()
         if not self.own_interpreter:
             return Running(
-                forked("orion_recall.cli.main", arguments, environment=self._environment(), out=out, err=err),
+                forked(self.module, arguments, environment=self._environment(), out=out, err=err),
                 out,
                 err,
             )
@@ -131,7 +135,9 @@ class Running:
     def ready(self) -> Any:
         """Its first line, once it is there: a JSON object."""
         self.wait_until(lambda: "\n" in self.out, "its first line")
-        return json.loads(self.out.splitlines()[0])
+        first = self.out.splitlines()[0]
+        assert first != "{", self.out  # an error, on several lines
+        return json.loads(first)
 
     def wait_until(self, predicate: Callable[[], bool], what: str) -> None:
         """Returns once the predicate holds; AssertionError when it does not, or the command has ended before."""

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.acceptance
 SOURCES = {"vector", "lexical", "rdf", "sql_timeline"}
 
 
+@pytest.mark.slow
 def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_twice(program: Program) -> None:
     # Whatever the environment names, the demo keeps to its own engines.
     elsewhere = program.with_settings(

@@ -20,6 +20,17 @@ def test_it_says_how_many_listen_on_each_channel_and_what_it_means_when_nobody_d
     assert "recall.query.v1  1 listening" in quiet.out
 
 
+def test_it_says_what_bus_and_postgres_are_and_that_all_is_well(up: Up) -> None:
+    servers = up.program.run("doctor", "--json").json["servers"]
+    assert [one["problem"] for one in servers] == [None] * len(servers)
+    found = {one["name"]: one["found"] for one in servers}
+    assert {"descriptors", "bus", "clock", "Postgres", "schema", "copy"} <= found.keys()
+    assert found["bus"].startswith("Valkey ")
+    assert "connections" in found["Postgres"]
+    assert "that is this version's" in found["schema"]
+    assert "of that of the bus" in found["clock"]
+
+
 def test_status_says_where_each_worker_listens(up: Up) -> None:
     (worker,) = up.program.run("status", "--json").json["bus"]["workers"]
     assert worker["channels"] == sorted(CHANNELS)

@@ -120,7 +120,7 @@ def test_a_run_finds_the_evidence_in_its_own_conversation_only(collection: Colle
     for line, query in zip(lines, QUERIES, strict=True):
         conversation = query["evidence"][0].partition("/")[0]
         assert {name.partition("/")[0] for name in line["ranked"]} == {conversation}
-        assert line["selected"]
+        assert line["selected"] or query["category"] == "trick", "nothing tells what the trick asks for"
         assert set(line["selected"]) <= set(line["ranked"])
         assert len(line["selected_tokens"]) == len(line["selected"])
         assert line["tokens"] <= sum(line["selected_tokens"]) <= 320
@@ -281,7 +281,8 @@ def test_a_timeline_that_does_not_answer_makes_the_run_a_failure(collection: Col
 
 def test_weights_are_learned_into_a_profile_that_can_be_used(collection: Collection) -> None:
     out = collection.folder / "tuned.v1.yaml"
-    tuned = collection.trial("tune", "--profile", "assist.light.v1", "--out", str(out), "--k", "1,3", "--json").json
+    learn = ("tune", "--profile", "assist.light.v1", "--out", str(out), "--k", "1,3", "--even-if-worse", "--json")
+    tuned = collection.trial(*learn).json
     assert list(tuned["folds"]) == ["harbour", "kitchen"]
     assert max(tuned["weights"].values()) == 1.0
     assert [one["name"] for one in tuned["figures"]][1:3] == ["assist.light.v1", "learned, held out"]

@@ -14,6 +14,7 @@ from tests.acceptance.program import Program
 pytestmark = pytest.mark.acceptance
 
 
+@pytest.mark.slow
 def test_edits_of_profiles_are_taken_or_refused_and_status_says_which(program: Program) -> None:
     folder = program.folder / "profiles"
     shutil.copytree(shipped_folder("profiles"), folder)

@@ -64,7 +64,7 @@ def test_a_worker_takes_its_addresses_from_the_environment_and_ends_on_sigterm(p
             ORION_DATA_DIR=str(folder),
             ORION_INSTANCE="second",
         )
-        with second.from_scratch().started("worker", "--json") as running:
+        with second.started("worker", "--json") as running:
             said = running.ready()
             assert (said["instance"], said["data_dir"]) == ("second", str(folder))
             consumers = second.run("status", "--json").json["bus"]["queries"]["consumers"]
@@ -83,6 +83,7 @@ def test_a_worker_without_a_bus_says_what_to_do(program: Program) -> None:
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(WITH_SERVERS, reason="servers are held by nobody")
 def test_a_worker_whose_index_another_one_holds_says_who(up: Up) -> None:
     program = up.program.with_settings(ORION_REDIS_URL=up.ready["bus_url"])

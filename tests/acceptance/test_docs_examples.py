@@ -44,14 +44,15 @@ def common_up(pages_folder: Path) -> Generator[Any]:
         assert running.end().code == 0
 
 
-# Tutorials and most guides start a program for every command: minutes in all.
-_QUICK = ("README.md", "docs/pages/explanation/", "docs/pages/how-to/ask-from-python.md")
+# Every command of a page is a program of its own that loads everything: minutes in all.
+_QUICK = ("README.md",)
 
 
 def _case(page: Page) -> ParameterSet:
     return pytest.param(page, id=page.name, marks=() if page.name.startswith(_QUICK) else pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [_case(page) for page in RUN])
 def test_the_code_of_a_page_does_what_the_page_says(
     page: Page, pages_folder: Path, request: pytest.FixtureRequest

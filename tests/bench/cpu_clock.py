@@ -20,7 +20,9 @@ from typing import Any, ParamSpec, TypeVar
 from unittest.mock import patch
 
 from orion_recall.recall import pipeline, search_pass
-from orion_recall.recall.bundle import select
+from orion_recall.recall.bundle import lines
+from orion_recall.recall.candidates import question_filters
+from orion_recall.recall.ranking import reduce
 from orion_recall.recall.search import follow_up
 
 P = ParamSpec("P")
@@ -43,13 +45,13 @@ _CALLED: tuple[tuple[ModuleType, str, str], ...] = (
     (search_pass, "fuse", FUSION),
     (search_pass, "without_deleted", ADMITTING),
     (search_pass, "visible", ADMITTING),
-    (search_pass, "in_asked_time", ADMITTING),
+    (question_filters, "in_asked_time", ADMITTING),
     (search_pass, "score_candidates", SCORING),
-    (search_pass, "near_duplicates", DUPLICATES),
+    (reduce, "near_duplicates", DUPLICATES),
     (pipeline, "select", SELECTING),
-    (select, "head", RENDERING),
-    (select, "body", RENDERING),
-    (select, "snippet", RENDERING),
+    (lines, "head", RENDERING),
+    (lines, "lead_and_text", RENDERING),
+    (lines, "snippet", RENDERING),
     (pipeline, "confidences", CONFIDENCE),
     (pipeline, "answer_confidence", CONFIDENCE),
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from orion_recall.client import RecallClient
+from orion_recall.profile.cascade import NoAnswer
 from orion_recall.profile.reading import dump_profile
 from orion_recall.profile.watch import loaded_profiles
 from tests.acceptance.processes import running_engines, start_worker, store_and_wait
@@ -25,7 +26,8 @@ from tests.acceptance.processes import running_engines, start_worker, store_and_
 def profiles(folder: Path) -> None:
     """reflect.v1 and the same without its timeline."""
     folder.mkdir()
-    reflect = loaded_profiles(None)["reflect.v1"].profile
+    shipped = loaded_profiles(None)["reflect.v1"].profile
+    reflect = shipped.model_copy(update={"no_answer": NoAnswer()})  # nobody need have told of what is asked
     bare = reflect.model_copy(update={"profile": "bare.v1", "enable_sql_timeline": False})
     for profile in (reflect, bare):
         (folder / f"{profile.profile}.yaml").write_text(dump_profile(profile), "utf-8")

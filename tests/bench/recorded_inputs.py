@@ -67,6 +67,10 @@ class Inputs:
 class _RecordingGraph:
     """A graph that records its last query."""
 
+    kind = "graph"
+    damage: str | None = None
+    stalled: str | None = None
+
     def __init__(self, graph: OwnGraph) -> None:
         self._graph = graph
         self.heard: str | None = None
@@ -87,7 +91,7 @@ async def take_inputs(
     async with open_sources(settings) as opened:
         assert opened.index is not None and opened.graph is not None, opened.broken
         tenant = settings.default_tenant
-        speakers = await opened.index.speakers(tenant)
+        speakers = await opened.index.speakers(Scope(tenant=tenant))
         asked = [await _asked(settings, opened, profile, query, now) for query in queries]
     return Inputs(profile=profile, caps=caps_of(profile, RecallOptionsV1()), speakers=speakers, asked=asked)
 
@@ -95,7 +99,7 @@ async def take_inputs(
 async def _asked(settings: Settings, opened: Opened, profile: Profile, query: RecallQueryV1, now: float) -> Asked:
     assert opened.index is not None and opened.graph is not None and isinstance(opened.embedder, TokenVectors)
     scope = scope_of(query, profile, settings.default_tenant)
-    speakers = await opened.index.speakers(scope.tenant)
+    speakers = await opened.index.speakers(scope)
     understanding = understand(query, profile, now=now, speakers=speakers)
     question = understanding.question
     request = SearchRequest(

@@ -111,9 +111,12 @@ async def open_setup(
 
 
 @contextlib.asynccontextmanager
-async def worker_process(engines: EmbeddedEngines, data: Path, log: IO[bytes]) -> AsyncGenerator[Process]:
+async def worker_process(
+    engines: EmbeddedEngines, data: Path, log: IO[bytes], **settings: str
+) -> AsyncGenerator[Process]:
     """`orion-recall worker` on the engines, taking queries; its log goes to the file."""
     environment = {
+        **settings,
         "ORION_REDIS_URL": engines.redis_url,
         "ORION_POSTGRES_DSN": engines.postgres_dsn,
         "ORION_DATA_DIR": str(data),

@@ -73,6 +73,10 @@ class UncachedEmbedder:
 class _UncachedGraph:
     """A graph whose row cache misses in every new recall: the query gets a comment."""
 
+    kind = "graph"
+    damage: str | None = None
+    stalled: str | None = None
+
     def __init__(self, graph: OwnGraph, recalls: Recalls) -> None:
         self._graph, self._recalls = graph, recalls
 

@@ -184,6 +184,7 @@ async def _running_service(_service_engines: EmbeddedEngines) -> AsyncGenerator[
         refresh_ms=100,
         claim_idle_ms=500,
         reply_ttl_s=60,
+        max_query_bytes=2_000_000,
         max_message_bytes=2_000_000,
         acknowledge_ms=30_000,  # a busy machine is not a copy that is behind
         instance="service",

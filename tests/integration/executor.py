@@ -19,10 +19,11 @@ Row = tuple[str, dict[bytes, bytes]]
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 60) -> None:
     """Returns as soon as the condition holds; fails with `what` when it does not in time."""
-    deadline = time.monotonic() + timeout_s
+    deadline, pause_s = time.monotonic() + timeout_s, 0.005
     while not await condition():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.05)  # who waits long asks less often: it takes time from what is waited for
 
 
 async def command(redis: Redis, *parts: str | int | bytes) -> Any:

@@ -63,7 +63,7 @@ def quick_settings(redis_url: str, **changes: object) -> Settings:
             "redis_url": redis_url,
             "prefix": f"t-{uuid4().hex}:",
             "instance": f"worker-{uuid4().hex[:6]}",
-            "refresh_ms": 50,
+            "refresh_ms": 100,
             "claim_idle_ms": 300,
             "reply_ttl_s": 60,
             "look_every_s": 0,

@@ -23,12 +23,12 @@ class Tei:
 
     async def behave(self, **changes: Any) -> None:
         """From now on as told; without a word as a good server does."""
-        async with httpx.AsyncClient(base_url=self.url, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False, verify=False) as http:
             (await http.post("/behave", json=_NORMAL | changes)).raise_for_status()
 
     async def seen(self) -> list[int]:
         """How many texts came with each request."""
-        async with httpx.AsyncClient(base_url=self.url, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False, verify=False) as http:
             return (await http.get("/seen")).json()
 
 

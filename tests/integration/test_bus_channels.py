@@ -138,7 +138,7 @@ async def test_an_id_that_is_published_again_within_a_minute_enters_once_on_what
     ("data", "said"),
     [
         (b"\xff not JSON", "not JSON"),
-        (b"[" * 100_000, "nested"),
+        (b"[" * 3000, "nested"),
         (b'{"id": 7, "payload": {}}', "envelope.id"),
         (b"", "not JSON"),
     ],
@@ -159,17 +159,19 @@ async def test_what_cannot_be_read_is_answered_decided_and_dead_lettered_once(
     assert (letter[b"field:envelope"], letter[b"field:channel"]) == (data, scene.settings.query_stream.encode())
 
 
-async def test_what_is_too_large_is_refused_and_only_its_size_is_kept(scene: Scene) -> None:
+async def test_what_is_too_large_is_refused_and_only_its_size_and_its_ends_are_kept(scene: Scene) -> None:
     data = scene.query(padding="x" * 3000)
-    async with scene.worker(max_message_bytes=2000) as first, scene.worker(max_message_bytes=2000) as second:
+    async with scene.worker(max_query_bytes=2000) as first, scene.worker(max_query_bytes=2000) as second:
         await scene.publish(data)
         await heard(1, first, second)
         (decision,) = await scene.decided(1)
-    assert (
-        decision["error"] == f"the message has {len(data)} bytes; at most 2000 are read (ORION_MAX_MESSAGE_BYTES)"
-    )
+    assert decision["error"] == f"the message has {len(data)} bytes; at most 2000 are read (ORION_MAX_QUERY_BYTES)"
     ((_, letter),) = await rows(scene.redis, scene.executor.dead)
     assert letter[b"field:left_out_bytes"] == str(len(data)).encode()
+    head, tail = letter[b"field:left_out_head"], letter[b"field:left_out_tail"]
+    assert (len(head), len(tail)) == (1000, 500)
+    assert data.startswith(head)
+    assert data.endswith(tail)
     assert b"field:envelope" not in letter
 
 

@@ -5,18 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
 from executor import Executor, command, pending, rows, until
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from orion_recall.bus.bounded.head import MessageHead
 from orion_recall.bus.commit import Commit, Committer, Limits, ReplyAddress, commit_when_possible
 from orion_recall.bus.connect import connect
+from orion_recall.bus.dead_letters import DeadLetters
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import InvalidMessage
 from orion_recall.settings import DECISIONS_GROUP
 
 GROUP = "orion-recall"
+LIMITS_OF_A_MEGABYTE = Limits(
+    reply_maxlen=1000,
+    reply_ttl_s=60,
+    decisions_cap=1000,
+    reply_bytes=1 << 20,
+    decisions_bytes=1 << 20,
+    dead_letters_bytes=1 << 20,
+)
 
 
 class Intake:
@@ -31,7 +43,12 @@ class Intake:
         self.shared = ReplyAddress(mode="shared", name=f"{prefix}recall.reply.v1")
 
     def committer(
-        self, redis: Redis | None = None, *, decisions_cap: int = 1000, channels: Sequence[str] = ()
+        self,
+        redis: Redis | None = None,
+        *,
+        decisions_cap: int = 1000,
+        channels: Sequence[str] = (),
+        limits: Limits | None = None,
     ) -> Committer:
         return Committer(
             redis or self.redis,
@@ -39,7 +56,7 @@ class Intake:
             group=GROUP,
             decision_stream=self.decisions,
             dead_stream=self.dead,
-            limits=Limits(reply_maxlen=100, reply_ttl_s=60, decisions_cap=decisions_cap),
+            limits=limits or Limits(reply_maxlen=100, reply_ttl_s=60, decisions_cap=decisions_cap),
             decision_channels=channels,
         )
 
@@ -380,3 +397,80 @@ async def test_a_decision_channel_that_is_closed_to_the_worker_costs_nothing_but
     assert [record.levelname for record in caplog.records if "ORION_DECISION_CHANNELS" in record.message] == [
         "ERROR"
     ]
+
+
+async def bytes_of(redis: Redis, stream: str) -> int:
+    """The memory of a stream, as the server counts it."""
+    return await command(redis, "MEMORY", "USAGE", stream, "SAMPLES", 0)
+
+
+async def test_of_a_message_that_is_too_large_to_keep_the_letter_has_its_head(intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    head = MessageHead(head=b"the first bytes", size=60_000_000, sha256="0f" * 32)
+    commit = intake.commit(entry_id, dead_reason="invalid: no", correlation_id="c-1", head=head)
+    assert await intake.committer().commit(commit) == "committed"
+    ((letter_id, fields),) = await rows(intake.redis, intake.dead)
+    assert fields == {
+        b"entry_id": entry_id.encode(),
+        b"reason": b"invalid: no",
+        b"correlation_id": b"c-1",
+        b"message_bytes": b"60000000",
+        b"message_sha256": b"0f" * 32,
+        b"message_head": b"the first bytes",
+    }
+    letters = DeadLetters(intake.redis, stream=intake.stream, dead_stream=intake.dead)
+    letter = await letters.get(letter_id)
+    assert letter is not None
+    assert (letter.size, letter.head, letter.fields) == (60_000_000, b"the first bytes", {})
+    with pytest.raises(InvalidMessage, match="head of a message of 60000000 bytes"):
+        await letters.requeue(letter)
+
+
+async def test_where_no_query_text_is_kept_neither_is_a_head(intake: Intake) -> None:
+    (entry_id,) = await intake.take()
+    head = MessageHead(head=b"the first bytes", size=60_000_000, sha256="0f" * 32)
+    commit = intake.commit(entry_id, dead_reason="invalid: no", head=head, keep_message=False)
+    assert await intake.committer().commit(commit) == "committed"
+    ((_, fields),) = await rows(intake.redis, intake.dead)
+    assert (fields[b"message_withheld"], fields[b"message_bytes"]) == (b"1", b"60000000")
+    assert not fields.keys() & {b"message_sha256", b"message_head"}
+
+
+async def test_dead_letters_are_kept_up_to_a_number_of_bytes_and_the_newest_always(intake: Intake) -> None:
+    most = 1 << 20
+    committer = intake.committer(limits=LIMITS_OF_A_MEGABYTE)
+    for number in range(30):
+        (entry_id,) = await intake.take()
+        added: Any = await intake.redis.xadd(intake.stream, {"envelope": b"%d" % number + b"x" * 100_000})
+        await intake.redis.xreadgroup(GROUP, "w-1", {intake.stream: ">"})
+        commit = intake.commit(added.decode(), dead_reason="invalid")
+        assert await committer.commit(commit) == "committed"
+        assert await committer.commit(intake.commit(entry_id)) == "committed"
+        assert await bytes_of(intake.redis, intake.dead) <= most
+    kept = [fields[b"field:envelope"][:2] for _, fields in await rows(intake.redis, intake.dead)]
+    assert 5 <= len(kept) <= 10
+    assert kept == [b"%d" % number for number in range(30 - len(kept), 30)]
+
+
+@pytest.mark.parametrize("address", ["own", "shared"])
+async def test_replies_that_nobody_reads_are_kept_up_to_a_number_of_bytes(intake: Intake, address: str) -> None:
+    committer = intake.committer(limits=LIMITS_OF_A_MEGABYTE)
+    to = intake.own if address == "own" else intake.shared
+    for entry_id in await intake.take(48):
+        commit = intake.commit(entry_id, address=to, reply=b"x" * 50_000)
+        assert await committer.commit(commit) == "committed"
+    assert await bytes_of(intake.redis, to.name) <= (1 << 20) + 16 * 50_000
+    await intake.redis.unlink(to.name)
+
+
+async def test_decisions_that_no_sink_reads_are_kept_up_to_a_number_of_bytes_and_the_lost_are_counted(
+    intake: Intake,
+) -> None:
+    committer = intake.committer(limits=LIMITS_OF_A_MEGABYTE)
+    await intake.redis.xgroup_create(intake.decisions, DECISIONS_GROUP, id="0", mkstream=True)
+    for entry_id in await intake.take(128):
+        assert await committer.commit(intake.commit(entry_id, decision=b"x" * 20_000)) == "committed"
+    kept = await intake.redis.xlen(intake.decisions)
+    assert await bytes_of(intake.redis, intake.decisions) <= (1 << 20) + 64 * 20_000
+    assert int(await intake.redis.get(f"{intake.decisions}:trimmed") or 0) == 128 - kept > 0
+    await intake.redis.unlink(f"{intake.decisions}:trimmed")

@@ -142,7 +142,7 @@ async def test_queries_sent_after_it_are_answered_and_nothing_spins(blow: str, s
     await scene.is_answered()
     await scene.is_answered()
     # Of each of five streams, 20 refreshes and 16 claims a second. A loop that spins runs thousands of commands.
-    assert await scene.commands_within(0.3) < 500
+    assert await scene.commands_within(0.3) < 1000
 
 
 @pytest.mark.parametrize("blow", ["XGROUP DESTROY", "a stop and a start", "CLIENT KILL"])
@@ -228,9 +228,14 @@ async def test_while_the_bus_is_away_the_loops_do_not_spin(
         running = asyncio.create_task(server.run())
         await bus_alone.valkey.stop()
         try:
+
+            async def all_have_tried() -> bool:
+                return reader.healed.connections >= 3
+
+            await until(all_have_tried, "a try of each loop")
             await until(passed(time.monotonic() + 1.0), "a second")
-            # Three loops whose pauses grow 0.05, 0.1, 0.2, 0.4 …
-            assert 3 <= reader.healed.connections <= 18
+            # Three loops whose pauses grow 0.05, 0.1, 0.2, 0.4 … One that spins tries thousands of times.
+            assert reader.healed.connections <= 60
             said = [record.message for record in caplog.records if stream in record.message]
             assert len(said) <= 3, "each loop says it once"
         finally:
@@ -248,3 +253,36 @@ async def test_a_blocking_read_whose_peer_says_nothing_more_ends(bus_alone: Embe
     async with connect(bus_alone.redis_url, blocking=True) as blocking:
         timeout_s = blocking.connection_pool.connection_kwargs["socket_timeout"]
     assert 5 <= timeout_s <= 60
+
+
+async def test_what_an_emptied_stream_held_is_counted_once_and_a_deleted_group_loses_nothing(
+    bus: Redis, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = f"{prefix}intake"
+    readers = [GroupReader(bus, bus, stream=stream, group="g", consumer=name) for name in ("a", "b")]
+    for reader in readers:
+        await reader.create_group()
+    for number in range(5):
+        await bus.xadd(stream, {"envelope": str(number)})
+    assert len(await readers[0].read_waiting(2)) == 2
+
+    async def refreshed() -> None:
+        for reader in readers:
+            await reader.refresh(())
+            await reader.read_waiting(1)  # a refresh without entries does not meet a missing group
+
+    await refreshed()
+    await bus.xgroup_destroy(stream, "g")
+    await refreshed()
+    assert [reader.healed.lost for reader in readers] == [0, 0]
+
+    await refreshed()
+    await bus.unlink(stream)
+    await bus.xadd(stream, {"envelope": "a sender goes on"})
+    for reader in readers:
+        await reader.read_waiting(1)
+    assert sorted(reader.healed.lost for reader in readers) == [0, 4]
+    assert f"{stream} was emptied by somebody" in caplog.text
+    await refreshed()
+    assert sum(reader.healed.lost for reader in readers) == 4, "it is counted once"
+    await bus.unlink(stream)

@@ -11,6 +11,7 @@ import pytest
 
 from orion_recall.decisions.retention import Deleted, Retention, count_older, merged, purge_older
 from orion_recall.errors import RecordError
+from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import Pool, open_pool
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -24,13 +25,16 @@ async def pool(database: str) -> AsyncGenerator[Pool]:
     await opened.close()
 
 
-async def decide(pool: Pool, days_ago: float, count: int = 1, *, outcome: str = "ok") -> None:
+async def decide(
+    pool: Pool, days_ago: float, count: int = 1, *, outcome: str = "ok", tenant: str | None = None
+) -> None:
     await pool.execute(
-        "INSERT INTO recall_decisions (id, corr_id, profile, query, latency_ms, created_at, outcome) "
-        "SELECT gen_random_uuid(), 'c', 'p.v1', 'q', 1, $1, $2 FROM generate_series(1, $3::int)",
+        "INSERT INTO recall_decisions (id, corr_id, profile, query, latency_ms, created_at, outcome, tenant) "
+        "SELECT gen_random_uuid(), 'c', 'p.v1', 'q', 1, $1, $2, $4 FROM generate_series(1, $3::int)",
         NOW - days_ago * DAY,
         outcome,
         count,
+        tenant,
     )
 
 
@@ -72,7 +76,7 @@ async def test_a_worker_deletes_in_batches_and_keeps_the_young(
     caplog.set_level(logging.INFO, "orion_recall.decisions")
     await decide(pool, 8, 25)
     await decide(pool, 6, 4)
-    retention = Retention(pool, 7, batch_rows=10, pause_s=0.01, every_s=0.05)
+    retention = Retention(pool, Periods(days=7), batch_rows=10, pause_s=0.01, every_s=0.05)
     running = asyncio.create_task(retention.run())
     await gone(pool, 4)
     await decide(pool, 9, 3)
@@ -83,12 +87,25 @@ async def test_a_worker_deletes_in_batches_and_keeps_the_young(
     assert "25 decisions older than 7 days are deleted" in caplog.text
 
 
+async def test_a_tenant_may_have_days_of_its_own_or_keep_all(pool: Pool) -> None:
+    for tenant in ("ana", "ben", "cy", None):
+        for days_ago in (3, 10, 40):
+            await decide(pool, days_ago, tenant=tenant)
+    periods = Periods(days=30, by_tenant={"ana": 7, "ben": None})
+    running = asyncio.create_task(Retention(pool, periods, every_s=0.05).run())
+    await gone(pool, 1 + 3 + 2 + 2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    rows = await pool.fetch("SELECT coalesce(tenant, '') AS tenant, count(*) FROM recall_decisions GROUP BY 1")
+    assert {row["tenant"]: row["count"] for row in rows} == {"ana": 1, "ben": 3, "cy": 2, "": 2}
+
+
 async def test_while_one_worker_deletes_the_others_leave_it_to_that_one(pool: Pool) -> None:
     await decide(pool, 8, 2)
-    other = Retention(pool, 7, every_s=0.05)
+    other = Retention(pool, Periods(days=7), every_s=0.05)
     async with pool.acquire() as connection:
         async with connection.transaction():
-            assert await connection.fetchval("SELECT pg_try_advisory_xact_lock(7402116891)")
+            assert await connection.fetchval("SELECT try_write_lock('decisions', 7402116891)")
             running = asyncio.create_task(other.run())
             await asyncio.sleep(0.3)
             assert (await left(pool), other.deleted) == (2, 0)
@@ -109,7 +126,7 @@ async def test_a_worker_waits_for_a_postgres_that_is_away_and_a_purge_says_so() 
     try:
         with pytest.raises(RecordError, match="cannot be reached"):
             await purge_older(pool, NOW)
-        running = asyncio.create_task(Retention(pool, 1, every_s=0.01).run())
+        running = asyncio.create_task(Retention(pool, Periods(days=1), every_s=0.01).run())
         await asyncio.sleep(0.2)
         assert not running.done()
         running.cancel()

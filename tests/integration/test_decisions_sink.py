@@ -488,3 +488,16 @@ async def test_a_lost_decision_that_cannot_be_counted_holds_up_no_trimming(
     async with _running(sink):
         await _until(_is_idle(redis, stream), "acknowledged")
     assert await redis.get(f"{stream}:trimmed") == b"no number"
+
+
+async def test_decisions_that_cannot_be_persisted_are_kept_up_to_a_number_of_bytes(
+    redis: Redis, settings: Settings
+) -> None:
+    changed = settings.changed(dead_letters_bytes=1 << 20)
+    stream = DecisionStream(redis, redis, changed, consumer="sink-1", stop=asyncio.Event())
+    for number in range(30):
+        assert await stream.set_aside(f"{number}-0", b"x" * 100_000, "refused")
+    kept = [fields[b"entry_id"] for _, fields in await _entries(redis, stream.dead_name)]
+    assert 5 <= len(kept) <= 10
+    assert kept == [b"%d-0" % number for number in range(30 - len(kept), 30)]
+    await redis.delete(stream.dead_name)

@@ -49,6 +49,7 @@ ALLOWED = {
         f"XADD {DELETE}:dead * reason x",
         *(f"SUBSCRIBE {channel}" for channel in QUERY_CHANNELS),
         f"SET {QUERY}:seen:1 1 NX PX 9",
+        f"GET {QUERY}:seen:nonce:key:1",
         f"DEL {QUERY}:seen:1",
         *(f"PUBLISH {channel} x" for channel in DECISION_CHANNELS),
         f"XADD {TOMBSTONE} MAXLEN ~ 9 * positions x",
@@ -66,6 +67,8 @@ ALLOWED = {
         *(f"PUBLISH {channel} x" for channel in QUERY_CHANNELS),
     ],
     "operator": [
+        "INFO",
+        "TIME",
         f"XINFO GROUPS {QUERY}",
         f"WATCH {QUERY}:dead",
         "UNWATCH",
@@ -137,10 +140,6 @@ DENIED = {
 }  # fmt: skip
 
 
-def _each(table: dict[str, list[str]]) -> list[tuple[str, str]]:
-    return [(user, line) for user, lines in table.items() for line in lines]
-
-
 @pytest.fixture(scope="module")
 async def bus() -> AsyncGenerator[GuardedBus]:
     async with guarded_bus() as started:
@@ -170,16 +169,20 @@ async def test_nobody_comes_in_without_a_name(bus: GuardedBus) -> None:
             await command(redis, "PING")
 
 
-@pytest.mark.parametrize(("user", "line"), _each(ALLOWED))
-async def test_a_user_may(bus: GuardedBus, user: str, line: str) -> None:
-    async with connect(bus.url("admin", "-")) as admin:
-        assert await command(admin, "ACL", "DRYRUN", user, *line.split()) == b"OK"
+@pytest.mark.parametrize("user", ALLOWED)
+async def test_a_user_may(bus: GuardedBus, user: str) -> None:
+    assert await _allowed(bus, user, ALLOWED[user]) == ALLOWED[user]
 
 
-@pytest.mark.parametrize(("user", "line"), _each({user: _NEVER + DENIED[user] for user in DENIED}))
-async def test_a_user_may_not(bus: GuardedBus, user: str, line: str) -> None:
+@pytest.mark.parametrize("user", DENIED)
+async def test_a_user_may_not(bus: GuardedBus, user: str) -> None:
+    assert await _allowed(bus, user, _NEVER + DENIED[user]) == []
+
+
+async def _allowed(bus: GuardedBus, user: str, lines: list[str]) -> list[str]:
+    """Those of the commands that the user may send."""
     async with connect(bus.url("admin", "-")) as admin:
-        assert await command(admin, "ACL", "DRYRUN", user, *line.split()) != b"OK"
+        return [line for line in lines if await command(admin, "ACL", "DRYRUN", user, *line.split()) == b"OK"]
 
 
 @pytest.mark.parametrize("line", ["FLUSHALL", "CONFIG GET *", "KEYS *", f"XRANGE {QUERY} - +"])

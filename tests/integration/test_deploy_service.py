@@ -31,6 +31,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.decisions.retention import Retention
 from orion_recall.memory.background.request_retention import RequestRetention
+from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -170,6 +171,7 @@ async def test_memories_are_changed_and_deleted_and_feedback_is_kept(
         assert (updated.updated, updated.pending) == (1, False)
         deleted = await client.delete(where={"text": "keel ash"}, expected_count=1, erase=True)
         assert (deleted.deleted, deleted.pending) == (1, False)
+        await client.recall("What is the keel of?", correlation_id="c")
         assert (await client.feedback(correlation_id="c", wrong=["m-keel"])).recorded
     assert [record.getMessage() for record in caplog.records] == []
 
@@ -185,7 +187,7 @@ async def test_a_worker_may_delete_what_was_kept_long_enough(deployed: Deployed)
             "VALUES ('default', 'k-old', 'hash', '{}', now() - interval '40 days')"
         )
         pool = await open_pool(role_dsn(deployed.superuser_dsn, "orion_worker"), name="test", max_size=2)
-        loops = (Retention(pool, 30), RequestRetention(pool))
+        loops = (Retention(pool, Periods(days=30)), RequestRetention(pool))
         running = [asyncio.create_task(loop.run()) for loop in loops]
 
         async def gone() -> bool:

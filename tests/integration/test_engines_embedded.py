@@ -8,11 +8,13 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
@@ -77,6 +79,7 @@ async def test_a_cold_start_serves_both_and_a_warm_one_has_the_same_data_and_add
         assert (engines.redis_url, engines.postgres_dsn) == first
 
 
+@pytest.mark.slow
 async def test_a_stop_is_clean(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir) as engines:
         pids = engines.pids
@@ -98,6 +101,7 @@ async def test_others_find_the_addresses_while_it_runs_and_only_then(data_dir: P
     assert read_addresses(data_dir) is None
 
 
+@pytest.mark.slow
 async def test_only_the_owner_reaches_sockets_data_and_logs(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir) as engines:
         valkey_socket = Path(engines.redis_url.removeprefix("unix://"))
@@ -114,6 +118,7 @@ async def test_only_the_owner_reaches_sockets_data_and_logs(data_dir: Path) -> N
                 assert not path.stat().st_mode & 0o070, path
 
 
+@pytest.mark.slow
 async def test_the_record_is_durable_and_speaks_utf8_and_utc(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +142,7 @@ async def test_the_environment_does_not_lead_the_client_elsewhere(
         assert await count_in_the_record(engines) == 1
 
 
+@pytest.mark.slow
 async def test_an_error_in_sql_does_not_put_the_text_of_a_memory_into_the_log(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
         session = cast("Any", await asyncpg.connect(engines.postgres_dsn))  # pyright: ignore
@@ -161,6 +167,7 @@ async def test_an_engine_that_was_not_asked_for_has_no_address(data_dir: Path) -
             assert engines.postgres_dsn
 
 
+@pytest.mark.slow
 async def test_each_engine_stops_and_starts_on_its_own_with_its_data(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir) as engines:
         assert await counts(engines) == (1, 1)
@@ -176,6 +183,7 @@ async def test_each_engine_stops_and_starts_on_its_own_with_its_data(data_dir: P
         assert await counts(engines) == (2, 2)
 
 
+@pytest.mark.slow
 async def test_a_child_that_dies_is_restarted_with_what_was_acknowledged(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir) as engines:
         engines.supervise()
@@ -285,6 +293,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
+@pytest.mark.slow  # a copy of all of Postgres, and one more in the cache
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
 async def test_root_has_its_data_and_its_programs_in_a_home_that_only_root_may_enter(
     closed_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -298,7 +307,7 @@ async def test_root_has_its_data_and_its_programs_in_a_home_that_only_root_may_e
     said = warnings(caplog)
     assert len(said) == 1
     assert re.search(
-        rf"{data_dir} lies in .*/database \(mode 0700, of uid 65534, .* cannot enter .*/home\)", said[0]
+        rf"{data_dir} lies in .*/database \(mode 0700, of uid 60900, .* cannot enter .*/home\)", said[0]
     )
     assert find_binaries().wheel_root == packages
     assert program.is_relative_to(closed_home.parent / "cache")
@@ -310,6 +319,7 @@ async def test_root_has_its_data_and_its_programs_in_a_home_that_only_root_may_e
     assert stat.S_IMODE(closed_home.stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
 async def test_a_database_that_was_made_before_its_folder_was_closed_is_not_replaced_by_a_new_one(
     closed_home: Path,
@@ -341,3 +351,69 @@ async def test_a_database_outside_is_not_shared_with_a_copy_of_its_data_folder(c
     data_dir.rename(copy)
     async with EmbeddedEngines.start(copy, valkey=False) as engines:
         assert await count_in_the_record(engines) == 2, "what was moved has its database"
+
+
+_AS_NOBODY = """
+import pathlib, socket, sys
+for attempt in (
+    lambda: socket.socket(socket.AF_UNIX).connect(sys.argv[1]),
+    lambda: pathlib.Path(sys.argv[2]).read_bytes(),
+):
+    try:
+        attempt()
+    except PermissionError:
+        continue
+    sys.exit("it was let in")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
+async def test_another_process_of_nobody_comes_neither_to_the_socket_nor_to_the_files(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        host = engines.postgres_dsn.partition("host=")[2].partition("&")[0]
+        places = (f"{unquote(host)}/.s.PGSQL.5432", str(data_dir / "postgres" / "cluster" / "PG_VERSION"))
+        assert all(Path(place).exists() for place in places)
+        tried = await asyncio.create_subprocess_exec(
+            "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable,
+            *("-I", "-S", "-c", _AS_NOBODY, *places),
+            user=65_534,
+            group=65_534,
+            extra_groups=[],
+            stderr=asyncio.subprocess.PIPE,
+            cwd="/",
+        )
+        assert (await tried.communicate())[1] == b""
+        assert tried.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
+async def test_a_database_that_an_earlier_version_made_for_nobody_is_handed_over(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 1
+    for path in (data_dir / "postgres", *(data_dir / "postgres").rglob("*")):
+        os.chown(path, 65_534, 65_534, follow_symlinks=False)
+    os.chown(data_dir, 0, 65_534)
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 2
+
+
+@pytest.mark.slow
+async def test_a_database_that_is_gone_is_not_silently_made_anew(data_dir: Path) -> None:
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 1
+    gone = data_dir / "postgres" / "cluster"
+    gone.rename(data_dir / "elsewhere")
+    with pytest.raises(
+        EngineError, match=r"database of .* is gone: .* Bring that folder back.* or remove .*postgres.made"
+    ):
+        async with EmbeddedEngines.start(data_dir, valkey=False):
+            pass
+    (data_dir / "elsewhere").rename(gone)
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 2
+    shutil.rmtree(data_dir / "postgres")
+    (data_dir / "postgres.made").unlink()
+    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
+        assert await count_in_the_record(engines) == 1, "an empty one, since that was asked for"

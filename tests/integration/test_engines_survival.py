@@ -22,6 +22,8 @@ from orion_recall.engines.lock import FolderLock, write_holder
 from orion_recall.engines.postgres_binaries import closed_folder
 from orion_recall.errors import EngineError
 
+pytestmark = pytest.mark.slow
+
 NOBODY = 65534
 
 _PARENT = """

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from orion_recall.cli.memory.app import app
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import SettingsError
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.serving.service import Service
@@ -53,6 +54,7 @@ async def worker(settings: Settings) -> AsyncGenerator[Service]:
                 await serving
 
 
+@pytest.mark.slow
 async def test_a_memory_is_found_at_once_and_its_edges_follow(
     bus: Redis,
     bus_alone: EmbeddedEngines,
@@ -99,7 +101,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         head = await Record(pool).head()
         await caught_up(service, head)
         assert service.observer.url is not None
-        async with httpx.AsyncClient(base_url=service.observer.url) as health:
+        async with httpx.AsyncClient(base_url=service.observer.url, verify=False) as health:
             metrics = (await health.get("/metrics")).text
         assert 'orion_recall_extractions_total{extractor="llm",result="extracted"} 2.0' in metrics
 
@@ -108,8 +110,13 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         run = CliRunner()
         monkeypatch.setenv("ORION_POSTGRES_DSN", database)
         monkeypatch.setenv("ORION_REDIS_URL", bus_alone.redis_url)
+        monkeypatch.setenv("ORION_PREFIX", prefix)
         queued = await asyncio.to_thread(run.invoke, app, ["extract", "--id", "b", "--with", "llm"])
         assert queued.exit_code == 0, queued.output
+        nobody = await asyncio.to_thread(run.invoke, app, ["extract", "--id", "b", "--with", "spacy"])
+        assert isinstance(nobody.exception, SettingsError)
+        assert "no running worker extracts with spacy (they have light and llm)" in str(nobody.exception)
+        assert "ORION_EXTRACTOR=spacy" in str(nobody.exception)
 
         async def fell_back() -> bool:
             return (await Record(pool).get("default", ["b"]))["b"].extraction_note is not None

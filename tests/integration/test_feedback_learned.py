@@ -122,7 +122,7 @@ async def _answered(
     client: RecallClient, connection: Connection, tenant: str
 ) -> list[tuple[str, RecallReplyV1, str]]:
     """Every question with its reply, and the correlation id under which the log has it."""
-    questions = [f"What did Ana say about the {thing}?" for thing in THINGS]
+    questions = [f"Is Ana content with the colour of the {thing}?" for thing in THINGS]
     options = {"tenant": tenant, "k": 8}
     replies = await asyncio.gather(
         *(client.recall(question, timeout_s=60, profile="reflect.v1", options=options) for question in questions)
@@ -156,7 +156,7 @@ async def test_weights_are_learned_from_what_callers_used(
         for place, thing in enumerate(THINGS)
         for who, text in (
             ("Ana", "They want to paint the {} green, and I would rather have it blue."),
-            ("Bo", "What did Ana say about the {}? I did not listen."),
+            ("Bo", "Is Ana content with the colour of the {}? I did not listen."),
         )
     ]
     receipt = await client.store(told)
@@ -206,10 +206,13 @@ async def test_without_feedback_the_command_says_what_to_do_and_leaves_the_file(
     command = ("eval", "feedback", "--out", str(out), "--tenant", tenant)
     code, _, err = await run_program(record, *command)
     assert (code, "client.feedback(decision_id=" in err) == (1, True), err
-    assert (await client.feedback(tenant=tenant, correlation_id="nobody's", used=["m1"])).recorded
+    of_a_decision_that_was_deleted = (
+        "INSERT INTO recall_feedback (tenant, corr_id, used) VALUES ($1, 'old', '{m1}')"
+    )
+    await service_database.execute(of_a_decision_that_was_deleted, tenant)
     code, _, err = await run_program(record, *command)
     assert (code, "1 left out: the decision is not in the log" in err) == (1, True), err
-    assert (await client.feedback(tenant=tenant, correlation_id="nobody's", used=["m1"])).recorded
+    await service_database.execute(of_a_decision_that_was_deleted, tenant)
     code, shown, _ = await run_program(record, *command, "--since", "2099-01-01T00:00:00Z", "--json")
     assert (code, json.loads(shown)["error"]["type"]) == (1, "NotFound")
     assert out.read_text() == "as it was\n"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,12 @@ from orion_recall.recall.types import Recalled
 from orion_recall.scoring.time_overlap import overlap
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
-from orion_recall.values import Interval
+from orion_recall.values import Interval, Memory
+
+pytestmark = pytest.mark.slow
 
 DATA = Path(__file__).parents[1] / "data" / "golden"
 QUESTIONS = read_queries(DATA / "queries.jsonl")
-MEMORIES = read_memories(DATA / "memories.jsonl")
 CLASSES = frozenset("factual temporal relational procedural planning prospective meta".split())
 
 # Recall@5 and @10 of reflect.v1: of no class may one question more go unanswered than did, nor of all of them
@@ -61,11 +63,17 @@ class Answers:
         return float(values[rows].mean())
 
 
+@cache
+def memories() -> Sequence[Memory]:
+    """Read when a test wants them, and not by every process that collects."""
+    return read_memories(DATA / "memories.jsonl")
+
+
 @pytest.fixture(scope="module")
 async def opened() -> AsyncGenerator[Opened]:
     with tempfile.TemporaryDirectory(prefix="orion-golden-", dir="/tmp") as folder:
         async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            await fill(index_and_graph(stores), changes(MEMORIES))
+            await fill(index_and_graph(stores), changes(memories()))
             yield stores
 
 
@@ -109,7 +117,7 @@ def moment(day: str) -> float:
 
 
 def test_the_set_is_large_and_varied_enough():
-    assert len(MEMORIES) >= 120
+    assert len(memories()) >= 120
     assert len(QUESTIONS) >= 80
     assert {question.category for question in QUESTIONS} == CLASSES
     assert len({question.conversation for question in QUESTIONS}) >= 4
@@ -118,7 +126,7 @@ def test_the_set_is_large_and_varied_enough():
 
 
 def test_every_answer_is_there_and_of_the_time_that_is_meant():
-    moments = {(memory.tenant, memory.id): memory.occurred_at for memory in MEMORIES}
+    moments = {(memory.tenant, memory.id): memory.occurred_at for memory in memories()}
     judged = intervals_judged()
     for question in QUESTIONS:
         assert question.evidence, question.text
@@ -150,7 +158,8 @@ async def test_plain_reciprocal_rank_fusion_does_worse(opened: Opened, reflected
         | {"ranking": {"fusion": 1.0, "similarity": 0.0, "recency": 0.0}}
     )
     fused = await asked(opened, plain)
-    assert fused.recall(5) <= reflected.recall(5) - 0.08
+    # 0.08 before keywords were weighed by their rarity in the own tenant, which helps the plain list most.
+    assert fused.recall(5) <= reflected.recall(5) - 0.07
     assert fused.recall(10) <= reflected.recall(10) - 0.02
     assert fused.recall(5, "temporal") <= reflected.recall(5, "temporal") - 0.12
 

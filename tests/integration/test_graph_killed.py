@@ -68,6 +68,7 @@ async def everything(folder: Path, steps: list[Change]) -> set[tuple[str, ...]]:
     return {tuple(row[name] for name in "gspo") for row in rows}
 
 
+@pytest.mark.slow
 async def test_a_graph_whose_writer_is_killed_is_the_one_that_is_built_fresh(folder: Path):
     reached = 0
     for batches in (2, 11, 40):

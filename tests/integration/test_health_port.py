@@ -32,7 +32,7 @@ REFERENCE = (Path(__file__).parents[2] / "docs/pages/reference/metrics.md").read
 async def health(service: Service) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of the running service's port."""
     assert service.observer.url is not None
-    async with httpx.AsyncClient(base_url=service.observer.url, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=service.observer.url, timeout=60, verify=False) as client:
         yield client
 
 
@@ -100,7 +100,7 @@ async def test_a_service_is_not_ready_without_its_bus_its_group_or_a_source(
     settings = quick_settings(bus_alone.redis_url, health_port=0)
     async with (
         serving(settings, opened) as (small, _),
-        httpx.AsyncClient(base_url=small.observer.url or "", timeout=60) as client,
+        httpx.AsyncClient(base_url=small.observer.url or "", timeout=60, verify=False) as client,
     ):
 
         async def wrong(name: str, why: str) -> bool:
@@ -222,7 +222,7 @@ async def test_a_loop_that_hangs_is_not_live(health: httpx.AsyncClient, monkeypa
     heard: dict[str, Any] = {}
 
     def look() -> None:
-        with httpx.Client(base_url=health.base_url, timeout=60) as client:
+        with httpx.Client(base_url=health.base_url, timeout=60, verify=False) as client:
             deadline = time.monotonic() + 60
             while (live := client.get("/live")).status_code == 200 and time.monotonic() < deadline:
                 time.sleep(0.05)

@@ -114,6 +114,7 @@ async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record,
         assert (await asked(opened, weight=0.0)).late_interaction is None
 
 
+@pytest.mark.slow
 async def test_a_server_ranks_as_the_embedded_index_does_and_doctor_tells_what_it_lacks(
     record: Record,
     data_dir: Path,

@@ -98,6 +98,21 @@ async def test_nobody_else_is_told_and_finer_scopes_are_refused(wiki: MappedGrap
         await wiki.search(ask("who is Ana?", user_id="u1"))
 
 
+async def test_a_period_is_kept_by_the_times_that_there_are_and_fails_nothing(wiki: MappedGraphSource) -> None:
+    (first, *_) = await wiki.search(ask("How much does the harbour crane lift?"))
+    at = told(first).ts
+    assert at is not None
+    within = [
+        told(hit) for hit in await wiki.search(ask("How much does the harbour crane lift?", since=at, until=at + 1))
+    ]
+    assert {one.ts for one in within} == {at}
+    assert await wiki.search(ask("How much does the harbour crane lift?", since=at + 1e9)) == []
+    without_times = MappedGraphSource(wiki._graph, wiki.mapping.model_copy(update={"time": None}))  # pyright: ignore[reportPrivateUsage]
+    assert await without_times.search(ask("How much does the harbour crane lift?", since=0.0)) == [], (
+        "what has no time is in no period"
+    )
+
+
 @pytest.mark.parametrize("text", ['"} } DROP ALL #', "Ana\\", "'; DELETE", "<urn:x>", "\ud800 Ana", "? ! ."])
 async def test_nothing_enters_the_query_but_as_a_value(wiki: MappedGraphSource, text: str) -> None:
     await wiki.search(ask(text))

@@ -79,6 +79,7 @@ async def asked(client: RecallClient) -> Asked:
     return str(reply.bundle.stats.outcome), arms, {item.id for item in reply.bundle.items}
 
 
+@pytest.mark.slow
 async def test_stores_of_others_that_hang_cost_their_hits_and_are_back_without_a_restart(
     service_engines: EmbeddedEngines,
     database: str,

@@ -164,10 +164,10 @@ async def test_an_older_schema_is_brought_up_and_a_later_one_refused(
     source = tmp_path / "b"
     await back_up(database, source)
     manifest = json.loads((source / "manifest.json").read_text())
-    newest = "memory/0004_checks.sql"
+    newest = "memory/0008_write_locks.sql"
     manifest["schema"] = [one for one in manifest["schema"] if one["name"] != newest]
     (source / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BackupError, match=r"a later version than the backup \(memory/0004_checks.sql\)"):
+    with pytest.raises(BackupError, match=r"a later version than the backup \(memory/0008_write_locks.sql\)"):
         await restore(database, source)
     await restore(empty_database, source)
     other = await open_pool(empty_database, name="restored", max_size=2)

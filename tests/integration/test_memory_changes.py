@@ -244,10 +244,34 @@ async def test_a_tenant_that_is_not_served_is_refused(client: RecallClient) -> N
         assert receipt.error.type == "refused"
 
 
+async def test_feedback_about_a_decision_that_is_unknown_or_anothers_is_refused(
+    client: RecallClient, tenant: str, service_database: Connection
+) -> None:
+    asked = await client.recall("Who feeds the gulls?", options={"tenant": tenant}, correlation_id="f-1")
+    decision = asked.bundle.stats.decision_id
+    assert (await client.feedback(decision_id=decision, used=["m-1"], tenant=tenant)).recorded
+    for about in (
+        {"decision_id": decision},  # of another tenant
+        {"correlation_id": "f-1"},
+        {"decision_id": str(uuid4()), "tenant": tenant},
+        {"decision_id": "no uuid", "tenant": tenant},
+        {"correlation_id": "f-2", "tenant": tenant},
+    ):
+        receipt = await client.feedback(used=["m-1"], **about)  # pyright: ignore[reportArgumentType]
+        assert receipt.error is not None, about
+        assert (receipt.recorded, receipt.error.type) == (False, "refused")
+        assert "has no decision with this id" in (receipt.error.message or "")
+    kept = await service_database.fetchval("SELECT count(*) FROM recall_feedback WHERE corr_id LIKE 'f-%'")
+    others = await service_database.fetchval(
+        "SELECT count(*) FROM recall_feedback WHERE decision_id = $1", decision
+    )
+    assert (kept, others) == (0, 1)
+
+
 async def test_feedback_is_kept_once(
     client: RecallClient, service: Service, executor: Executor, tenant: str, service_database: Connection
 ) -> None:
-    decision = str(uuid4())
+    decision = (await client.recall("Who feeds the gulls?", options={"tenant": tenant})).bundle.stats.decision_id
     receipt = await client.feedback(
         decision_id=decision, correlation_id="c-1", tenant=tenant, used=["m-1"], wrong=["m-2"], note="n", actor="bo"
     )

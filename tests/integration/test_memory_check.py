@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -14,8 +15,8 @@ import pytest
 
 from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.main import run
-from orion_recall.contracts import MemoryV1
-from orion_recall.errors import SourceError
+from orion_recall.contracts import MemoryV1, RecallQueryV1
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
@@ -26,7 +27,10 @@ from orion_recall.memory.replicas.drift import find_drift
 from orion_recall.memory.replicas.keeper import CopyKeeper, do
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.self_check import SelfCheck
 from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -34,6 +38,7 @@ from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
 
 TENANT = "default"
+REFLECT = loaded_profiles(None)["reflect.v1"].profile
 
 
 @pytest.fixture
@@ -176,6 +181,7 @@ async def check(*arguments: str, data: Path, capsys: Any) -> tuple[int, Any]:
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 async def test_the_command_asks_the_worker_that_has_the_folder(
     record: Record,
     pool: Pool,
@@ -204,6 +210,7 @@ async def test_the_command_asks_the_worker_that_has_the_folder(
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "who asked has tidied up"
 
 
+@pytest.mark.slow
 async def test_without_a_worker_the_command_opens_the_copies_itself(
     record: Record,
     pool: Pool,
@@ -244,3 +251,89 @@ async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch:
     monkeypatch.setattr("orion_recall.memory.replicas.maintenance._SILENT_S", 0.3)
     with pytest.raises(SourceError, match="no worker answers for the index of there"):
         await CopyRequests(pool).answered("there", "index", "check")
+
+
+async def cut_short(record: Record, data_dir: Path) -> int:
+    """Fills an index, closes it and cuts the mapping of its ids short; how many memories it holds after that.
+
+    The engine finds the last twenty or so again in its log.
+    """
+    await record.store([memory(f"n{number}", f"Bo painted boat {number}.") for number in range(188)])
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        await Projector(record, part_of(opened, "index"), copy="test").catch_up()
+    mappings = next((data_dir / "index").rglob("*id_tracker.mappings"))
+    os.truncate(mappings, mappings.stat().st_size // 4)
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        return len(await part_of(opened, "index").held())
+
+
+async def test_a_copy_that_lost_memories_finds_that_out_and_repairs_itself(
+    record: Record, pool: Pool, data_dir: Path, caplog: pytest.LogCaptureFixture
+):
+    assert await cut_short(record, data_dir) < 150, "the engine serves what is left as if nothing had happened"
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        index = part_of(opened, "index")
+        projector = Projector(record, index, copy="test")
+        check = SelfCheck(RecordReader(pool), projector, clock=lambda: 1.0)
+        assert not await check.run_if_due(), "it has not caught up yet"
+        await projector.catch_up()
+        assert await check.run_if_due()
+        assert (len(await index.held()), index.damage) == (200, None)
+        assert "the index differs from the record, and is repaired: of 200 memories" in caplog.text
+        assert not await check.run_if_due(), "nothing is due before its time"
+        projector.rebuilds += 1
+        assert await check.run_if_due(), "a rebuilt copy is compared at once"
+
+
+@pytest.mark.slow
+async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_degraded(
+    record: Record, pool: Pool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    await cut_short(record, data_dir)
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        index = part_of(opened, "index")
+        projector = Projector(record, index, copy="test")
+        await projector.catch_up()
+
+        async def never() -> bool:
+            return False
+
+        monkeypatch.setattr(projector, "may_write", never)
+        now = 1.0
+        check = SelfCheck(RecordReader(pool), projector, clock=lambda: now)
+        await check.run_if_due()
+        assert index.damage is not None and "another worker writes" in index.damage
+        query = RecallQueryV1(fragment="Who oiled the cranes?")
+        found = await recall(query, REFLECT, opened.sources)
+        assert (found.outcome, bool(found.selection.items)) == ("degraded", True)
+        assert all("the index is damaged" in str(one.error) for one in found.reports if one.status == "failed")
+
+        monkeypatch.undo()
+        now += 3600
+        await check.run_if_due()
+        assert index.damage is None
+        assert (await recall(query, REFLECT, opened.sources)).outcome == "ok"
+
+
+async def test_a_copy_that_is_away_for_a_moment_is_not_called_damaged(
+    record: Record, pool: Pool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    await record.store([memory("n1", "Bo painted a boat.")])
+    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
+        index = part_of(opened, "index")
+        projector = Projector(record, index, copy="test")
+        await projector.catch_up()
+
+        async def away(*_: object, **__: object) -> dict[str, str]:
+            raise TransientSourceError("the index cannot be reached (ConnectError)")
+
+        monkeypatch.setattr(index, "held", away)
+        now = 1.0
+        check = SelfCheck(RecordReader(pool), projector, clock=lambda: now)
+        assert not await check.run_if_due()
+        assert index.damage is None
+
+        monkeypatch.undo()
+        now += 10
+        assert await check.run_if_due(), "it is compared soon after it is back"
+        assert index.damage is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -29,6 +29,8 @@ EACH = [("before", "change"), ("after", "change"), ("after", "tombstone"), *(
 )]  # fmt: skip
 STORES = [("before", "store"), ("after", "store"), *EACH[3:]]
 OPERATIONS = {"store": STORES, "update": EACH, "delete": EACH}
+# Each costs a worker's start: a few in `make test`, and all steps of everything in `make test-slow`.
+SOME = [("after", "store"), ("after", "index"), ("before", "reply")]
 
 
 class Scene:
@@ -132,18 +134,26 @@ async def scene(service_engines: EmbeddedEngines, database: str, folder: Path) -
     await pool.close()
 
 
-@pytest.mark.parametrize(
-    "what", ["store", *(pytest.param(one, marks=pytest.mark.slow) for one in ("update", "delete"))]
-)
+@pytest.mark.slow
+async def test_killed_between_a_few_steps(scene: Scene) -> None:
+    await _goes_through("store", SOME, scene)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", OPERATIONS)
 async def test_killed_between_any_two_steps(what: str, scene: Scene) -> None:
+    await _goes_through(what, OPERATIONS[what], scene)
+
+
+async def _goes_through(what: str, killed_at: Sequence[tuple[str, str]], scene: Scene) -> None:
     """Each worker first makes whole what the one before it left, then ends at the next step."""
     left: tuple[str, str] | None = None
-    for place, (when, step) in enumerate((*OPERATIONS[what], ("before", "report"))):
+    for place, (when, step) in enumerate((*killed_at, ("before", "report"))):
         settings = scene.settings.changed(instance=f"worker-{place}")
         with crashing_worker(settings, when, step, scene.armed) as process:
             if left is not None:
                 await _is_whole(scene, what, *left)
-            if place == len(OPERATIONS[what]):
+            if place == len(killed_at):
                 await until(scene.is_clean, "all is acknowledged")
                 break
             name = f"m-{place}"

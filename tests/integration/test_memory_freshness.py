@@ -112,6 +112,7 @@ async def pool(database: str) -> AsyncGenerator[Pool]:
     await opened.close()
 
 
+@pytest.mark.slow
 async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gone(
     settings: Settings, pool: Pool, service_engines: EmbeddedEngines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

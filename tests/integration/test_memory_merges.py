@@ -40,7 +40,7 @@ TOLD = [
     {"id": "lab", "text": "He works at Fjord Labs.", "speaker": "Bob", "entities": ["Fjord Labs"]},
     {"id": "crane", "text": "Robert Miles repaired the crane.", "entities": ["Robert Miles"]},
     {"id": "ana", "text": "Ana moved to Oslo.", "entities": ["Ana", "Oslo"]},
-    {"id": "both", "text": "Robert Miles, whom they call BOB, slept.", "entities": ["Robert Miles", "BOB"]},
+    {"id": "both", "text": "Robert Miles slept beside BOB.", "entities": ["Robert Miles", "BOB"]},
 ]
 Held = dict[int, tuple[Any, Any]]
 
@@ -213,6 +213,7 @@ async def test_a_memory_that_is_changed_or_deleted_after_a_merge_leaves_nothing_
         assert (undone.verdicts[0].status, undone.memories, undone.position) == ("undone", 0, None)
 
 
+@pytest.mark.slow
 async def test_a_crash_anywhere_between_merge_and_copy_is_made_good(
     record: Record, merges: Merges, embedder: OnnxEmbedder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

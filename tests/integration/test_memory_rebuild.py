@@ -125,6 +125,7 @@ async def test_a_running_worker_takes_the_new_copies_over_and_answers_all_the_wh
         async def go_on() -> None:
             while True:
                 answers.append(await answer(opened))
+                await asyncio.sleep(0.05)  # else the rebuild would have half of the processor
 
         asking = asyncio.create_task(go_on())
         done = await rebuild(capsys)
@@ -148,6 +149,7 @@ async def test_a_running_worker_takes_the_new_copies_over_and_answers_all_the_wh
         assert "new" in (await answer(opened, "who sold the old boat to a dentist?"))[0]
 
 
+@pytest.mark.slow
 async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
     record: Record, pool: Pool, configured: Settings
 ) -> None:
@@ -170,6 +172,7 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert (await find_drift(RecordReader(pool), opened.index)).count == 0
 
 
+@pytest.mark.slow
 async def test_a_build_that_nobody_took_is_taken_at_the_next_start(
     record: Record, pool: Pool, configured: Settings
 ) -> None:
@@ -203,6 +206,7 @@ async def test_a_run_that_was_stopped_goes_on(record: Record, configured: Settin
     assert (told[0], state, position) == (200, "swapped", await record.head())
 
 
+@pytest.mark.slow
 async def test_without_a_worker_both_are_swapped_at_once(
     record: Record, configured: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,6 +221,7 @@ async def test_without_a_worker_both_are_swapped_at_once(
     assert await asyncio.to_thread(run, ["memory", "rebuild", "timeline"]) == 2
 
 
+@pytest.mark.slow
 async def test_a_start_alone_makes_anew_what_was_deleted(record: Record, pool: Pool, configured: Settings) -> None:
     async with worker(record, pool, configured) as (opened, _):
         before = await answer(opened)
@@ -226,6 +231,7 @@ async def test_a_start_alone_makes_anew_what_was_deleted(record: Record, pool: P
         assert await answer(opened) == before
 
 
+@pytest.mark.slow
 async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
     record: Record,
     pool: Pool,
@@ -248,6 +254,7 @@ async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
             assert memory_key(TENANT, "m7") in await opened.index.held()
 
 
+@pytest.mark.slow
 async def test_on_a_sparql_server_every_memory_is_written_anew_in_place(
     record: Record,
     pool: Pool,
@@ -278,3 +285,21 @@ async def test_the_requests_of_those_who_were_killed_are_taken_away(pool: Pool, 
     assert await asking == {"missing": 0}
     async with borrow(pool) as connection:
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0
+
+
+@pytest.mark.slow
+async def test_a_rebuild_finds_the_told_times_of_memories_that_were_stored_before(
+    record: Record, pool: Pool, configured: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await record.store([memory("vet", "The vet is on 5 June 2026 at 9:30.")])
+    async with borrow(pool, "forgetting") as connection:
+        await connection.execute("UPDATE memories SET times = '[]'")
+    await rebuild(capsys, "index")
+    (told,) = (await record.get(TENANT, ["vet"]))["vet"].times
+    assert told.until - told.since == 60
+    async with open_sources(configured) as opened:
+        key = memory_key(TENANT, "vet")
+        view = (await opened.sources.readers[0].fetch([key]))[key]
+        assert [(one.since, one.until) for one in view.told] == [(told.since, told.until)]
+        held = (await record.get(TENANT, ["vet"]))["vet"]
+        assert held.version == 1

@@ -11,6 +11,7 @@ from orion_recall.errors import RecordError
 from orion_recall.memory.intake.store import receive
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
+from orion_recall.memory.record.sql import LOCK_OUTBOX
 from orion_recall.postgres.pool import Connection, Pool, borrow, open_pool
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
@@ -182,9 +183,7 @@ async def test_the_turns_beside_are_found_by_an_index(pool: Pool, record: Record
 
 
 async def waiting_for_a_lock(connection: Connection, pid: int) -> bool:
-    found = await connection.fetchval(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $1", pid
-    )
+    found = await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1", pid)
     return bool(found)
 
 
@@ -196,7 +195,7 @@ async def test_a_reader_never_misses_a_position_that_commits_late(database: str,
         async with borrow(slow) as connection:
             async with connection.transaction():
                 # What another writer does, stopped before its commit: it has its position already.
-                await connection.execute("SELECT pg_advisory_xact_lock(7402116890)")
+                await connection.execute(LOCK_OUTBOX)
                 held = await connection.fetchval(
                     "INSERT INTO outbox (tenant, memory_id, op) VALUES ('acme', 'slow', 'upsert') "
                     "RETURNING position"

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from orion_recall.memory.background.request_retention import KEPT_DAYS, RequestRetention
+from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import Pool, open_pool
 
 _ANSWER = """
@@ -42,3 +43,17 @@ async def test_what_is_older_than_a_week_goes_and_the_rest_stays(pool: Pool) -> 
     await asyncio.gather(*workers, return_exceptions=True)
     kept = await pool.fetch("SELECT idempotency_key FROM memory_requests ORDER BY idempotency_key")
     assert [row["idempotency_key"] for row in kept] == ["young1", "young2", "young3", "young4"]
+
+
+async def test_a_tenant_may_have_days_of_its_own_or_keep_all(pool: Pool) -> None:
+    for tenant in ("ana", "ben", "cy"):
+        for days in (1, 5, 20):
+            answer = _ANSWER.replace("'acme'", f"'{tenant}'")
+            await pool.execute(answer, f"{tenant}{days}-", days * 24, 1)
+    periods = Periods(days=7, by_tenant={"ana": 2, "ben": None})
+    worker = asyncio.create_task(RequestRetention(pool, periods, every_s=0.05).run())
+    await left(pool, 1 + 3 + 2)
+    worker.cancel()
+    await asyncio.gather(worker, return_exceptions=True)
+    rows = await pool.fetch("SELECT tenant, count(*) FROM memory_requests GROUP BY 1")
+    assert {row["tenant"]: row["count"] for row in rows} == {"ana": 1, "ben": 3, "cy": 2}

@@ -36,6 +36,8 @@ class SharedCopy:
     """One worker's view of it. Writing takes a while, and two at once are seen."""
 
     kind, shared, copy = "index", True, COPY
+    damage: str | None = None
+    stalled: str | None = None
 
     def __init__(self, worker: str, server: Server) -> None:
         self.worker, self.server, self.position = worker, server, 0

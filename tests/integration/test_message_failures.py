@@ -6,16 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from decision_samples import decision, envelope
 from executor import Executor, pending, rows, until
 from redis.asyncio import Redis
 
 from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.contracts import MemoryV1
+from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
+from orion_recall.decisions.stream import are_persisted
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
@@ -76,6 +80,7 @@ async def desks(redis: Redis, pool: Pool, settings: Settings) -> AsyncGenerator[
         TombstoneStream(redis, redis, settings.tombstone_stream, Tombstones()),
         reader=intake,
         committer=committer,
+        are_persisted=partial(are_persisted, redis, settings.decision_stream),
         wake=lambda: None,
     )
     for name in settings.intake_streams.values():
@@ -122,6 +127,8 @@ async def test_without_a_right_every_message_is_answered_set_aside_and_in_nobody
     async def answered() -> bool:
         return await bus.xlen(stream) == 0 and not await pending(bus, stream)
 
+    # Feedback must be about a decision that there is, or it is refused before it is kept.
+    await owner.execute(INSERT, [envelope(decision(corr_id="c-1"))])
     joint = "&" if "?" in database else "?"
     pool = await open_pool(f"{database}{joint}role={reader}", name="reader", max_size=6)
     async with desks(bus, pool, settings):

@@ -28,6 +28,9 @@ ROWS: Mapping[str, str] = {
     "memory_extractions": "(tenant, memory_id, extractor) VALUES ('acme', 'm1', 'llm')",
     "entity_merges": "(tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded) "
     "VALUES ('acme', 'entity', 'bob', 'Bob', 'Robert', 'Robert', 'robert')",
+    "memory_successions": "(tenant, newer, older, confidence, found_by) VALUES ('acme', 'm2', 'm1', 0.8, 'rule')",
+    "memory_forgets": "(tenant, kind, actor) VALUES ('acme', 'session', 'ana')",
+    "memory_forget_ids": "(forget, memory_id) VALUES (1, 'm1')",
     "projections": "(copy, kind, position) VALUES ('here', 'index', 1)",
     "copy_requests": "(copy, kind, task) VALUES ('here', 'index', 'check')",
     "memory_history": "(tenant, memory_id, version, op) VALUES ('acme', 'm1', 1, 'add')",

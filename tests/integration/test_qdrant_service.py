@@ -160,6 +160,7 @@ async def test_a_service_starts_without_its_qdrant_server_and_finds_it_later(
         await executor.close()
 
 
+@pytest.mark.slow
 async def test_two_workers_share_the_collection_and_the_second_takes_over(
     engines: EmbeddedEngines, database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:
@@ -193,6 +194,7 @@ def _reached(service: Service, position: int | None) -> Any:
     return reached
 
 
+@pytest.mark.slow
 async def test_a_collection_of_another_record_is_refused(
     engines: EmbeddedEngines, database: str, empty_database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:

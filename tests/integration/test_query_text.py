@@ -48,11 +48,17 @@ async def test_no_text_stays_anywhere(
                 while await connection.fetchval("SELECT count(*) FROM recall_decisions") != len(ended) + 1:
                     await asyncio.sleep(0.05)
         held = await connection.fetchval("SELECT string_agg(d::text, ' ') FROM recall_decisions AS d")
-        queries = await connection.fetch("SELECT query FROM recall_decisions WHERE outcome = 'ok'")
+        queries = await connection.fetch("SELECT query FROM recall_decisions WHERE outcome = 'empty'")
     finally:
         await connection.close()
         await executor.close()
-    assert [one.decision["outcome"] for one in (*ended, broken)] == ["ok", "invalid", "invalid", "ok", "invalid"]
+    assert [one.decision["outcome"] for one in (*ended, broken)] == [
+        "empty",
+        "invalid",
+        "invalid",
+        "empty",
+        "invalid",
+    ]
     on_the_bus = [await rows(bus, stream) for stream in (executor.decisions, executor.dead, executor.shared)]
     assert [len(entries) > 0 for entries in on_the_bus] == [True, True, True]
     assert "doctor" not in f"{held} {on_the_bus} {ended} {broken}"

@@ -155,6 +155,7 @@ async def test_a_store_that_nothing_requires_is_no_problem(settings: Settings) -
         assert list(problems_of(worker)) == []
 
 
+@pytest.mark.slow
 async def test_an_import_says_which_copy_is_behind_and_passes_over_one_that_is_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from executor import Executor, info, pending, until
 from redis.asyncio import Redis
 from serving import OneMemory, caught_up, opened_with, quick_settings, serving
@@ -89,6 +90,7 @@ async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
     await connection.close()
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_messages_to_the_next(
     service_engines: EmbeddedEngines, service: Service, tokens: TokenCounter, tenant: str
 ) -> None:

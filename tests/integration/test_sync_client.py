@@ -145,6 +145,20 @@ with SyncRecallClient.connect(sys.argv[1], prefix=sys.argv[2]) as client:
     print(client.recall("And now?", timeout_s=60).bundle.rendered)
 print(threading.active_count())
 """
+# The signal goes to another thread: the wait of the first one is not cut short, as by a signal just before it.
+UNSEEN = """
+import signal, sys, threading
+from orion_recall import SyncRecallClient
+def interrupt():
+    sys.stdin.readline()
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+with SyncRecallClient.connect(sys.argv[1], prefix=sys.argv[2]) as client:
+    try:
+        threading.Thread(target=interrupt).start()
+        client.recall("Is anybody there?", timeout_s=60)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
 FORKED = """
 import os, sys
 from orion_recall import ClientError, SyncRecallClient
@@ -167,7 +181,10 @@ client.close()
 @asynccontextmanager
 async def child_of(code: str, *arguments: str) -> AsyncGenerator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code, *arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as child:
         try:
             yield child
@@ -187,6 +204,17 @@ async def test_ctrl_c_ends_the_call_that_waits_and_no_other(
             assert await asyncio.to_thread(child.stdout.read) == "Here.\n1\n"
         assert child.wait() == 0
     assert await command(bus, "KEYS", f"{prefix}*") == []
+
+
+async def test_ctrl_c_is_seen_although_it_does_not_cut_the_wait_short(
+    bus: Redis, bus_alone: EmbeddedEngines, prefix: str
+) -> None:
+    async with child_of(UNSEEN, bus_alone.redis_url, prefix) as child:
+        assert child.stdin is not None
+        await until(lambda: _has_entries(bus, prefix), "the query is sent")
+        said, _ = await asyncio.to_thread(child.communicate, "now\n")
+        assert (said, child.returncode) == ("interrupted\n", 0)
+    await bus.unlink(f"{prefix}{QUERIES}")
 
 
 async def test_a_forked_process_is_told_to_connect_a_client_of_its_own(

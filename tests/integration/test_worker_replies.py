@@ -46,7 +46,14 @@ async def test_a_query_with_options_gets_the_further_fields_and_each_part_only_w
     executor: Executor,
 ) -> None:
     plain = (await executor.answer(SEVEN | NO_OPTIONS))["bundle"]
-    assert set(plain["stats"]) == STATS | {"outcome", "decision_id", "tokens", "dropped", "sources", "confidence"}
+    assert set(plain["stats"]) == STATS | {
+        "outcome",
+        "decision_id",
+        "tokens",
+        "dropped",
+        "sources",
+        "confidence",
+    } | {"answer_probability"}
     further = ITEM | {"kind", "speaker", "session_id", "score_parts", "ranks", "confidence"}
     assert all(set(item) == further for item in plain["items"])
 

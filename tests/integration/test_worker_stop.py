@@ -124,6 +124,7 @@ async def test_a_cancelled_worker_leaves_what_it_holds_to_another(
     assert ended.decision["worker"] == "heir"
 
 
+@pytest.mark.slow
 async def test_a_worker_that_works_long_is_not_taken_for_dead(scene: Scene) -> None:
     scene.source.gate.clear()
     patient = {"claim_idle_ms": 1500}  # a machine that stands still for a moment is no dead worker
@@ -162,9 +163,9 @@ async def test_two_workers_that_hold_one_entry_answer_it_once(scene: Scene) -> N
         assert len((await scene.executor.ended(entry_id)).own) == 1
 
 
-async def test_a_worker_takes_no_more_than_it_has_slots_for(scene: Scene) -> None:
+async def test_a_worker_in_which_nothing_may_wait_takes_no_more_than_it_has_slots_for(scene: Scene) -> None:
     scene.source.gate.clear()
-    async with scene.worker(concurrency=2):
+    async with scene.worker(concurrency=2, max_waiting=0):
         sent = [await scene.executor.ask(QUESTION) for _ in range(5)]
         await scene.in_flight(2)
         assert await scene.pending() == 2
@@ -175,13 +176,17 @@ async def test_a_worker_takes_no_more_than_it_has_slots_for(scene: Scene) -> Non
 
 async def test_a_busy_worker_still_takes_over_from_a_dead_one(scene: Scene) -> None:
     scene.source.gate.clear()
-    async with scene.worker(concurrency=1):
+    async with scene.worker(concurrency=1) as (service, _):
         mine = await scene.executor.ask(QUESTION)
         await scene.in_flight(1)
         orphan = await scene.executor.hand_to_a_dead_worker(
             {"envelope": b'{"payload": {"fragment": "Who feeds the gulls?"}}'}
         )
-        await scene.in_flight(2)
+
+        async def orphan_waits() -> bool:
+            return list(service.queue.ids) == [orphan]
+
+        await until(orphan_waits, "the orphan waits for its turn")
         scene.source.gate.set()
         assert (await scene.executor.ended(mine)).decision["deliveries"] == 1
         assert (await scene.executor.ended(orphan)).decision["deliveries"] == 2

@@ -14,7 +14,7 @@ from orion_recall.recall.types import Sources
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.simhash import simhash
-from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName, SourceReport
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, SourceReport
 
 NOW = 1_772_400_000.0
 TENANT = "default"
@@ -121,7 +121,7 @@ class Speakers:
     def __init__(self, *names: str, error: Exception | None = None) -> None:
         self.names, self.error = frozenset(names), error
 
-    async def speakers(self, tenant: str) -> frozenset[str]:
+    async def speakers(self, scope: Scope) -> frozenset[str]:
         if self.error is not None:
             raise self.error
         return self.names

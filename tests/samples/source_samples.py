@@ -69,8 +69,15 @@ class TokenEmbedder(HashingEmbedder):
         return np.array(units, dtype=np.float32).reshape(len(units), self.token_width)
 
 
+_composed: dict[str, Memory] = {}
+
+
 def memory(name: str, text: str, *, tenant: str = TENANT, **fields: Any) -> Memory:
-    return compose(MemoryV1.model_validate({"id": name, "text": text, **fields}), tenant)
+    """A memory as the record composes it; of equal ones each process composes one."""
+    told = repr((name, text, tenant, fields))
+    if told not in _composed:
+        _composed[told] = compose(MemoryV1.model_validate({"id": name, "text": text, **fields}), tenant)
+    return _composed[told]
 
 
 def changes(*memories: Memory, start: int = 1) -> list[Change]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import trustme
+
+Shown = Literal["server", "misnamed", "expired", "foreign"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
     """Paths of PEM files. `server` is for `localhost` and 127.0.0.1, `misnamed` for a server of another name.
 
-    `stranger` is another authority.
+    `expired` was for the same as `server`. `stranger` is another authority, `foreign` what it says of the server.
     """
 
     ca: Path
@@ -21,6 +25,10 @@ class Certificates:
     server_key: Path
     misnamed: Path
     misnamed_key: Path
+    expired: Path
+    expired_key: Path
+    foreign: Path
+    foreign_key: Path
     client: Path
     client_key: Path
     stranger: Path
@@ -32,12 +40,15 @@ class Certificates:
         paths = {name: folder / f"{name}.pem" for name in cls.__slots__}
         ours.cert_pem.write_to_path(paths["ca"])
         theirs.cert_pem.write_to_path(paths["stranger"])
-        for name, identity in (
-            ("server", ("localhost", "127.0.0.1")),
-            ("misnamed", ("elsewhere",)),
-            ("client", ("orion",)),
+        past = datetime(2020, 1, 1, tzinfo=UTC)
+        for name, identity, authority, until in (
+            ("server", ("localhost", "127.0.0.1"), ours, None),
+            ("misnamed", ("elsewhere",), ours, None),
+            ("expired", ("localhost", "127.0.0.1"), ours, past),
+            ("foreign", ("localhost", "127.0.0.1"), theirs, None),
+            ("client", ("orion",), ours, None),
         ):
-            issued = ours.issue_cert(*identity, common_name=identity[0])
+            issued = authority.issue_cert(*identity, common_name=identity[0], not_after=until)
             key = paths[f"{name}_key"]
             key.touch(mode=0o600)
             issued.private_key_pem.write_to_path(key)
@@ -45,10 +56,12 @@ class Certificates:
                 pem.write_to_path(paths[name], append=True)
         return cls(**paths)
 
-    def server_context(self, *, ask_clients: bool = False, misnamed: bool = False) -> ssl.SSLContext:
+    def server_context(
+        self, *, ask_clients: bool = False, misnamed: bool = False, shown: Shown | None = None
+    ) -> ssl.SSLContext:
         """For a server in Python; with `ask_clients` it takes only clients with a certificate of the authority."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.ca))
-        pair = (self.misnamed, self.misnamed_key) if misnamed else (self.server, self.server_key)
-        context.load_cert_chain(*pair)
+        name = shown or ("misnamed" if misnamed else "server")
+        context.load_cert_chain(getattr(self, name), getattr(self, f"{name}_key"))
         context.verify_mode = ssl.CERT_REQUIRED if ask_clients else ssl.CERT_NONE
         return context

@@ -6,6 +6,7 @@ import gc
 from importlib import import_module
 
 from orion_recall.cli.main import COMMANDS, load
+from orion_recall.models.weights import find_weights
 from orion_recall.profile.watch import loaded_profiles
 from tests.stand_ins import quick_start
 
@@ -15,6 +16,7 @@ for _name in COMMANDS:
 for _name in ("crashing_worker", "qdrant_rest", "tei"):
     import_module(f"tests.stand_ins.{_name}")
 loaded_profiles(None)
+find_weights()
 # A fork would copy every page that its collector writes to.
 gc.collect()
 gc.freeze()

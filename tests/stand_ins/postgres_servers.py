@@ -16,8 +16,8 @@ from typing import Any
 
 import psutil
 
-from orion_recall.engines.postgres import UNPRIVILEGED_ID
 from orion_recall.engines.postgres_binaries import CACHE_DIR, PostgresBinaries, find_binaries, runnable_by
+from orion_recall.engines.postgres_folder import FORMER_ID
 from tests.stand_ins.redis_servers import free_port
 
 PASSWORD = "p@ss/w:rd"
@@ -25,7 +25,7 @@ QUOTED = "p%40ss%2Fw%3Ard"
 
 
 def _owner() -> dict[str, Any]:
-    return {"user": UNPRIVILEGED_ID, "group": UNPRIVILEGED_ID, "extra_groups": []} if os.geteuid() == 0 else {}
+    return {"user": FORMER_ID, "group": FORMER_ID, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def debian_binaries() -> PostgresBinaries | None:
@@ -39,7 +39,7 @@ def debian_binaries() -> PostgresBinaries | None:
 def wheel_binaries() -> PostgresBinaries:
     """The embedded Postgres's programs, where the user that they run as can reach them."""
     found = find_binaries()
-    return runnable_by(found, UNPRIVILEGED_ID, UNPRIVILEGED_ID, CACHE_DIR) if _owner() else found
+    return runnable_by(found, FORMER_ID, FORMER_ID, CACHE_DIR) if _owner() else found
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def folder_for_servers() -> Any:
     """A folder directly under /tmp that belongs to the user that the servers run as."""
     folder = Path(tempfile.mkdtemp(prefix="orion-pg-", dir="/tmp"))
     if _owner():
-        os.chown(folder, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
+        os.chown(folder, FORMER_ID, FORMER_ID)
     try:
         yield folder
     finally:
@@ -60,7 +60,7 @@ def _handed_over(source: Path, folder: Path) -> Path:
     shutil.copy(source, copy)
     copy.chmod(0o600)
     if _owner():
-        os.chown(copy, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
+        os.chown(copy, FORMER_ID, FORMER_ID)
     return copy
 
 

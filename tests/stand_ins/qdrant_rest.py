@@ -22,6 +22,8 @@ from pydantic import BaseModel
 from qdrant_client import QdrantClient
 from qdrant_client.http import models as qm
 
+from tests.stand_ins import quick_qdrant
+
 _COLLECTION = re.compile(r"/collections/(?P<name>[^/?]+)(?P<rest>/[^?]*)?")
 Body = bytes
 
@@ -30,6 +32,7 @@ class Stand:
     """One server's collections. The local mode is not made for several threads: one call at a time."""
 
     def __init__(self) -> None:
+        quick_qdrant.install()
         self._client, self._lock = QdrantClient(":memory:"), threading.Lock()
         self._indexes: dict[str, dict[str, Any]] = {}
         self._calls: dict[tuple[str, str], Callable[[str, Body], Any]] = {
@@ -50,6 +53,8 @@ class Stand:
 
     def answer(self, method: str, path: str, body: Body) -> tuple[int, Any]:
         """The status, and what the server says."""
+        if (method, path) == ("GET", "/"):
+            return 200, {"title": "qdrant - vector search engine", "version": "1.19.0"}
         place = _COLLECTION.match(path)
         call = self._calls.get((method, (place["rest"] or ""))) if place else None
         if place is None or call is None:
@@ -109,7 +114,12 @@ class Stand:
     def _scroll(self, name: str, body: Body) -> Any:
         wanted = qm.ScrollRequest.model_validate_json(body)
         points, after = self._client.scroll(
-            name, wanted.filter, limit=wanted.limit or 10, offset=wanted.offset, with_payload=True
+            name,
+            wanted.filter,
+            limit=wanted.limit or 10,
+            offset=wanted.offset,
+            with_payload=True,
+            order_by=wanted.order_by,
         )
         return {"points": _plain(points), "next_page_offset": after}
 

@@ -18,6 +18,7 @@ import pytest
 from orion_recall.engines import postgres
 from orion_recall.engines.postgres import PostgresServer
 from orion_recall.engines.postgres_binaries import PostgresBinaries
+from orion_recall.engines.postgres_folder import private_id
 from tests.stand_ins.kept import kept_folder
 
 _MAKE = "_make_cluster"
@@ -52,7 +53,9 @@ async def _copy_cluster(server: PostgresServer, binaries: PostgresBinaries, lock
 def _kept_cluster(binaries: PostgresBinaries) -> Path:
     """Where the cluster of these programs is kept; a copy of them in another folder has the same."""
     program = (binaries.bin_dir / "postgres").stat()
-    return kept_folder(f"postgres-{binaries.major}-{program.st_size}-{program.st_mtime_ns}") / "cluster"
+    owner = private_id() if os.geteuid() == 0 else os.geteuid()
+    name = f"postgres-{binaries.major}-{program.st_size}-{program.st_mtime_ns}-of-{owner}"
+    return kept_folder(name) / "cluster"
 
 
 def _copy(source: Path, target: Path) -> None:

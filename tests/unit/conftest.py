@@ -6,16 +6,21 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
-# Time limits per example would measure the machine's other work.
-settings.register_profile("orion", deadline=None)
-settings.load_profile("orion")
+# `make test-slow` tries each property more often. Time limits per example would measure the machine's other work.
+# Fixtures that a property's examples share are empty folders and the like.
+_ANYWHERE = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+settings.register_profile("quick", _ANYWHERE, max_examples=20)
+settings.register_profile("thorough", _ANYWHERE, max_examples=200)
+settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session")

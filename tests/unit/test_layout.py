@@ -34,7 +34,7 @@ def test_a_unit_test_file_is_named_after_a_module_or_a_package():
     """tests/unit/a/b/test_a_b_c.py tests a/b/c.py, or the folder a/b as a whole."""
     for path in TESTS.rglob("test_*.py"):
         folder = path.parent.relative_to(TESTS)
-        if folder.parts[:1] in (("bench",), ("docs",)) or folder == Path():
+        if folder.parts[:1] in (("bench",), ("checks",), ("docs",)) or folder == Path():
             continue
         assert (PACKAGE / folder).is_dir(), f"{path.relative_to(TESTS)} mirrors no package"
         assert path.stem.startswith("test_" + "_".join(folder.parts)), path.name

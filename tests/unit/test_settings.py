@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from orion_recall.errors import SettingsError
+from orion_recall.schemas.settings_reference import unknown_variables
+from orion_recall.setting_values import is_secret
 from orion_recall.settings import Settings
 
 
@@ -226,3 +230,67 @@ def test_required_sources_are_a_list_that_may_be_empty(
     assert Settings.read().ready_sources is None
     monkeypatch.setenv("ORION_READY_SOURCES", value)
     assert Settings.read().ready_sources == sources
+
+
+SECRETS = [name for name, field in Settings.model_fields.items() if is_secret(field)]
+
+
+def test_every_setting_that_sounds_like_a_secret_is_one():
+    sounding = [name for name in Settings.model_fields if re.search("password|token$|_key$|dsn|redis_url", name)]
+    assert set(sounding) <= set(SECRETS)
+    assert len(SECRETS) >= 9
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_may_be_in_a_file(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    value = "redis://:p\u00e4ss word@bus" if name == "redis_url" else " p\u00e4ss word"
+    file = tmp_path / "secret"
+    file.write_text(f"{value}\n", encoding="utf-8")
+    monkeypatch.setenv(f"ORION_{name.upper()}_FILE", str(file))
+    found = getattr(Settings.read(), name)
+    assert found.get_secret_value() == value
+    assert unknown_variables(os.environ) == []
+    assert Settings.read(**{name: SecretStr("redis://given")}).model_dump()[name] == SecretStr("redis://given")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "cannot be read: No such file"), (b"\n", "is empty"), (b"\xff\xfe", "cannot be read: it is no text")],
+)
+def test_a_file_without_a_secret_is_an_error_that_names_variable_and_file(
+    content: bytes | None, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv("ORION_QDRANT_API_KEY_FILE", str(file))
+    with pytest.raises(SettingsError, match=f"^ORION_QDRANT_API_KEY_FILE: {file}.*{why}"):
+        Settings.read()
+
+
+def test_a_secret_that_is_given_twice_is_refused_and_neither_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "secret").write_text("redis://:opensesame@bus")
+    monkeypatch.setenv("ORION_REDIS_URL", "redis://:opensesame@bus")
+    monkeypatch.setenv("ORION_REDIS_URL_FILE", str(tmp_path / "secret"))
+    with pytest.raises(SettingsError, match="ORION_REDIS_URL and ORION_REDIS_URL_FILE are both set") as refused:
+        Settings.read()
+    assert "opensesame" not in str(refused.value)
+
+
+def test_a_wrong_address_in_a_file_is_refused_by_name_and_not_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "secret").write_text("http://:opensesame@bus")
+    monkeypatch.setenv("ORION_REDIS_URL_FILE", str(tmp_path / "secret"))
+    with pytest.raises(SettingsError, match="ORION_REDIS_URL") as refused:
+        Settings.read()
+    assert "opensesame" not in str(refused.value)
+
+
+def test_what_is_no_secret_is_not_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "prefix").write_text("p:")
+    monkeypatch.setenv("ORION_PREFIX_FILE", str(tmp_path / "prefix"))
+    assert Settings.read().prefix == ""
+    assert unknown_variables(os.environ) == ["ORION_PREFIX_FILE"]

@@ -11,6 +11,7 @@ from orion_recall.profile import Profile, diff_profiles, profile_fields
 from orion_recall.profile.reading import SCHEMA_HEADER, load_profile, load_profiles
 from orion_recall.profile.yaml_nodes import compose_mapping
 from orion_recall.shipped import shipped_folder
+from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES
 
 PROFILES = shipped_folder("profiles")
 
@@ -70,6 +71,20 @@ def test_the_shipped_profiles_have_the_values_of_the_founding_table():
     profiles = load_profiles(PROFILES)
     found = {name: tuple(getattr(profiles[name], key) for key in keys) for name in table}
     assert found == table
+
+
+@pytest.mark.parametrize("name", ["assist.light.v1", "reflect.v1", "deep.graph.v1"])
+def test_recaps_and_lists_alone_have_more_room_than_the_founding_table(name: str):
+    profile = load_profiles(PROFILES)[name]
+    for query_class in QUERY_CLASSES:
+        used = profile.for_class(query_class)
+        assert used.max_total_items == profile.max_total_items
+        assert used.render_budget_tokens == profile.render_budget_tokens
+        for shape in QUESTION_SHAPES:
+            roomier = profile.for_class(query_class, shape)
+            assert roomier.max_total_items > profile.max_total_items
+            assert roomier.render_budget_tokens > profile.render_budget_tokens
+            assert roomier.snippet_tokens < profile.snippet_tokens
 
 
 def test_the_shipped_profiles_search_the_whole_tenant():

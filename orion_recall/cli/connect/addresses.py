@@ -134,9 +134,9 @@ def analyst_of(settings: Settings) -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def open_postgres(settings: Settings) -> AsyncGenerator[Pool]:
+async def open_postgres(settings: Settings, *, name: str = "cli") -> AsyncGenerator[Pool]:
     """A small pool. It opens while Postgres is away: what is asked of it then is a RecordError."""
-    pool = await open_pool(dsn_of(settings), name="cli", min_size=0, max_size=2)
+    pool = await open_pool(dsn_of(settings), name=name, min_size=0, max_size=2)
     try:
         yield pool
     finally:

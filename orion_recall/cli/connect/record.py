@@ -9,8 +9,10 @@ from pydantic import SecretStr
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from orion_recall.cli.output import notes
+from orion_recall.engines.addresses import read_addresses
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.engines.postgres import PostgresServer
+from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.settings import Settings
 
 
@@ -27,6 +29,24 @@ async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, n
         EmbeddedEngines.start(settings.data_dir, valkey=False, postgres_schema=settings.postgres_schema)
     )
     return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
+
+
+async def with_engines(settings: Settings, stack: contextlib.AsyncExitStack) -> tuple[Settings, bool]:
+    """The settings with record and bus, and whether the bus is the data folder's own.
+
+    Engines of a folder that `up` has filled and left are started for the while, the bus as well.
+    """
+    folder = settings.data_dir / PostgresServer.name
+    if settings.dsn is None and (folder.is_symlink() or folder.is_dir()):
+        has_bus = settings.redis_url is None and (settings.data_dir / ValkeyServer.name).is_dir()
+        engines = await stack.enter_async_context(
+            EmbeddedEngines.start(settings.data_dir, valkey=has_bus, postgres_schema=settings.postgres_schema)
+        )
+        changes = {"redis_url": SecretStr(engines.redis_url)} if has_bus else {}
+        return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn), **changes), has_bus
+    running = read_addresses(settings.data_dir)
+    is_own = running is not None and running.redis_url is not None and running.redis_url == settings.bus_url
+    return settings, is_own
 
 
 @contextlib.contextmanager

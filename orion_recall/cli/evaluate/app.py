@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from orion_recall.cli.evaluate.answers import calibrate_answers, reliability_of_runs, unanswerable_queries
 from orion_recall.cli.evaluate.feedback import judged_by_feedback
 from orion_recall.cli.evaluate.files import (
     CacheFolder,
@@ -68,6 +69,9 @@ app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
 app.command("ablate")(ablate_parts)
 app.command("worst")(worst_queries)
+app.command("reliability")(reliability_of_runs)
+app.command("calibrate")(calibrate_answers)
+app.command("unanswerable")(unanswerable_queries)
 
 
 @app.command("run")
@@ -79,6 +83,13 @@ def run_queries(
     ],
     profile: ProfileName = None,
     baseline: Annotated[BaselineName | None, typer.Option(help="A baseline instead of a profile.")] = None,
+    without_evidence: Annotated[
+        bool,
+        typer.Option(
+            "--without-evidence",
+            help="Leave the evidence out of each search: questions that nothing answers, for `eval calibrate`.",
+        ),
+    ] = False,
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
@@ -90,7 +101,8 @@ def run_queries(
     Index and graph are built for the run from the memories; bus and Postgres are not used. Each query is run as of
     its own query_date, else as of its conversation's last memory. The timeline source is off, unless
     ORION_POSTGRES_DSN is set: then its table is searched as it is. A line of the run has `ranked`, the ids in order
-    before caps and budget, and `selected`, those that the bundle kept. Exit code 1 when a source failed, since the
+    before caps and budget, `selected`, those that the bundle kept, and
+    what `eval reliability` reads. Exit code 1 when a source failed, since the
     figures would not be those of the profile.
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out RUN.jsonl`
@@ -107,6 +119,7 @@ def run_queries(
         cache=cache,
         no_cache=no_cache,
         baseline=Baseline(name=baseline) if baseline else None,
+        without_evidence=without_evidence,
     )
     with progress_bars() as bars:
         summary = asyncio.run(run_plan(plan, out, settings, RunBars(bars)))

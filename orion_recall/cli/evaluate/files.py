@@ -48,6 +48,7 @@ def plan_of(
     no_cache: bool,
     baseline: Baseline | None = None,
     scored_only: bool = False,
+    without_evidence: bool = False,
 ) -> Plan:
     """What is to be run. SettingsError for options that do not go together, EvaluationError for the file."""
     if cache is not None and no_cache:
@@ -56,7 +57,7 @@ def plan_of(
         raise SettingsError("--baseline and --profile do not go together: a baseline is a profile of its own")
     log_to_stderr("warning")
     found = read_queries(queries, limit=limit)
-    if scored_only:
+    if scored_only or without_evidence:
         found = judged(found)
         if not found:
             raise EvaluationError(f"{queries}: no judged query: none has evidence, or all are marked as not scored")
@@ -67,6 +68,7 @@ def plan_of(
         profile=baseline.profile if baseline else named_profile(profile or settings.default_profile),
         cache=None if no_cache else Cache(cache or default_folder()),
         baseline=baseline,
+        without_evidence=without_evidence,
     )
 
 

@@ -30,7 +30,7 @@ from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.trials import trials
 from orion_recall.evaluation.tuning.features import PARTS
 from orion_recall.evaluation.tuning.profile_file import write_profile
-from orion_recall.evaluation.tuning.tune import NOT_LEARNED, LearningOptions, Tuned, tune
+from orion_recall.evaluation.tuning.tune import FEW, NOT_LEARNED, LearningOptions, Tuned, tune
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings
 
@@ -42,6 +42,9 @@ def tune_weights(
     out: Annotated[
         Path | None, typer.Option(metavar="PROFILE.yaml", help="The profile to write with these weights.")
     ] = None,
+    even_if_worse: Annotated[
+        bool, typer.Option("--even-if-worse", help="Write weights that are worse on the queries held out, too.")
+    ] = False,
     parts: Annotated[str, typer.Option(help="Parts to learn: a,b,c; -a leaves a part out.")] = "",
     l2: Annotated[
         float, typer.Option("--l2", min=1e-6, help="Strength of the pull to 0, or to the profile's weights.")
@@ -66,7 +69,8 @@ def tune_weights(
     Every query is recalled once with every part of the score; then a linear scorer is learned (listwise softmax,
     L2, no weight below 0) from numbers alone, never from text. Each conversation is held out in turn: `learned,
     held out` is measured on queries that the weights were not learned from. Recency keeps its share. `--out` writes
-    the profile with its comments, the weights and the name of the file.
+    the profile with its comments, the weights and the name of the file; weights that are worse on the queries held
+    out are not written (exit code 1) unless `--even-if-worse`.
 
     In queries of `eval feedback` only what was returned is judged; then weights are held near the profile's.
 
@@ -89,14 +93,21 @@ def tune_weights(
     with progress_bars() as bars:
         tuned = asyncio.run(_tuned(plan, settings, learning, ks, RunBars(bars)))
     written: Profile | None = None
-    if out is not None:
+    refused = tuned.loss > 0 and not even_if_worse
+    if out is not None and not refused:
         written = write_profile(profile_file(profile or settings.default_profile, settings), out, tuned.weights)
     if as_json:
-        print_json(_as_json(tuned, out))
-        return
-    _show(tuned, plan.profile)
-    if written is not None:
+        print_json(_as_json(tuned, out if written is not None else None))
+    else:
+        _show(tuned, plan.profile)
+    if written is not None and not as_json:
         note(f"{out}: {written.profile}, {written.content_hash}")
+    if out is not None and refused:
+        note(
+            f"{out} is not written: on queries held out these weights find {tuned.loss:.3f} less than those of "
+            f"{plan.profile.profile}. More judged queries may help; --even-if-worse writes them nevertheless"
+        )
+        raise typer.Exit(1)
 
 
 async def _tuned(
@@ -139,6 +150,9 @@ def _show(tuned: Tuned, current: Profile) -> None:
     columns = ("part", current.profile, "learned", *(f"without {name}" for name in tuned.folds))
     console().print(table(columns, rows, title="Weights"))
     console().print(figures_table(tuned.figures, current.profile, title="Figures"))
+    if (few := tuned.figures[0].scores.queries) < FEW:
+        queries = counted(few, "judged query", "judged queries")
+        note(f"{queries}: too few to tell two profiles apart; have {FEW} or more")
     if tuned.from_feedback:
         note(
             f"{tuned.from_feedback} of {counted(tuned.figures[0].scores.queries, 'query')} are from feedback: a "

@@ -61,7 +61,7 @@ def sweep_keys(
     Search results are kept for the next point, so a point costs only the ranking. `bm25.k1` and `bm25.b` are keys
     as well: keywords are then searched in memory, since the index holds one pair.
 
-    Example: `orion-recall eval sweep --memories M.jsonl --queries Q.jsonl --set fusion.k=10,60 --set
+    Example: `orion-recall eval sweep --memories M.jsonl --queries Q.jsonl --set rank_pool=48,100 --set
     ranking.speaker=0,1,2`
     """
     points, ks = grid_of(values), measures_of(by, depths_of(depths))

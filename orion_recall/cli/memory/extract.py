@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.connect.addresses import DataFolder, find, open_bus, open_postgres
 from orion_recall.cli.connect.ids import PREFIX_HELP
 from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table
-from orion_recall.errors import SettingsError
+from orion_recall.cli.status_workers import running_extractors
+from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.settings import Settings
@@ -41,7 +42,8 @@ def extract_memories(
     """Queue memories for extraction: a running worker finds their names and statements again.
 
     A worker with that ORION_EXTRACTOR does it; every worker does light extraction. Until then the memories stay as
-    they are. Without --id, --all or --fallen-back it only prints how many memories are queued.
+    they are. If no running worker has it, nothing is queued, and the error says what to set. Without --id, --all or
+    --fallen-back it only prints how many memories are queued.
 
     Example: `orion-recall memory extract --fallen-back --with llm`
     """
@@ -50,6 +52,8 @@ def extract_memories(
     settings = find(data)
     chosen = extractor or settings.extractor
     whose = tenant or settings.default_tenant
+    if ids or every or fallen_back:
+        asyncio.run(_check_that_somebody_does_it(settings, chosen))
     queued, missing, waiting = asyncio.run(
         _queue(settings, whose, ids, chosen, only_noted=fallen_back)
         if ids or every or fallen_back
@@ -113,6 +117,25 @@ def show_extracted(
     ]
     console().print(table(("what", "found"), rows))
     return 0
+
+
+async def _check_that_somebody_does_it(settings: Settings, extractor: str) -> None:
+    """SettingsError where the memories would wait for ever: no worker that runs has the extractor."""
+    if extractor == "light":
+        return
+    try:
+        async with open_bus(settings) as redis:
+            running = await running_extractors(redis, settings)
+    except (BusUnavailable, SettingsError):
+        running = None
+    if extractor in (running if running is not None else {settings.extractor}):
+        return
+    further = ", ORION_LLM_URL and ORION_LLM_MODEL" if extractor == "llm" else ""
+    has = f"they have {' and '.join(sorted(running))}" if running else "none was found"
+    raise SettingsError(
+        f"no running worker extracts with {extractor} ({has}), and memories would wait for ever; nothing was "
+        f"queued. Set ORION_EXTRACTOR={extractor}{further} for a worker, and start it again"
+    )
 
 
 async def _queue(

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, find
-from orion_recall.cli.memory.delete import Erase, Reason
+from orion_recall.cli.memory.change import Erase, Reason
 from orion_recall.cli.memory.options import (
     Actor,
     Sets,

@@ -55,6 +55,7 @@ def send(settings: Settings, work: Callable[[RecallClient], Awaitable[R]]) -> R:
             prefix=settings.prefix,
             service="orion-recall-cli",
             max_message_bytes=settings.max_message_bytes,
+            max_query_bytes=settings.max_query_bytes,
         ) as client:
             return await work(client)
 

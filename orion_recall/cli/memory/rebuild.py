@@ -15,6 +15,8 @@ from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.output import JsonFlag, counted, print_json, prose, visible
 from orion_recall.errors import SourceError
 from orion_recall.memory.record.record import Record
+from orion_recall.memory.record.successions import Successions
+from orion_recall.memory.record.told_times import refresh_told_times
 from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
@@ -36,10 +38,13 @@ def rebuild_copies(
 ) -> int:
     """Rebuild index and graph from the record, next to the ones in use, and swap them in.
 
+    Before the index is rebuilt, the times that texts tell are found again, and written to the record.
+
     The copies are those of this data folder. A running worker goes on answering and takes the new ones over without
     a restart. A run that was stopped goes on where it was. On a server (ORION_QDRANT_URL, ORION_SPARQL_URL) there
     is no second place: every memory is written again in place, and what does not belong there is deleted; recalls
-    go on meanwhile.
+    go on meanwhile. With the index, all memories are compared again for successions, by the running worker or the
+    next one.
 
     Example: `orion-recall memory rebuild index`
     """
@@ -58,6 +63,9 @@ async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
         own, record = OwnCopies(settings, pool), Record(pool)
+        if _Kind.INDEX.value in kinds:
+            await refresh_told_times(pool)
+            await Successions(pool).start_over()
         done: list[Done] = []
         for kind in kinds:
             with progress(f"the {kind}") as told:
@@ -71,12 +79,15 @@ async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
 
 async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
     """Builds a second copy and swaps it in: here, or by the worker that holds the folder."""
+    folder, least = own.folder(kind), settings.min_free_bytes
     if kind == "index":
         async with open_embedder(settings) as embedder:
-            built = await reembed(record, own.folder(kind), embedder, SparseEncoder(), again=True, advanced=told)
+            built = await reembed(
+                record, folder, embedder, SparseEncoder(), again=True, min_free_bytes=least, advanced=told
+            )
         state, position = str(built.state), built.position
     else:
-        state, position = await rebuild_graph(record, own.folder(kind), advanced=told)
+        state, position = await rebuild_graph(record, folder, min_free_bytes=least, advanced=told)
     one: Done = {"kind": kind, "state": state, "position": position}
     if state != "waiting":
         return one

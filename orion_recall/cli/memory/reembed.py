@@ -52,7 +52,14 @@ async def _reembed(settings: Settings) -> Reembedded:
         record = Record(await stack.enter_async_context(open_postgres(settings)))
         embedder, sparse = await stack.enter_async_context(open_embedder(settings)), SparseEncoder()
         if settings.qdrant_url is None:
-            return await reembed(record, settings.data_dir / "index", embedder, sparse, advanced=advanced)
+            return await reembed(
+                record,
+                settings.data_dir / "index",
+                embedder,
+                sparse,
+                min_free_bytes=settings.min_free_bytes,
+                advanced=advanced,
+            )
         index = index_of(settings, embedder, sparse)
         assert isinstance(index, QdrantIndex)
         stack.push_async_callback(index.close)

@@ -1,6 +1,7 @@
 """An in-memory BM25 index, for trying other BM25 constants than the index's.
 
-It has the index's terms and its idf, that of Qdrant: ln(1 + (N - n + 0.5) / (n + 0.5)) over all memories.
+It has the index's terms and its idf, that of Qdrant: ln(1 + (N - n + 0.5) / (n + 0.5)) over the
+memories of the tenant that is asked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ class KeywordIndex:
 
     Filters by tenant only: an evaluation has no other scope.
     """
+
+    kind = "index"
+    damage: str | None = None
+    stalled: str | None = None
 
     def __init__(self, changes: Sequence[Change], sparse: SparseEncoder) -> None:
         memories = [change.memory for change in changes]
@@ -45,10 +50,13 @@ class KeywordIndex:
     ) -> list[list[tuple[int, float]]]:
         """BM25 above zero, best first: a list for each of `using`."""
         tenant = self._tenants.get(scope.tenant, -1)
-        return [self._best(self._postings[name].scores(terms), tenant, limit) for name in using]
+        own = self._tenant_of == tenant
+        return [self._best(self._postings[name].scores(terms, own), own, limit) for name in using]
 
-    def _best(self, scores: npt.NDArray[np.float64], tenant: int, limit: int) -> list[tuple[int, float]]:
-        found = np.flatnonzero((scores > 0) & (self._tenant_of == tenant))
+    def _best(
+        self, scores: npt.NDArray[np.float64], own: npt.NDArray[np.bool_], limit: int
+    ) -> list[tuple[int, float]]:
+        found = np.flatnonzero((scores > 0) & own)
         order = found[np.lexsort((self._keys[found], -scores[found]))][:limit]
         return list(zip(self._keys[order].tolist(), scores[order].tolist(), strict=True))
 
@@ -69,13 +77,13 @@ class _Postings:
             for term, found in places.items()
         }
 
-    def scores(self, terms: SparseTerms) -> npt.NDArray[np.float64]:
-        """The BM25 of every document."""
-        scores = np.zeros(self._count)
+    def scores(self, terms: SparseTerms, own: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        """The BM25 of every document, by how many of the tenant's `own` documents have a term."""
+        scores, count = np.zeros(self._count), int(own.sum())
         for term, weight in zip(terms.indices, terms.values, strict=True):
             if (found := self._of.get(term)) is not None:
                 places, weights = found
-                with_it = len(places)
-                idf = math.log(1 + (self._count - with_it + 0.5) / (with_it + 0.5))
+                with_it = int(own[places].sum())
+                idf = math.log(1 + (count - with_it + 0.5) / (with_it + 0.5))
                 scores[places] += weight * idf * weights
         return scores

@@ -38,6 +38,9 @@ Values = npt.NDArray[np.float64]
 NOT_LEARNED = "recency"
 """Its share stays as in the profile: judged queries ask about any time, callers mostly about recent times."""
 FOLDS = 5
+FEW = 50
+"""Under so many judged queries the figures of two profiles differ by chance more than weights make them differ."""
+_HELD_OUT = "learned, held out"
 NEAR = 20.0
 """The sum of the weights that regularisation pulls to with feedback, in the profile's proportions: the scale of the
 scores in the softmax. Over the judged queries of the golden set 19 fits the scores of reflect.v1 best."""
@@ -70,6 +73,16 @@ class Tuned:
     figures: Sequence[Figures]
     profile: Profile
 
+    @property
+    def loss(self) -> float:
+        """The loss of recall at the first depth against the profile's own weights, on queries held out; 0: a gain.
+
+        Queries from feedback say nothing about a loss: their evidence is what the profile's own weights returned.
+        """
+        held_out = next(one for one in self.figures if one.name == _HELD_OUT)
+        first = next(name for name in held_out.against if name.startswith("recall@"))
+        return 0.0 if self.from_feedback else max(0.0, -held_out.against[first].difference.mean)
+
 
 async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, ...] = (5, 10)) -> Tuned:
     """The learned weights and their figures. EvaluationError when nothing can be learned from the queries."""
@@ -100,7 +113,7 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
     runs: dict[str, Run] = {
         "plain rrf": await plain.run(baseline.profile, what="plain rrf"),
         current.profile: await trials.run(current, what=current.profile),
-        "learned, held out": held_out,
+        _HELD_OUT: held_out,
         "learned, all": await trials.run(tuned, what="learned"),
     }
     return Tuned(

@@ -57,9 +57,15 @@ def at(profile: Profile, point: Point) -> Profile:
             place = place[section]
         place[name] = value
     try:
-        return Profile.model_validate(values)
+        found = Profile.model_validate(values)
     except ValidationError as error:
         raise SettingsError(f"--set: {name_of(point)}: {describe(error)}") from error
+    if "fusion.k" in point and found.fusion.method != "rrf":
+        raise SettingsError(
+            f"--set: fusion.k is read by fusion.method: rrf alone, and {profile.profile} fuses by"
+            f" {found.fusion.method}: add --set fusion.method=rrf"
+        )
+    return found
 
 
 def name_of(point: Point) -> str:

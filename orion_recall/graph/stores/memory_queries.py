@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from orion_recall.graph.projection.lookups import Node, node_of
 from orion_recall.graph.terms import Row, reading_rows
 from orion_recall.graph.vocabulary import ORION, key_of, memory_iri
+from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import text_hash
 from orion_recall.values import MemoryView
 
@@ -76,4 +77,5 @@ def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
         uri=one("uri"),
         source_ref="graph",
         tags=tuple(sorted(properties.get("tag", ()))),
+        chatter=is_chatter(text),
     )

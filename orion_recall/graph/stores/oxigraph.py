@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
 import pyoxigraph
 
+from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import SourceError
+from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.graph.projection.facts import OperationPlan, run_plan
 from orion_recall.graph.projection.memories import plan_changes, plan_removal
@@ -28,7 +30,7 @@ from orion_recall.graph.stores.oxigraph_rows import each_row, rows_of
 from orion_recall.graph.stores.row_cache import RowCache
 from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, PROJECTION
-from orion_recall.index.embedded.folders import free_place, is_complete, live_place, swap, tidy
+from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.record_identity import refuse_another, refuse_without
 from orion_recall.text.normal import memory_key
@@ -47,10 +49,13 @@ class RdfGraph:
 
     kind = "graph"
     shared = False
+    damage: str | None = None
+    stalled: str | None = None
     copy = None
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, room: DiskSpace | None = None) -> None:
+        self.folder, self.room = folder, room
+        self._is_flushed = True
         self._threads = EngineThreads("the graph", 2, name="graph")
         self._lock: FolderLock | None = None
         self._store: pyoxigraph.Store | None = None
@@ -89,7 +94,7 @@ class RdfGraph:
     def staged_rebuild(self) -> RdfGraph | None:
         """The graph that stands complete beside this one, not opened."""
         place = free_place(self.folder, self.kind)
-        return RdfGraph(place) if is_complete(place) else None
+        return RdfGraph(place, room=self.room) if is_complete(place) else None
 
     async def swap_in(self, built: RdfGraph) -> None:
         """The graph that was built beside takes this one's place; queries that run end with the old one."""
@@ -104,6 +109,23 @@ class RdfGraph:
         await self._threads.run(lambda: swap(self.folder, place))
         if lock is not None:
             lock.release()
+
+    async def compact(self) -> tuple[int, list[str]]:
+        """Writes the graph into new files, and deletes the old ones: the engine keeps every text that it ever held.
+
+        Nothing may be written meanwhile. How many unused builds went too, and names of those others are at.
+        """
+        store, place = self._open(), free_place(self.folder, "compacted")
+        built = RdfGraph(place)
+        built._lock = FolderLock.acquire(place, what="the graph's new files", hint="or wait until it is done")
+        try:
+            built._store = await self._threads.run(lambda: _copied(store, place))
+            built._position, built._record = self._position, self._record
+            await self.swap_in(built)
+        except BaseException:
+            await built.close()
+            raise
+        return await self._threads.run(lambda: clear_builds(self.folder))
 
     @property
     def position(self) -> int:
@@ -168,6 +190,8 @@ class RdfGraph:
         return memories(await self.select(memories_query(keys))) if keys else {}
 
     def _load(self) -> None:
+        if self.room is not None:
+            self.room.check_opening()
         self.folder.mkdir(parents=True, exist_ok=True)
         place = live_place(self.folder)
         tidy(self.folder, place)
@@ -205,7 +229,21 @@ class RdfGraph:
 
     def _write(self, plan: OperationPlan, reached: int | None) -> None:
         with self._writing:
+            self._check_room()
+            self._is_flushed = False
             self._write_alone(plan, self._position if reached is None else reached)
+
+    def _check_room(self) -> None:
+        """DiskShort when the disk has no room for more; what is in memory is written down first."""
+        if self.room is None:
+            return
+        try:
+            self.room.check()
+        except DiskShort:
+            if not self._is_flushed:
+                self._is_flushed = True
+                self._open().flush()
+            raise
 
     def _write_alone(self, plan: OperationPlan, reached: int) -> None:
         # Each request is one transaction: after a crash between two of them both are written again.
@@ -215,3 +253,21 @@ class RdfGraph:
             finally:
                 self._kept.forget()
         self._position = reached
+
+
+def _copied(store: pyoxigraph.Store, place: Path) -> pyoxigraph.Store:
+    """A new store in the place with all statements of another one."""
+    path, dump = place / "store", place / "statements.nq"
+    shutil.rmtree(path, ignore_errors=True)
+    try:
+        store.dump(str(dump), pyoxigraph.RdfFormat.N_QUADS)
+        copy = pyoxigraph.Store(str(path))
+        copy.bulk_load(path=str(dump), format=pyoxigraph.RdfFormat.N_QUADS)
+        copy.flush()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SourceError(f"the graph cannot be written anew in {place}: {error}") from error
+    finally:
+        dump.unlink(missing_ok=True)
+    if len(copy) != len(store):
+        raise SourceError(f"the graph cannot be written anew in {place}: statements are missing")
+    return copy

@@ -61,6 +61,8 @@ class SparqlGraph:
 
     kind = "graph"
     shared = True
+    damage: str | None = None
+    stalled: str | None = None
 
     def __init__(self, client: SparqlClient, *, has_record: bool = False) -> None:
         self._client = client

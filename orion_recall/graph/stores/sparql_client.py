@@ -20,8 +20,9 @@ from pydantic import SecretStr
 from rdflib import Graph
 from rdflib.query import Result, ResultException
 
-from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.errors import QueryNotTaken, SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.terms import Row
+from orion_recall.tasks import Slots
 
 log = logging.getLogger("orion_recall.sources")
 
@@ -109,7 +110,7 @@ class SparqlClient:
         self._max_bytes, self._connections = max_bytes, connections
         # Requests wait here and not in httpx, where a request cancelled while waiting keeps its connection for
         # ever (https://github.com/encode/httpcore/issues/1093).
-        self._slots = asyncio.Semaphore(connections)
+        self._slots = Slots(connections)
         # Loading the trusted authorities takes 50 ms and is only needed for https.
         secure = any(url.startswith("https:") for url in (server.url, server.updates_at))
         self._trusted = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -162,9 +163,9 @@ class SparqlClient:
         try:
             content = text.encode()
         except UnicodeEncodeError as error:
-            raise SourceError(f"the {kind} for {shown} holds half a character, which cannot be sent") from error
+            raise QueryNotTaken(f"the {kind} for {shown} holds half a character, which cannot be sent") from error
         try:
-            async with asyncio.timeout(timeout_s), self._slots:
+            async with asyncio.timeout(timeout_s), self._slots.one():
                 return await self._answer(url, content, kind, timeout_s, accept)
         except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise TransientSourceError(f"{shown} gave no answer within {timeout_s:g} s") from error
@@ -248,7 +249,9 @@ def _check(response: httpx.Response, shown: str, kind: str, accept: str) -> None
         setting = "ORION_SPARQL_URL" if kind == "query" else "ORION_SPARQL_UPDATE_URL"
         raise SourceError(f"{shown} answers {status}: no {kind} is taken there, set the right address in {setting}")
     if not response.is_success:
-        raise SourceError(f"{shown} answers {status} to a SPARQL {kind}; its own log says why")
+        raise (QueryNotTaken if status in (400, 422) else SourceError)(
+            f"{shown} answers {status} to a SPARQL {kind}; its own log says why"
+        )
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise SourceError(f"{shown} answers with compressed content, though it was asked not to")
     if kind == "query" and media_type not in (_JSON if accept == _RESULTS else _STATEMENTS):

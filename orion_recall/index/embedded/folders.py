@@ -92,6 +92,22 @@ def swap(folder: Path, place: Path) -> None:
     tidy(folder, place)
 
 
+def clear_builds(folder: Path) -> tuple[int, list[str]]:
+    """Deletes builds that are not live: how many, and the names of those that another process builds now."""
+    live, gone, held = live_place(folder), 0, list[str]()
+    for place in sorted((folder / _BUILDS).iterdir()) if (folder / _BUILDS).is_dir() else ():
+        if place == live or not place.is_dir():
+            continue
+        lock = FolderLock.try_acquire(place)
+        if lock is None:
+            held.append(place.name)
+            continue
+        with lock:
+            gone += (place / _BEGUN).exists() or (place / _COMPLETE).exists()
+            shutil.rmtree(place, ignore_errors=True)
+    return gone, held
+
+
 def tidy(folder: Path, place: Path) -> None:
     """Deletes what a swap that was cut short has left of the first copy."""
     if place != folder:

@@ -21,6 +21,7 @@ from orion_recall.errors import SourceError
 
 _NICE = 10
 _READ_BYTES = 1 << 20
+_CONFIG, _AT_ONCE = "edge_config.json", 100
 
 
 def copy_shard(shard: Path, place: Path) -> Path:
@@ -44,10 +45,15 @@ def read_through(shard: Path) -> None:
                     pass
 
 
-async def optimise_apart(shard: Path) -> None:
-    """Optimises the shard at that path in another process, ended with this call; SourceError when that failed."""
+async def optimise_apart(shard: Path, *, anew: bool = False) -> None:
+    """Optimises the shard at that path in another process, ended with this call; SourceError when that failed.
+
+    With `anew` its points are first written into a new shard, which takes its place: the engine's segments and log
+    keep the bytes of deleted points.
+    """
+    options = ("--anew",) if anew else ()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", __name__, str(shard), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        *(sys.executable, "-m", __name__, str(shard), *options), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
     try:
         _, said = await process.communicate()
@@ -60,9 +66,39 @@ async def optimise_apart(shard: Path) -> None:
         raise SourceError(f"the process that optimises the index ended with {process.returncode}: {last}")
 
 
+def write_anew(shard: Path) -> None:
+    """Writes the shard's points into a new one, which takes its place."""
+    new = shard.with_name(f"{shard.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    before = qe.EdgeShard.load(str(shard))
+    shutil.copy(shard / _CONFIG, new)  # an engine that finds nothing else makes an empty shard of that kind
+    after = qe.EdgeShard.load(str(new))
+    for name, index in before.info().payload_schema.items():
+        after.update(qe.UpdateOperation.create_field_index(name, index.data_type))
+    offset: qe.PointId | None = None
+    while True:
+        request = qe.ScrollRequest(offset=offset, limit=_AT_ONCE, with_payload=True, with_vector=True)
+        records, offset = before.scroll(request)
+        points = [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
+        if points:
+            after.update(qe.UpdateOperation.upsert_points(points))
+        if offset is None:
+            break
+    if after.info().points_count != before.info().points_count:
+        raise SourceError("the new shard has not as many points as the old one")
+    after.flush()
+    after.close()
+    before.close()
+    shutil.rmtree(shard)
+    new.rename(shard)
+
+
 def main() -> None:
-    """Optimise the shard named by the only argument."""
+    """Optimise the shard named by the first argument; with --anew write it anew before."""
     os.nice(_NICE)
+    if sys.argv[2:] == ["--anew"]:
+        write_anew(Path(sys.argv[1]))
     shard = qe.EdgeShard.load(sys.argv[1])
     shard.optimize()
     shard.flush()

@@ -45,6 +45,12 @@ class EdgeOptimiser:
         """All that was written is optimised, or is about to be."""
         self._written = 0
 
+    async def write_anew(self) -> None:
+        """Writes the index anew, without the bytes of deleted points; searches and writes go on meanwhile."""
+        await self.end()
+        self.reset()
+        await self._renew(anew=True)
+
     async def end(self) -> None:
         """Cancels what is under way, and waits for it."""
         if self._running is not None:
@@ -57,12 +63,12 @@ class EdgeOptimiser:
             self._running = asyncio.create_task(self._renew())
             self._running.add_done_callback(_log_failure)
 
-    async def _renew(self) -> None:
+    async def _renew(self, *, anew: bool = False) -> None:
         place = free_place(self._folder, "optimised")
         lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
         try:
             copy = await to_the_end(self._writer.run(lambda: self._live.copy_to(place)))
-            await optimise_apart(copy)
+            await optimise_apart(copy, anew=anew)
             await asyncio.to_thread(read_through, copy)
         except BaseException:
             await to_the_end(self._discard(place, lock))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import qdrant_edge as qe
 
+from orion_recall.index.passages import OF, tenants_of
 from orion_recall.index.points import TOKENS, IndexPoint
+from orion_recall.index.told import TOLD, ToldCondition, told_conditions
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope
 
 
-def scope_filter(scope: Scope, *, titles: Sequence[str] = ()) -> qe.Filter:
-    """The scope, and one of the titles if any are given, as conditions that must all hold."""
-    conditions: list[qe.ConditionType] = [_is("tenant", scope.tenant)]
+def scope_filter(scope: Scope, *, titles: Sequence[str] = (), with_passages: bool = False) -> qe.Filter:
+    """The scope, and one of the titles if any are given, as conditions that must all hold.
+
+    Further passages of memories are in the scope only `with_passages`."""
+    conditions: list[qe.ConditionType] = [
+        _of_tenant(scope.tenant) if with_passages else _is("tenant", scope.tenant)
+    ]
     if titles:
         conditions.append(qe.FieldCondition("titles", match=qe.MatchAny(list(titles))))
     if scope.session_id is not None:
@@ -23,11 +29,27 @@ def scope_filter(scope: Scope, *, titles: Sequence[str] = ()) -> qe.Filter:
         conditions.append(_is("user", scope.user_id))
     if scope.kinds:
         conditions.append(qe.FieldCondition("kind", match=qe.MatchAny(list(scope.kinds))))
+    if scope.speakers:
+        conditions.append(qe.FieldCondition("speaker", match=qe.MatchAny(list(scope.speakers))))
     if scope.tags:
         conditions.append(qe.FieldCondition("tags", match=qe.MatchAny(list(scope.tags))))
     if scope.since is not None or scope.until is not None:
         conditions.append(qe.FieldCondition("ts", range=qe.RangeFloat(gte=scope.since, lt=scope.until)))
+    if scope.told:
+        conditions.append(qe.Filter(should=[_told(one) for one in told_conditions(scope.told)]))
     return qe.Filter(must=conditions)
+
+
+def _told(one: ToldCondition) -> qe.NestedCondition:
+    """A told time for which the condition holds."""
+    conditions: list[qe.ConditionType] = []
+    if one.before is not None:
+        conditions.append(qe.FieldCondition("since", range=qe.RangeFloat(lt=one.before)))
+    if one.after is not None:
+        conditions.append(qe.FieldCondition("until", range=qe.RangeFloat(gt=one.after)))
+    if one.weekdays:
+        conditions.append(qe.FieldCondition("weekday", match=qe.MatchAny(list(one.weekdays))))
+    return qe.NestedCondition(TOLD, qe.Filter(must=conditions))
 
 
 def token_vectors(width: int) -> qe.EdgeVectorParams:
@@ -47,12 +69,44 @@ def dense_request(vector: Sequence[float], scope: Scope, limit: int, min_score: 
     return qe.QueryRequest(query=query, limit=limit, filter=scope_filter(scope), score_threshold=min_score)
 
 
+def passages_request(vector: Sequence[float], scope: Scope, min_score: float, limit: int) -> qe.QueryRequest:
+    """Memories and further passages of memories nearest by cosine."""
+    return qe.QueryRequest(
+        query=qe.Query.Nearest(list(vector), using="dense"),
+        limit=limit,
+        filter=scope_filter(scope, with_passages=True),
+        score_threshold=min_score,
+    )
+
+
+def passages_of_request(vector: Sequence[float], tenant: str, keys: Sequence[int], limit: int) -> qe.QueryRequest:
+    """The points of some memories of a tenant and of their further passages, nearest by cosine."""
+    return qe.QueryRequest(
+        query=qe.Query.Nearest(list(vector), using="dense"),
+        limit=limit,
+        filter=qe.Filter(must=[_of_tenant(tenant)], should=[qe.HasIdCondition(set(keys)), _passages_of(keys)]),
+    )
+
+
+def further_passages_request(keys: Sequence[int], limit: int, offset: int | None) -> qe.ScrollRequest:
+    """The keys of the further passages of some memories."""
+    return qe.ScrollRequest(
+        filter=qe.Filter(must=[_passages_of(keys)]),
+        limit=limit,
+        offset=offset,
+        with_payload=False,
+        with_vector=False,
+    )
+
+
 def sparse_batch(terms: SparseTerms, scope: Scope, limit: int, using: Sequence[str]) -> qe.QueryBatchRequest:
     """Memories by BM25, one request for each sparse vector of `using`."""
-    conditions, vector = scope_filter(scope), _sparse(terms)
+    conditions, vector, counted = scope_filter(scope), _sparse(terms), _words_of(scope.tenant)
     return qe.QueryBatchRequest(
         [
-            qe.QueryRequest(query=qe.Query.Nearest(vector, using=name), limit=limit, filter=conditions)
+            qe.QueryRequest(
+                query=qe.Query.Nearest(vector, using=name), limit=limit, filter=conditions, params=counted
+            )
             for name in using
         ]
     )
@@ -64,6 +118,7 @@ def entity_request(terms: SparseTerms, tenant: str, limit: int) -> qe.QueryReque
         query=qe.Query.Nearest(_sparse(terms), using="entity"),
         limit=limit,
         filter=scope_filter(Scope(tenant=tenant)),
+        params=_words_of(tenant),
         with_payload=["label", "aliases"],
     )
 
@@ -78,13 +133,13 @@ def names_request(vector: Sequence[float], tenant: str, limit: int) -> qe.QueryR
     )
 
 
-def speakers_request(tenant: str) -> qe.FacetRequest:
-    """The speakers of a tenant's memories, at most 1000."""
-    return qe.FacetRequest("speaker", 1000, True, scope_filter(Scope(tenant=tenant)))
+def speakers_request(scope: Scope) -> qe.FacetRequest:
+    """The speakers of the memories in a scope, at most 1000."""
+    return qe.FacetRequest("speaker", 1000, True, scope_filter(scope))
 
 
-def max_sim_request(tokens: Tokens, keys: Sequence[int]) -> qe.QueryRequest:
-    """MaxSim of memories by key: the sum of the tokens' best dot products with the memory's token vectors."""
+def max_sim_request(tokens: Tokens, keys: Collection[int]) -> qe.QueryRequest:
+    """MaxSim of points by key: the sum of the tokens' best dot products with the memory's token vectors."""
     return qe.QueryRequest(
         query=qe.Query.Nearest(tokens.tolist(), using=TOKENS),
         limit=len(keys),
@@ -98,6 +153,42 @@ def titled_request(names: Sequence[str], scope: Scope, limit: int) -> qe.ScrollR
     return qe.ScrollRequest(filter=conditions, limit=limit, with_payload=["titles"], with_vector=False)
 
 
+def in_time_order_request(
+    scope: Scope, limit: int, *, newest_first: bool, without_sessions: Sequence[str]
+) -> qe.ScrollRequest:
+    """Dated memories of the scope by their time, with time and session."""
+    conditions = scope_filter(scope)
+    if without_sessions:
+        left_out = qe.FieldCondition("session", match=qe.MatchAny(list(without_sessions)))
+        conditions = qe.Filter(must=conditions.must, must_not=[left_out])
+    direction = qe.Direction.Desc if newest_first else qe.Direction.Asc
+    return qe.ScrollRequest(
+        filter=conditions,
+        limit=limit,
+        with_payload=["ts", "session"],
+        with_vector=False,
+        order_by=qe.OrderBy("ts", direction),
+    )
+
+
+def _words_of(tenant: str) -> qe.SearchParams:
+    """How rare a word is, counted among the tenant's own points: those of others never change a score.
+
+    The engine counts anew for each query. The whole tenant and not the scope is counted, so that a narrower scope
+    gives a memory the same score.
+    """
+    return qe.SearchParams(idf=qe.IdfParams(scope_filter(Scope(tenant=tenant))))
+
+
+def _of_tenant(tenant: str) -> qe.FieldCondition:
+    """The memories of a tenant and their further passages."""
+    return qe.FieldCondition("tenant", match=qe.MatchAny(list(tenants_of(tenant))))
+
+
+def _passages_of(keys: Sequence[int]) -> qe.FieldCondition:
+    return qe.FieldCondition(OF, match=qe.MatchAny(list(keys)))
+
+
 def _is(key: str, value: str) -> qe.FieldCondition:
     return qe.FieldCondition(key, match=qe.MatchValue(value))
 
@@ -105,10 +196,9 @@ def _is(key: str, value: str) -> qe.FieldCondition:
 def edge_point(one: IndexPoint) -> qe.Point:
     """The point for Edge."""
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
-    for name, vector in one.unit_vectors.items():
-        vectors[name] = list(vector)
-    if one.tokens is not None:
-        vectors[TOKENS] = one.tokens
+    vectors |= one.unit_vectors
+    if (tokens := one.token_vectors) is not None:
+        vectors[TOKENS] = tokens
     return qe.Point(one.key, vectors, one.payload)
 
 

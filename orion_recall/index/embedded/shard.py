@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import qdrant_edge as qe
 
+from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.folders import build_place, is_complete, live_place, swap, tidy
@@ -24,11 +25,12 @@ from orion_recall.index.embedded.metadata import (
 )
 from orion_recall.index.embedded.optimised_copy import copy_shard
 from orion_recall.index.embedded.points import token_vectors
-from orion_recall.index.embedded.writes import WriteLog, replay, write
+from orion_recall.index.embedded.writes import WriteLog, has_values, replay, write
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS
+from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOKENS
 from orion_recall.index.record_identity import refuse_another
+from orion_recall.index.told import TOLD_FIELDS
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.token_space import TokenVectors
@@ -56,8 +58,8 @@ class LiveShard:
     A new one is created as soon as the embedder knows its model: an embedding server may be away at first.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder) -> None:
-        self.folder, self.place = folder, folder
+    def __init__(self, folder: Path, embedder: Embedder, room: DiskSpace | None = None) -> None:
+        self.folder, self.place, self.room = folder, folder, room
         self.shard: qe.EdgeShard | None = None
         self.metadata: IndexMetadata | None = None
         self.is_saved = True
@@ -68,6 +70,8 @@ class LiveShard:
         self._place_lock: FolderLock | None = None
         # What was written since the copy that is being optimised; None while there is no such copy.
         self._write_log: WriteLog | None = None
+        self._writes = 0
+        self._fields_in_use: tuple[qe.EdgeShard | None, int, dict[str, bool]] = (None, 0, {})
 
     @property
     def count(self) -> int:
@@ -99,8 +103,20 @@ class LiveShard:
             )
         raise SourceError(f"the index in {self.folder} is not open")
 
+    def has_values(self, field: str) -> bool:
+        """Whether any point has a value in the indexed field: asked of the shard once between two writes."""
+        shard, writes = self.checked(), self._writes
+        of, at, known = self._fields_in_use
+        if of is not shard or at != writes:
+            self._fields_in_use = shard, writes, known = shard, writes, dict[str, bool]()
+        if field not in known:
+            known[field] = has_values(shard, field)
+        return known[field]
+
     def load(self) -> None:
         """Loads the shard, or creates it; SourceError when it cannot be used. Hold the folder's lock."""
+        if self.room is not None:
+            self.room.check_opening()
         mine = metadata_if_known(self._embedder)
         self._move_to(live_place(self.folder))
         tidy(self.folder, self.place)
@@ -118,6 +134,7 @@ class LiveShard:
             metadata = self._swapped(mine, misfit)
         self.shard = self._loaded()
         self.metadata, self._is_the_embedders, self._is_loaded = metadata, mine is not None, True
+        _add_field_indexes(self.shard)
 
     def make(self, mine: IndexMetadata) -> None:
         """Creates the shard as the metadata says, unless there is one."""
@@ -137,10 +154,19 @@ class LiveShard:
         assert self.metadata is not None  # a shard that is loaded has some
         self.metadata, self.is_saved = replace(self.metadata, record=identity), False
 
+    def check_room(self, needed_bytes: int = 0) -> None:
+        """DiskShort when the disk has no room for more: a mapped file on a full disk would end the process."""
+        if self.room is not None:
+            self.room.check(needed_bytes)
+
     def write(self, batch: WriteBatch, position: int) -> None:
-        """Writes the batch and advances the position; saved later."""
+        """Writes the batch and advances the position; saved later. DiskShort: nothing was written."""
+        self.check_room()
         shard, metadata = self._open()
-        write(shard, batch, self._write_log)
+        try:
+            write(shard, batch, self._write_log)
+        finally:
+            self._writes += 1
         mine = metadata_if_known(self._embedder)
         self.metadata = metadata.at(position) if mine is None else metadata.at(position).written_by(mine)
         self.is_saved = False
@@ -157,6 +183,8 @@ class LiveShard:
     def copy_to(self, place: Path) -> Path:
         """Copies the shard's files to a folder; from now on writes are logged for that copy."""
         self.save()
+        # As large again, and as much while it is optimised.
+        self.check_room(2 * sum(path.stat().st_size for path in (self.place / _SHARD).rglob("*")))
         copy = copy_shard(self.place / _SHARD, place)
         self._write_log = WriteLog()
         return copy
@@ -242,9 +270,7 @@ class LiveShard:
             optimizers = qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB)
         config = qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse, optimizers=optimizers)
         shard = qe.EdgeShard.create(str(self.place / _SHARD), config)
-        for name in KEYWORD_FIELDS:
-            shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
-        shard.update(qe.UpdateOperation.create_field_index("ts", qe.PayloadSchemaType.Float))
+        _add_field_indexes(shard)
         shard.flush()
         write_metadata(self.place, mine)
         self.shard, self.metadata, self._is_the_embedders = shard, mine, True
@@ -254,3 +280,21 @@ class LiveShard:
             return translated("the index", lambda: qe.EdgeShard.load(str(self.place / _SHARD)))
         except SourceError as error:
             raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
+
+
+def _add_field_indexes(shard: qe.EdgeShard) -> None:
+    """Makes the indexes of what is filtered by; a shard that an earlier version made lacks some."""
+    keyword, number, floating = (
+        qe.PayloadSchemaType.Keyword,
+        qe.PayloadSchemaType.Integer,
+        qe.PayloadSchemaType.Float,
+    )
+    wanted = {
+        **dict.fromkeys(KEYWORD_FIELDS, keyword),
+        **dict.fromkeys(NUMBER_FIELDS, number),
+        **dict.fromkeys(("ts", *TOLD_FIELDS), floating),
+    }
+    there = shard.info().payload_schema
+    for name, kind in wanted.items():
+        if name not in there:
+            shard.update(qe.UpdateOperation.create_field_index(name, kind))

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from orion_recall.errors import SourceError
+from orion_recall.errors import DiskShort, SourceError
 from orion_recall.index.embedded.metadata import metadata_if_known
 from orion_recall.index.embedded.shard import LiveShard
 from orion_recall.index.embedded.writes import read_held, read_names
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.passages import in_parts
 from orion_recall.index.points import HeldName, HeldPoint, Name
+from orion_recall.index.speakers import ByScope
 from orion_recall.index.vector_prefetch import VectorPrefetch
 from orion_recall.index.write_batch import (
     WriteBatch,
@@ -25,7 +28,7 @@ from orion_recall.index.write_batch import (
 )
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.values import Change
+from orion_recall.values import Change, Scope
 
 log = logging.getLogger("orion_recall.sources")
 
@@ -43,12 +46,17 @@ class EdgeWriter:
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embeds what `apply` gets next."""
+        changes = (await in_parts(changes))[0]
         held, names = await self._held_before(changes)
         await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
         await self._prefetch.of_names(names_to_embed(changes, names))
 
     async def apply(self, changes: Sequence[Change]) -> int:
         """Writes the changes and advances the position; how many points were written or deleted."""
+        return sum([await self._apply(part) for part in await in_parts(changes)])
+
+    async def _apply(self, changes: Sequence[Change]) -> int:
+        await self._check_room()  # before texts are embedded in vain
         held, names = await self._held_before(changes)
         batch = await build_write_batch(
             changes, held, self._prefetch, self._sparse, names=names, with_tokens=self._writes_tokens()
@@ -66,7 +74,8 @@ class EdgeWriter:
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
         metadata = self._live.metadata
         position = metadata.position if metadata is not None else 0
-        await self._write(WriteBatch(points=[], gone=list(keys), forgotten=forgotten), position)
+        gone = list(keys)
+        await self._write(WriteBatch(points=[], gone=gone, forgotten=forgotten, replaced=gone), position)
 
     async def save(self) -> None:
         """Flushes the shard, then writes its position."""
@@ -79,6 +88,14 @@ class EdgeWriter:
             await asyncio.gather(self._saving, return_exceptions=True)
         with contextlib.suppress(SourceError):
             await self.save()
+
+    async def _check_room(self) -> None:
+        try:
+            await self._thread.run(self._live.check_room)
+        except DiskShort:
+            with contextlib.suppress(SourceError):
+                await self.save()  # while there is room for it: then closing needs none
+            raise
 
     async def _write(self, batch: WriteBatch, position: int) -> None:
         await self._thread.run(lambda: self._live.write(batch, position))
@@ -121,29 +138,35 @@ class EdgeWriter:
                 )
 
 
+@dataclass(slots=True)
+class _Speakers:
+    names: frozenset[str]
+
+
 class SpeakerCache:
-    """The speakers of the tenants that were asked for, kept up to date with what is written."""
+    """The speakers in the scopes that were asked for, kept up to date with what is written."""
 
     def __init__(self) -> None:
-        self._speakers: dict[str, frozenset[str]] = {}
+        self._of = ByScope[_Speakers]()
 
-    def get(self, tenant: str) -> frozenset[str] | None:
-        """The tenant's speakers, if they are known."""
-        return self._speakers.get(tenant)
+    def get(self, scope: Scope) -> frozenset[str] | None:
+        """The scope's speakers, if they are known."""
+        known = self._of.get(scope)
+        return None if known is None else known.names
 
-    def put(self, tenant: str, speakers: frozenset[str]) -> None:
-        """The tenant's speakers, as just read."""
-        self._speakers[tenant] = speakers
+    def put(self, scope: Scope, speakers: frozenset[str]) -> None:
+        """The scope's speakers, as just read."""
+        self._of.put(scope, _Speakers(speakers))
 
     def clear(self) -> None:
         """Forgets all of them."""
-        self._speakers.clear()
+        self._of.clear()
 
     def note(self, changes: Sequence[Change]) -> None:
         """Adds the speakers of new memories; after an update or deletion the tenant's are read again."""
-        for tenant in {change.memory.tenant for change in changes if change.memory.tenant in self._speakers}:
+        for tenant in self._of.tenants(change.memory.tenant for change in changes):
             mine = [change.memory for change in changes if change.memory.tenant == tenant]
             if any(memory.version > 1 or not memory.is_live for memory in mine):
-                del self._speakers[tenant]
+                self._of.forget(tenant)
             else:
-                self._speakers[tenant] |= {memory.speaker for memory in mine if memory.speaker}
+                self._of.heard(mine)

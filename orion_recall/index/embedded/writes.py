@@ -8,7 +8,8 @@ from typing import Any, cast
 import qdrant_edge as qe
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.index.embedded.points import edge_point
+from orion_recall.index.embedded.points import edge_point, further_passages_request
+from orion_recall.index.passages import OF
 from orion_recall.index.points import HeldName, HeldPoint, Name, held_name, held_point
 from orion_recall.index.write_batch import WriteBatch
 
@@ -25,6 +26,13 @@ def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
         )
         for record in records
     }
+
+
+def read_vectors(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, list[float]]:
+    """The vectors of the memories' meaning, by key."""
+    records = shard.retrieve(list(keys), False, ["dense"])
+    vectors = {cast("int", record.id): cast("Mapping[str, Any]", record.vector or {}) for record in records}
+    return {key: one["dense"] for key, one in vectors.items() if "dense" in one}
 
 
 def read_names(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldName]:
@@ -71,7 +79,9 @@ def write(shard: qe.EdgeShard, batch: WriteBatch, log: WriteLog | None = None) -
     """Writes the batch, and notes it in `log`. Entities first: a retry still finds which names were dropped."""
     about = [*batch.gone, *(point.key for point in batch.points)]
     forgotten = [name.key for name in batch.forgotten if not _is_in_use(shard, name, about)]
-    if gone := [*forgotten, *batch.gone]:
+    written = {point.key for point in batch.points}
+    former = [key for key in _further_passages(shard, batch.replaced) if key not in written]
+    if gone := [*forgotten, *batch.gone, *former]:
         shard.update(qe.UpdateOperation.delete_points([*gone]))
         if log is not None:
             for key in gone:
@@ -107,6 +117,24 @@ def read_versions(shard: qe.EdgeShard) -> dict[int, int]:
                 versions[cast("int", record.id)] = int(payload["version"])
         if offset is None:
             return versions
+
+
+def has_values(shard: qe.EdgeShard, field: str) -> bool:
+    """Whether any point in the shard has a value in the field, which is an indexed one."""
+    indexed = shard.info().payload_schema.get(field)
+    return indexed is not None and indexed.points > 0
+
+
+def _further_passages(shard: qe.EdgeShard, keys: Sequence[int]) -> list[int]:
+    """The keys of the further passages of some memories."""
+    found: list[int] = []
+    offset: Any = None
+    while keys and (offset is not None or has_values(shard, OF)):
+        records, offset = shard.scroll(further_passages_request(keys, _PAGE, offset))
+        found += [cast("int", record.id) for record in records]
+        if offset is None:
+            break
+    return found
 
 
 def _is_in_use(shard: qe.EdgeShard, name: Name, batch_keys: Sequence[int]) -> bool:

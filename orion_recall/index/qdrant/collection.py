@@ -8,6 +8,7 @@ again, and its position is 0; one that is not ours is refused and left as it is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -16,6 +17,7 @@ from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.index.metadata import FORMAT, IndexMetadata
+from orion_recall.index.passages import OF
 from orion_recall.index.points import (
     TOKENS,
     HeldName,
@@ -43,6 +45,7 @@ log = logging.getLogger("orion_recall.sources")
 _METADATA_KEY = number_of("card\x1f", "index")
 # Far below a server's limit of 32 MiB a request, with memories as long as they may be.
 _AT_ONCE = 50
+_COUNTS_BY_TENANT = (1, 19)
 _PAGE = 1000
 _ADVICE = (
     "give ORION_QDRANT_COLLECTION another name, or delete the collection if nobody else uses it, and one will be "
@@ -63,7 +66,7 @@ class QdrantCollection:
         self._embedder, self._has_record = embedder, has_record
         self._expected: str | None = None
         self._opening = asyncio.Lock()
-        self._is_open = False
+        self._is_open = self._is_version_known = False
 
     async def open(self) -> None:
         """Make the collection, or check it and read its position: fully at first, then by its metadata alone.
@@ -182,11 +185,27 @@ class QdrantCollection:
                     names[cast("int", record.id)] = one
         return names
 
+    async def has_passages(self, tenant: str) -> bool:
+        """Whether a memory of the tenant has further passages."""
+        await self.check()
+        wanted = self.requests.all_passages(tenant)
+        call = self.client.scroll(self.name, scroll_filter=wanted, limit=1, with_payload=False)
+        records, _ = cast("tuple[list[qm.Record], Any]", await self.ask(call))
+        return bool(records)
+
+    async def memories_of(self, passages: Sequence[int]) -> dict[int, int]:
+        """The memories of passages, by their keys."""
+        call = self.client.retrieve(self.name, list(passages), with_payload=[OF])
+        found: list[qm.Record] = await self.ask(call)
+        return {cast("int", record.id): (record.payload or {})[OF] for record in found}
+
     async def write(self, batch: WriteBatch) -> None:
         """Writes the batch. Entities first: a retry still finds which names were dropped."""
         about = [*batch.gone, *(point.key for point in batch.points)]
         forgotten = [name.key for name in batch.forgotten if not await self._is_in_use(name, about)]
-        gone = [*forgotten, *batch.gone]
+        written = {point.key for point in batch.points}
+        former = [key for key in await self._further_passages(batch.replaced) if key not in written]
+        gone = [*forgotten, *batch.gone, *former]
         if gone:
             call = self.client.delete(self.name, self.requests.only(gone), wait=True)
             await self.ask(call, self.server.timeouts.write)
@@ -225,6 +244,25 @@ class QdrantCollection:
         if not self._is_open:
             await self.open()
 
+    async def _further_passages(self, keys: Sequence[int]) -> list[int]:
+        """The keys of the further passages of some memories."""
+        found: list[int] = []
+        offset: Any = None
+        while keys:
+            call = self.client.scroll(
+                self.name,
+                scroll_filter=self.requests.passages_of(keys),
+                limit=_PAGE,
+                offset=offset,
+                with_payload=False,
+                consistency=self.requests.majority,
+            )
+            records, offset = cast("tuple[list[qm.Record], Any]", await self.ask(call))
+            found += [cast("int", record.id) for record in records]
+            if offset is None:
+                break
+        return found
+
     async def _is_in_use(self, name: Name, batch_keys: Sequence[int]) -> bool:
         """Whether a memory outside the batch has the name."""
         call = self.client.count(
@@ -242,6 +280,7 @@ class QdrantCollection:
         ask, client, name = self.server.ask, self.client, self.name
         if not await ask(client.collection_exists(name)):
             await self._make()
+        await self._warn_of_old_server()
         info = await ask(client.get_collection(name))
         if (misfit := self.requests.misfit(info, self._embedder.dimension)) is not None:
             raise self._not_ours(f"{misfit}:")
@@ -258,6 +297,20 @@ class QdrantCollection:
             metadata = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
             await self.write_metadata(metadata)
         return metadata
+
+    async def _warn_of_old_server(self) -> None:
+        """Says once that a server counts words over all tenants; one that does not tell its version is let be."""
+        if self._is_version_known:
+            return
+        self._is_version_known = True
+        with contextlib.suppress(SourceError, ValueError):
+            told = str((await self.server.ask(self.client.info())).version)
+            if tuple(map(int, told.lstrip("v").split(".")[:2])) < _COUNTS_BY_TENANT:
+                log.warning(
+                    "the Qdrant server at %s has version %s: before 1.19 it counts how rare a word is over the "
+                    "memories of all tenants, so that those of one change the scores of another: update it",
+                    *(self.server.address, told),
+                )
 
     async def _make(self) -> None:
         log.info("making the collection %s", self.where)

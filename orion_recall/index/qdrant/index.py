@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.errors import TransientSourceError
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.points import Name, memory_view, names_of
+from orion_recall.index.passages import (
+    MemorySearch,
+    compared_for,
+    in_parts,
+    nearest,
+    points_of,
+)
+from orion_recall.index.points import Name, memory_view, names_of, timed_keys
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.points import scored
 from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.index.qdrant.speakers import KNOWN_S, MOST_TENANTS, KnownSpeakers
+from orion_recall.index.speakers import speaker_scope
 from orion_recall.index.vector_prefetch import VectorPrefetch
 from orion_recall.index.write_batch import (
     WriteBatch,
@@ -25,19 +33,11 @@ from orion_recall.index.write_batch import (
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
-from orion_recall.values import Change, Memory, MemoryView, Scope
+from orion_recall.text.passages import FIRST_PASSAGES
+from orion_recall.values import Change, Memory, MemoryView, Scope, TimedKey
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
-
-_SPEAKERS_KNOWN_S = 5.0
-_MOST_TENANTS = 10_000
-
-
-@dataclass(slots=True)
-class _Speakers:
-    names: frozenset[str]
-    until: float
 
 
 class QdrantIndex:
@@ -48,6 +48,8 @@ class QdrantIndex:
 
     kind = "index"
     shared = True
+    damage: str | None = None
+    stalled: str | None = None
 
     def __init__(
         self,
@@ -62,7 +64,9 @@ class QdrantIndex:
         self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
         self._server, self._requests = server, self._collection.requests
         self._prefetch = VectorPrefetch(embedder)
-        self._speakers: dict[str, _Speakers] = {}
+        self._speakers = KnownSpeakers()
+        self._search = MemorySearch()
+        self._with_passages: dict[str, tuple[bool, float]] = {}
 
     async def open(self) -> None:
         """Make the collection, or check it and read its position: thoroughly at first, then by its metadata alone.
@@ -106,8 +110,33 @@ class QdrantIndex:
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
         """Nearest by cosine, best first; scores below `min_score` are left out."""
-        (found,) = await self._query([self._requests.dense_query(vector, scope, limit, min_score)])
-        return scored(found)
+
+        async def search(most: int) -> list[tuple[int, float]]:
+            (found,) = await self._query([self._requests.dense_query(vector, scope, most, min_score)])
+            return scored(found)
+
+        return await self._search.best(limit, search, self._collection.memories_of)
+
+    async def nearest_passages(
+        self, vector: Sequence[float], tenant: str, keys: Sequence[int]
+    ) -> Mapping[int, int]:
+        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage."""
+        if not keys or not await self._has_passages(tenant):
+            return {}
+        request = self._requests.passages_query(vector, tenant, keys, compared_for(keys))
+        (found,) = await self._server.ask_if_well(lambda: self._query([request]))
+        return nearest(scored(found), keys)
+
+    async def _has_passages(self, tenant: str) -> bool:
+        """Whether a memory of the tenant has further passages; what others wrote is seen after a few seconds."""
+        now = time.monotonic()
+        known, until = self._with_passages.get(tenant, (False, 0.0))
+        if now >= until:
+            known = await self._server.ask_if_well(lambda: self._collection.has_passages(tenant))
+            if len(self._with_passages) >= MOST_TENANTS:
+                self._with_passages.clear()
+            self._with_passages[tenant] = known, now + KNOWN_S
+        return known
 
     async def search_sparse(
         self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
@@ -123,11 +152,16 @@ class QdrantIndex:
         await self.check()
         return self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder))
 
-    async def max_sim(self, tokens: Tokens, keys: Sequence[int]) -> Mapping[int, float]:
-        """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
-        request = self._requests.max_sim_query(tokens, keys)
+    async def max_sim(
+        self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
+        """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
+
+        Of a memory in `passages` those of the passage of that number."""
+        points = points_of(keys, passages)
+        request = self._requests.max_sim_query(tokens, points)
         (found,) = await self._server.ask_if_well(lambda: self._query([request]))
-        return dict(scored(found))
+        return {points[key]: score for key, score in scored(found)}
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
@@ -160,6 +194,20 @@ class QdrantIndex:
         records = await self._server.aside(lambda: self._titled(names, scope, limit))
         return {cast("int", record.id): (record.payload or {})["titles"] for record in records}
 
+    async def has_titles(self, tenant: str) -> bool:
+        """Always true: whether there are any is not known here without asking for them."""
+        return True
+
+    async def in_time_order(
+        self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
+    ) -> Sequence[TimedKey]:
+        """The dated memories of the scope by their time."""
+        records = await self._server.ask_if_well(
+            lambda: self._by_time(scope, limit, newest_first=newest_first, without_sessions=without_sessions)
+        )
+        points = ((cast("int", record.id), record.payload or {}) for record in records)
+        return timed_keys(points, newest_first=newest_first)
+
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key. Keys that are not there are left out."""
         if not keys:
@@ -167,28 +215,15 @@ class QdrantIndex:
         records = await self._server.ask_if_well(lambda: self._records(keys))
         return {cast("int", record.id): memory_view(record.payload or {}) for record in records}
 
-    async def speakers(self, tenant: str) -> frozenset[str]:
-        """Who speaks in the tenant's memories, as written; what other workers wrote is seen after a few seconds."""
-        now = time.monotonic()
-        known = self._speakers.get(tenant)
-        if known is not None and now < known.until:
-            return known.names
-        if known is not None:
-            known.until = now + _SPEAKERS_KNOWN_S  # one asks, the others go on with what was known
-        try:
-            names = await self._server.aside(lambda: self._speaking(tenant))
-        except SourceError:
-            if known is None:
-                raise
-            return known.names
-        if len(self._speakers) >= _MOST_TENANTS:
-            self._speakers.clear()
-        self._speakers[tenant] = _Speakers(names, now + _SPEAKERS_KNOWN_S)
-        return names
+    async def speakers(self, scope: Scope) -> frozenset[str]:
+        """Who speaks in the scope, as written; what other workers wrote is seen after a few seconds."""
+        known = speaker_scope(scope)
+        return await self._speakers.names(known, lambda: self._server.aside(lambda: self._speaking(known)))
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
         await self.check()
+        changes = (await in_parts(changes))[0]
         held, names = (
             await self._collection.held_of(keys_of(changes)),
             await self._collection.names_of(name_keys_of(changes)),
@@ -201,11 +236,13 @@ class QdrantIndex:
 
         Only one of the workers that share the collection may do this at a time: see `memory.replicas.writer_lock`.
         """
-        await self._apply(changes, keep_vectors=True)
+        for part in await in_parts(changes):
+            await self._apply(part, keep_vectors=True)
 
     async def apply_anew(self, changes: Sequence[Change]) -> None:
         """As `apply`; what has not changed is embedded again as well."""
-        await self._apply(changes, keep_vectors=False)
+        for part in await in_parts(changes):
+            await self._apply(part, keep_vectors=False)
 
     async def _apply(self, changes: Sequence[Change], *, keep_vectors: bool) -> None:
         if not changes:
@@ -221,6 +258,7 @@ class QdrantIndex:
             changes, held, self._prefetch, self.sparse, names=names, with_tokens=with_tokens
         )
         await self._collection.write(step)
+        self._with_passages.clear()
         # First the data, then the position: a crash between the two writes it again.
         if (now := await self._collection.read_metadata()) != before:
             self._collection.recheck()
@@ -233,21 +271,24 @@ class QdrantIndex:
         await self._collection.write_metadata(
             before.at(changes[-1].position).written_by(IndexMetadata.of(self.embedder))
         )
-        for change in changes:
-            known = self._speakers.get(change.memory.tenant)
-            if change.memory.is_live and change.memory.speaker and known is not None:
-                known.names |= {change.memory.speaker}
+        self._speakers.heard(change.memory for change in changes if change.memory.is_live)
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the collection holds, by key."""
         return await self._collection.versions()
+
+    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """The vectors of memories, by key; of a long one that of its first passage."""
+        held = await self._server.aside(lambda: self._collection.held_of(keys))
+        return {key: one.dense for key, one in held.items() if one.dense is not None}
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Takes memories out that the record knows nothing of; the position stays."""
         await self._collection.opened()
         held = await self._collection.held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
-        await self._collection.write(WriteBatch(points=[], gone=list(keys), forgotten=forgotten))
+        gone = list(keys)
+        await self._collection.write(WriteBatch(points=[], gone=gone, forgotten=forgotten, replaced=gone))
 
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens, as all that was written before."""
@@ -278,16 +319,28 @@ class QdrantIndex:
         records, _ = cast("tuple[list[qm.Record], Any]", await one.ask(call))
         return records
 
-    async def _speaking(self, tenant: str) -> frozenset[str]:
+    async def _by_time(
+        self, scope: Scope, limit: int, *, newest_first: bool, without_sessions: Sequence[str]
+    ) -> list[qm.Record]:
+        one, requests = self._collection, self._requests
+        await one.check()
+        within = (
+            requests.scope_without(scope, without_sessions) if without_sessions else requests.scope_filter(scope)
+        )
+        call = one.client.scroll(
+            one.name,
+            scroll_filter=within,
+            limit=limit,
+            with_payload=["ts", "session"],
+            order_by=requests.by_time(newest_first=newest_first),
+        )
+        records, _ = cast("tuple[list[qm.Record], Any]", await one.ask(call))
+        return records
+
+    async def _speaking(self, scope: Scope) -> frozenset[str]:
         one = self._collection
         await one.check()
-        facet: qm.FacetResponse = await one.ask(
-            one.client.facet(
-                one.name,
-                "speaker",
-                facet_filter=self._requests.scope_filter(Scope(tenant=tenant)),
-                limit=1000,
-                exact=True,
-            )
-        )
+        within = self._requests.scope_filter(scope)
+        call = one.client.facet(one.name, "speaker", facet_filter=within, limit=1000, exact=True)
+        facet: qm.FacetResponse = await one.ask(call)
         return frozenset(str(hit.value) for hit in facet.hits)

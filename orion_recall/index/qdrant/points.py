@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, SPARSE_VECTORS, TOKENS, IndexPoint
+from orion_recall.index.passages import OF, tenants_of
+from orion_recall.index.points import (
+    DENSE_VECTORS,
+    KEYWORD_FIELDS,
+    NUMBER_FIELDS,
+    SPARSE_VECTORS,
+    TOKENS,
+    IndexPoint,
+)
+from orion_recall.index.told import TOLD, TOLD_FIELDS, ToldCondition, told_conditions
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
+
+    FieldIndex = qm.KeywordIndexParams | qm.IntegerIndexParams | qm.FloatIndexParams
 
 
 class QdrantRequests:
@@ -52,14 +63,18 @@ class QdrantRequests:
         modifier = self._models.Modifier.IDF
         return {name: self._models.SparseVectorParams(modifier=modifier) for name in SPARSE_VECTORS}
 
-    def payload_indexes(self) -> dict[str, qm.KeywordIndexParams | qm.FloatIndexParams]:
+    def payload_indexes(self) -> dict[str, FieldIndex]:
         """What is filtered by. A server keeps the points of a tenant together."""
         keyword, number = self._models.KeywordIndexType.KEYWORD, self._models.FloatIndexType.FLOAT
-        fields: dict[str, qm.KeywordIndexParams | qm.FloatIndexParams] = {
+        fields: dict[str, FieldIndex] = {
             name: self._models.KeywordIndexParams(type=keyword, is_tenant=True if name == "tenant" else None)
             for name in KEYWORD_FIELDS
         }
-        return fields | {"ts": self._models.FloatIndexParams(type=number)}
+        integer = self._models.IntegerIndexParams(
+            type=self._models.IntegerIndexType.INTEGER, lookup=True, range=False
+        )
+        fields |= dict.fromkeys(NUMBER_FIELDS, integer)
+        return fields | {name: self._models.FloatIndexParams(type=number) for name in ("ts", *TOLD_FIELDS)}
 
     def misfit(self, info: qm.CollectionInfo, dimension: int) -> str | None:
         """What a collection lacks of ours; None when it has everything."""
@@ -96,18 +111,40 @@ class QdrantRequests:
         )
 
     def dense_query(self, vector: Sequence[float], scope: Scope, limit: int, min_score: float) -> qm.QueryRequest:
-        """Nearest by cosine."""
+        """Memories and further passages of memories nearest by cosine."""
         return self._models.QueryRequest(
             query=self._models.NearestQuery(nearest=list(vector)),
             using="dense",
-            filter=self.scope_filter(scope),
+            filter=self.scope_filter(scope, with_passages=True),
             limit=limit,
             score_threshold=min_score,
             with_payload=False,
         )
 
-    def max_sim_query(self, tokens: Tokens, keys: Sequence[int]) -> qm.QueryRequest:
-        """Of each memory of the keys the sum of the tokens' best dot products with its own, where it has such."""
+    def passages_query(
+        self, vector: Sequence[float], tenant: str, keys: Sequence[int], limit: int
+    ) -> qm.QueryRequest:
+        """The points of some memories of a tenant and of their further passages, nearest by cosine."""
+        models = self._models
+        itself = models.HasIdCondition(has_id=list(keys))
+        return models.QueryRequest(
+            query=models.NearestQuery(nearest=list(vector)),
+            using="dense",
+            filter=models.Filter(must=[self._of_tenant(tenant)], should=[itself, self._passages_of(keys)]),
+            limit=limit,
+            with_payload=False,
+        )
+
+    def all_passages(self, tenant: str) -> qm.Filter:
+        """The further passages of a tenant's memories."""
+        return self._models.Filter(must=[self._is("tenant", tenants_of(tenant)[1])])
+
+    def passages_of(self, keys: Sequence[int]) -> qm.Filter:
+        """The further passages of some memories."""
+        return self._models.Filter(must=[self._passages_of(keys)])
+
+    def max_sim_query(self, tokens: Tokens, keys: Collection[int]) -> qm.QueryRequest:
+        """Of each point of the keys the sum of the tokens' best dot products with its own, where it has such."""
         models = self._models
         return models.QueryRequest(
             query=models.NearestQuery(nearest=[[round(value, 5) for value in token] for token in tokens.tolist()]),
@@ -120,30 +157,69 @@ class QdrantRequests:
     def sparse_query(
         self, terms: SparseTerms, scope: Scope, limit: int, *, using: str, payload: Sequence[str] = ()
     ) -> qm.QueryRequest:
-        """Nearest by words; `payload` names what of a point comes back with it."""
+        """Nearest by words; `payload` names what of a point comes back with it.
+
+        How rare a word is, is counted among the tenant's own points (Qdrant 1.19 and newer): those of others never
+        change a score.
+        """
+        own = self._models.IdfCorpusParams(corpus=self.scope_filter(Scope(tenant=scope.tenant)))
         return self._models.QueryRequest(
             query=self._models.NearestQuery(nearest=self._sparse(terms)),
             using=using,
             filter=self.scope_filter(scope),
+            params=self._models.SearchParams(idf=own),
             limit=limit,
             with_payload=list(payload) or False,
         )
 
-    def scope_filter(self, scope: Scope, *, titles: Sequence[str] = ()) -> qm.Filter:
-        """The scope, and one of the titles where some are given, as conditions that must all hold."""
+    def scope_filter(self, scope: Scope, *, titles: Sequence[str] = (), with_passages: bool = False) -> qm.Filter:
+        """The scope, and one of the titles where some are given, as conditions that must all hold.
+
+        Further passages of memories are in the scope only `with_passages`."""
         models = self._models
-        conditions: list[qm.FieldCondition] = [self._is("tenant", scope.tenant)]
+        conditions: list[qm.FieldCondition] = [
+            self._of_tenant(scope.tenant) if with_passages else self._is("tenant", scope.tenant)
+        ]
         if scope.session_id is not None:
             conditions.append(self._is("session", scope.session_id))
         if scope.user_id is not None:
             conditions.append(self._is("user", scope.user_id))
-        for name, wanted in (("kind", scope.kinds), ("tags", scope.tags), ("titles", titles)):
+        listed = (
+            ("kind", scope.kinds), ("tags", scope.tags), ("titles", titles), ("speaker", scope.speakers)
+        )  # fmt: skip
+        for name, wanted in listed:
             if wanted:
                 conditions.append(models.FieldCondition(key=name, match=models.MatchAny(any=list(wanted))))
         if scope.since is not None or scope.until is not None:
             within = models.Range(gte=scope.since, lt=scope.until)
             conditions.append(models.FieldCondition(key="ts", range=within))
+        if scope.told:
+            told = models.Filter(should=[self._told(one) for one in told_conditions(scope.told)])
+            return models.Filter(must=[*conditions, told])
         return models.Filter(must=[*conditions])
+
+    def _told(self, one: ToldCondition) -> qm.NestedCondition:
+        """A told time for which the condition holds."""
+        models = self._models
+        conditions: list[qm.FieldCondition] = []
+        if one.before is not None:
+            conditions.append(models.FieldCondition(key="since", range=models.Range(lt=one.before)))
+        if one.after is not None:
+            conditions.append(models.FieldCondition(key="until", range=models.Range(gt=one.after)))
+        if one.weekdays:
+            match = models.MatchAny(any=list(one.weekdays))
+            conditions.append(models.FieldCondition(key="weekday", match=match))
+        return models.NestedCondition(nested=models.Nested(key=TOLD, filter=models.Filter(must=[*conditions])))
+
+    def scope_without(self, scope: Scope, sessions: Sequence[str]) -> qm.Filter:
+        """The scope without the memories of some sessions."""
+        left_out = self._models.FieldCondition(key="session", match=self._models.MatchAny(any=list(sessions)))
+        return self._models.Filter(must=self.scope_filter(scope).must, must_not=[left_out])
+
+    def by_time(self, *, newest_first: bool) -> qm.OrderBy:
+        """The order of the memories' times; points without a time are left out."""
+        direction = self._models.Direction.DESC if newest_first else self._models.Direction.ASC
+        return self._models.OrderBy(key="ts", direction=direction)
 
     @property
     def memories(self) -> qm.Filter:
@@ -162,15 +238,23 @@ class QdrantRequests:
         """Points by key."""
         return self._models.PointIdsList(points=list(keys))
 
+    def _of_tenant(self, tenant: str) -> qm.FieldCondition:
+        """The memories of a tenant and their further passages."""
+        models = self._models
+        return models.FieldCondition(key="tenant", match=models.MatchAny(any=list(tenants_of(tenant))))
+
+    def _passages_of(self, keys: Sequence[int]) -> qm.FieldCondition:
+        return self._models.FieldCondition(key=OF, match=self._models.MatchAny(any=list(keys)))
+
     def _is(self, key: str, value: str) -> qm.FieldCondition:
         return self._models.FieldCondition(key=key, match=self._models.MatchValue(value=value))
 
     def _vectors(self, one: IndexPoint) -> dict[str, Any]:
         vectors: dict[str, Any] = {name: self._sparse(terms) for name, terms in one.sparse.items()}
-        vectors |= {name: list(vector) for name, vector in one.unit_vectors.items()}
-        if one.tokens is not None:
+        vectors |= one.unit_vectors
+        if (tokens := one.token_vectors) is not None:
             # As many digits as half a float has: a third of the bytes of a request.
-            vectors[TOKENS] = [[round(value, 4) for value in token] for token in one.tokens]
+            vectors[TOKENS] = [[round(value, 4) for value in token] for token in tokens]
         return vectors
 
     def _sparse(self, terms: SparseTerms) -> qm.SparseVector:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
+from orion_recall.errors import AnotherRecordsCopy, QueryNotTaken, SourceError, TransientSourceError
+from orion_recall.foreground import CUT_BY_CALLER
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
@@ -72,6 +74,8 @@ class QdrantServer:
             check_compatibility=False,  # it asks in a thread of its own, and warns by `warnings`
             # Its own default for this machine is a new connection for every call.
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+            # Loading the trusted authorities takes 50 ms and is only needed for https.
+            verify=address.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
         return cls(client, address, timeouts)
 
@@ -93,20 +97,21 @@ class QdrantServer:
 
     async def ask(self, call: Awaitable[T], timeout_s: float | None = None) -> T:
         """What the call gives. TransientSourceError when the server is away, late or busy (CollectionLost when it
-        does not know the collection), SourceError when it refuses.
+        does not know the collection), SourceError when it refuses, QueryNotTaken when what was asked is to blame.
 
         `timeout_s`: for all of it; the client's own limits are for each single read.
         """
         began = time.monotonic()
         try:
             answer = await self._told(call, self.timeouts.read if timeout_s is None else timeout_s)
-        except (CollectionLost, AnotherRecordsCopy):  # the server is well
+        except (CollectionLost, AnotherRecordsCopy, QueryNotTaken):  # the server is well
             raise
         except SourceError:
             self._retry_at = time.monotonic() + _PAUSE_AFTER_FAILURE_S
             raise
         except asyncio.CancelledError:
-            if time.monotonic() - began > _GIVEN_UP_S:  # the caller had waited long enough
+            # A recall had waited long enough, unless its own caller waits for less than others.
+            if time.monotonic() - began > _GIVEN_UP_S and not CUT_BY_CALLER.get():
                 self._retry_at = time.monotonic() + _PAUSE_AFTER_FAILURE_S
             raise
         self._retry_at = 0.0
@@ -133,7 +138,8 @@ def _unread(where: str, cause: Exception) -> SourceError:
     if isinstance(cause, httpx.TimeoutException):
         return TransientSourceError(f"{where} did not answer in time")
     if isinstance(cause, httpx.TransportError | OSError):
-        return TransientSourceError(f"{where} cannot be reached ({type(cause).__name__})")
+        why = f": {cause}"[:200] if "CERTIFICATE" in str(cause) else ""
+        return TransientSourceError(f"{where} cannot be reached ({type(cause).__name__}{why})")
     return SourceError(f"{where} does not answer as Qdrant does ({type(cause).__name__}): check ORION_QDRANT_URL")
 
 
@@ -147,7 +153,8 @@ def _refused(where: str, status: int, content: bytes) -> SourceError:
         return SourceError(f"{where} does not answer as Qdrant does ({status}): check ORION_QDRANT_URL")
     if status == 429 or status >= 500:
         return TransientSourceError(f"{where} answers {status}{f': {words}' if words else ''}")
-    return SourceError(f"{where} refuses the request ({status}){f': {words}' if words else ''}")
+    kind = QueryNotTaken if status in (400, 422) else SourceError
+    return kind(f"{where} refuses the request ({status}){f': {words}' if words else ''}")
 
 
 def _words(content: bytes) -> str:

@@ -6,7 +6,7 @@ its length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from orion_recall.memory.extraction.persons import UNKNOWN, Persons
@@ -49,9 +49,10 @@ def extract(
     """The names in a text, and what it says about them in words of a closed list.
 
     At most 24 entities of 80 characters and 12 statements. "I" and "we" are the speaker; "she" and "he" are the
-    person named last, in the text itself, else in the turn before it (`previous`), else its speaker. Names that
-    are given (and the speaker) are recognised in lower case as well; two spellings that differ in case are one
-    entity, spelt as it comes first in the order above. `at`, in epoch seconds, is what "yesterday" is relative to.
+    person named last, in the text itself, else in the turn before it (`previous`), else its speaker; "it" is the
+    one thing that the sentence before names, "my sister" whoever was said to be that. Names that are given (and the
+    speaker) are recognised in lower case as well; two spellings that differ in case are one entity, spelt as it
+    comes first in the order above. `at`, in epoch seconds, is what "yesterday" is relative to.
     """
     given = usable_names(given_entities)[:_MAX_KNOWN]
     voice = next(iter(usable_names([speaker or ""])), None)
@@ -69,13 +70,22 @@ def extract(
     ends = {end for edge in stated for end in (edge.subject, edge.object)}
     # Whom a pronoun means may be named in the turn before only.
     meant = sorted(ends.intersection(persons.from_before)) if previous is not None else []
-    entities = choose_entities([*quoted.values(), *capitalised.values(), *meant, *given], voice)
+    named = {*quoted, *capitalised, *(name.casefold() for name in (*meant, *given, voice or ""))}
+    # What no unit is: "the billing service", and the two names of "everyone calls Robert Bobo".
+    other = [end for end in _ends_in_order(stated) if end.casefold() not in named and end != UNKNOWN]
+    entities = choose_entities([*quoted.values(), *capitalised.values(), *other, *meant, *given], voice)
     return Extraction(
         entities=entities,
         statements=spelt(stated, entities),
         times=find_times(text, at),
         lacks_context=previous is None and UNKNOWN in ends,
     )
+
+
+def _ends_in_order(statements: Iterable[Statement]) -> Iterator[str]:
+    for statement in statements:
+        yield statement.subject
+        yield statement.object
 
 
 def usable_names(names: Iterable[str]) -> list[str]:

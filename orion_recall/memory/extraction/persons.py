@@ -1,4 +1,4 @@
-"""Coreference: the person that "she" or "he" means in a text, where that is clear."""
+"""Coreference: whom "she" or "my sister", and what "it" means in a text, where that is clear."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 from orion_recall.memory.extraction.units import Unit
 from orion_recall.memory.extraction.word_lists import (
     BEFORE_PLACES,
+    CALLS,
     HE,
     KIN_HE,
     KIN_SHE,
@@ -21,6 +22,8 @@ UNKNOWN = "?"
 
 # More persons than this in one sentence are as unclear as this many.
 _MOST = 4
+_MOST_RELATIVES = 64
+_SHORT_CALL = 4
 _ACRONYM_CHARS = 5
 _Sex = Literal["she", "he"]
 
@@ -39,25 +42,72 @@ class Persons:
         self._now: list[str] = []
         self._leading: str | None = None
         self._before: tuple[list[str], str | None] = ([], None)
+        self._things: list[str] = []
+        self._things_before: list[str] = []
+        # Whether this sentence, and the one before, begins with "it", which goes on about something older.
+        self._is_it = self._was_it = False
+        # Of whom, and what: the one name, or None where there are several.
+        self._relatives: dict[tuple[str, str], str | None] = {}
         self.from_before: frozenset[str] = frozenset()
 
     def begin(self) -> None:
         """A new sentence."""
-        if self._now:
-            self._before = (self._now, self._leading)
-        self._now, self._leading = [], None
+        if self._now or self._things:
+            self._before = (self._now, self._leading) if self._now else self._before
+            self._things_before, self._was_it = self._things, self._is_it
+        self._is_it = False
+        self._now, self._leading, self._things = [], None, []
 
     def read(self, units: Sequence[Unit], start: int, end: int) -> None:
         """Take note of who is named in a part of the sentence."""
+        self._is_it = self._is_it or (start == 0 and units[0].folded in ("it", "its", "it's"))
         for at in range(start, end):
-            if units[at].kind == "name" and _may_be_person(units, at):
+            if units[at].kind != "name":
+                continue
+            if _is_called(units, at):
+                continue
+            if not _may_be_person(units, at):
+                if units[at].text not in self._things and len(self._things) < _MOST:
+                    self._things.append(units[at].text)
+            else:
                 self._name(units[at].text, leads=at == 0 and not _is_joined(units, 1))
 
-    def is_kin(self, name: str, kin: str) -> None:
-        """The sentence is about this person, a sister of somebody, say."""
+    def is_kin(self, name: str, kin: str, owner: str | None = None) -> None:
+        """The sentence is about this person, a sister of somebody, say (of `owner`, where that is given)."""
         if kin in KIN_SHE or kin in KIN_HE:
             self._sexes[name.casefold()] = "she" if kin in KIN_SHE else "he"
         self._name(name, leads=True)
+        key = (owner.casefold(), kin) if owner is not None else None
+        if key in self._relatives and self._relatives[key] != name:
+            self._relatives[key] = None
+        elif key is not None and len(self._relatives) < _MOST_RELATIVES:
+            self._relatives[key] = name
+
+    def relative(self, owner: str, kin: str) -> str | None:
+        """Who was said to be somebody's sister, say; None when nobody was, or several."""
+        return self._relatives.get((owner.casefold(), kin))
+
+    def it_as_subject(self) -> str | None:
+        """What "it" means where it is the subject: what the sentence before begins with, or is alone in it."""
+        if self._was_it:
+            return None
+        named, leading = self._before
+        if leading is not None:
+            return leading if leading.casefold() not in self._sexes else None
+        both = [*named, *self._things_before]
+        return both[0] if len(both) == 1 and both[0].casefold() not in self._sexes else None
+
+    def it(self, *, but: str | None = None) -> str | None:
+        """The thing or place that "it" means as an object; None when nothing named can be it, or several."""
+        named, leading = self._before
+        for things, others in ((self._things, self._now), (self._things_before, named)):
+            fitting = [name for name in things if name != but]
+            if fitting:
+                beside = [name for name in others if name not in (but, leading)]
+                return fitting[0] if len(fitting) == 1 and len(beside) <= 1 else None
+        if leading is None or leading == but or len(named) > 1 or leading.casefold() in self._sexes:
+            return None
+        return leading
 
     def follow(self, speaker: str | None, *, turn_before: str | None = None) -> None:
         """What was read is the turn before: its speaker is meant where it named nobody else."""
@@ -108,6 +158,16 @@ def _may_be_person(units: Sequence[Unit], at: int) -> bool:
     if before == "to":
         return at < 2 or units[at - 2].folded not in MOVES
     return before not in BEFORE_PLACES
+
+
+def _is_called(units: Sequence[Unit], at: int) -> bool:
+    """Whether the name only calls somebody: "hey Sam", "thanks, Maria!"."""
+    before = units[at - 1].folded if at else ""
+    if before in CALLS:
+        return True
+    return before == "," and (
+        (at == len(units) - 1 and at <= _SHORT_CALL) or (at > 1 and units[at - 2].folded in CALLS)
+    )
 
 
 def _is_joined(units: Sequence[Unit], at: int) -> bool:

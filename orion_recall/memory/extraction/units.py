@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from orion_recall.memory.extraction.word_lists import (
+    BEFORE_MONTHS,
     COMMON_ALONE,
     COMMON_ENDS,
     COMMON_STARTS,
     FIRST_PERSON,
+    MONTH_NAMES,
     NAMES_THAT_LOOK_COMMON,
     NEVER_ALONE,
     NEVER_NAMES,
@@ -236,7 +238,10 @@ def _near(tokens: list[_Token], at: int, text: str) -> bool:
 def _add_run(run: list[_Token], reader: _Reader, units: list[Unit]) -> None:
     """Adds a run as words that are no part of a name, the name, and words again."""
     first, last = 0, len(run)
-    while first < last and _never_begins(run[first], reader) and not _is_new_place(run[first:last]):
+    while first < last and _never_begins(run[first], reader):
+        before = run[first - 1].folded if first else units[-1].folded if units else ""
+        if _is_new_place(run[first:last]) or _is_month_and_surname(run[first:last], before):
+            break
         first += 1
     while last > first and _base(run[last - 1]) in NEVER_NAMES:
         last -= 1
@@ -248,6 +253,18 @@ def _add_run(run: list[_Token], reader: _Reader, units: list[Unit]) -> None:
         fits = len(name.text) <= MAX_NAME_CHARS and last - first <= _MAX_NAME_WORDS
         units.append(name if fits else Unit(kind="word", text="", folded=""))
     units.extend(_plain(token) for token in run[last:])
+
+
+def is_named_like_a_month(word: str, before: str) -> bool:
+    """Whether a capitalised word, folded, may be somebody's name here; `before` is the word before it, folded."""
+    return word in MONTH_NAMES and not before[:1].isdigit() and before not in BEFORE_MONTHS
+
+
+def _is_month_and_surname(run: list[_Token], before: str) -> bool:
+    """April Berg; not "in April Berg", "3 May Berg", "May Berg come in?"."""
+    if len(run) < 2 or not is_named_like_a_month(run[0].folded, before):
+        return False
+    return _base(run[1]) not in NEVER_NAMES and not (run[0].initial and run[0].folded == "may")
 
 
 def _is_new_place(run: list[_Token]) -> bool:

@@ -15,6 +15,12 @@ CALENDAR = _words(
     september october november december jan feb mar apr jun jul aug sep sept oct nov dec am pm bc ad bce ce
     spring summer autumn fall winter"""
 )
+# Months that people are called, and what stands before them where they are months.
+MONTH_NAMES = _words("april may june august")
+BEFORE_MONTHS = _words(
+    """in on since by last next this until till from of for every late early mid before after during to and or
+    between the st nd rd th our"""
+)
 FIRST_PERSON = _words("i i'm i've we we're we've")
 FIRST_PERSON_OBJECT = _words("me us")
 FIRST_PERSON_OWNER = _words("my our")
@@ -22,43 +28,42 @@ FIRST_PERSON_OWNER = _words("my our")
 # Written with a capital at the start of a sentence (or always), and hardly ever a name.
 COMMON_STARTS = _words(
     """absolutely according actually additionally ago agreed ah all almost along already alright although always
-    amazing american among and another anyone anything anyway apparently are around aside awesome aww back
-    based basically beautiful besides best better bravo bye can can't cheers come congrats congratulations
-    cool could currently dear definitely despite did didn't do does doesn't don't due during earlier early
-    either else enjoy especially even eventually ever every everybody everyone everything exactly excellent
-    excited exciting fair fantastic feel feels finally fine first follow following for former fortunately
-    four from fun further generally get getting give given glad go going good goodbye gosh got gotcha great
-    guess ha haha half happy hardly have haven't having hello here here's hey hi hmm hopefully hope how
-    however huge huh i'd i'll imagine important impressive including incredible indeed initially inspired
-    instead interesting is isn't it'll it's just keep keeping know last lastly lately later latest least let
-    let's life like likewise little lol look looking looks lots love loved lovely lucky many maybe me
-    meanwhile might mine mmm more moreover most mostly mr mrs ms much my nah near nearly need never
-    nevertheless new next nice nine no nobody none nope nothing now obviously of often oh ok okay omg on
-    once one only oops or other others otherwise ouch our overall part people perfect perhaps personally
-    please plus pretty previously probably proud quite rather read ready really recently remember right
-    same saw say says second see seeing seems seriously seven several shall she's should show similarly
-    simply since six so some somebody someday someone something sometimes soon sorry sound sounds speaking
-    still stay such super sure surely take taking talk tell ten than thank thankfully thanks that that'll
-    that's then there there's therefore these they'll they're they've thing things think thinking third
-    this those though thought three through throughout thus time times to today together tomorrow tonight
-    too totally true truly try turns two ugh um unfortunately unless unlike until upon usually very wait
-    want was wasn't watch way we'd we'll we're we've welcome well were what what's whatever when whenever
-    where whereas wherever whether which whichever while who who's whoever why will wish with within
-    without woah woohoo wonderful won't wow woo would yay yeah year years yep yes yesterday yet you you'd
-    you'll you're you've yup
-    about above across add agree amongst annual anytime apart appreciate ask average bad be become been begun
-    behind below believe bet between big born both bring build built busy buy by call care change chat check
-    cherish choose close contrary count crazy day days decades drink easy eat eight elsewhere end epic events
-    families few fifth fill find fix food fool forget forty found free friends full fun funny furthermore game
-    games gonna gotta grab gross had half hang hard has have he health heard help hence her high his hold home
-    huge hundreds i'm ice if in individuals inside into it its join jump kids kind land large late learn leave
-    less listen live local location long lost low made main major make makes man mean means meet members mental
-    met miss moment money mom mum dad more move music must nature news nonetheless normal note nuts off old on
-    oof ooh open opposite order orders out over own owing phew photos play prior push put rain recent reminds
-    run sad same school season seek sell send set she shop short show sick sit small social spend stand start
-    stick stop strange strong stuff sunny swim team teach text that there they thousands three till took top
-    tough track travel trust twelve twenty under up us use used using various via visit wake walk wanna water
-    wear week weeks went whoa win winter winters woman women work write wrong"""
+    amazing american among and another anyone anything anyway apparently are around aside awesome aww back based
+    basically beautiful besides best better bravo bye can can't cheers come congrats congratulations cool could
+    currently dear definitely despite did didn't do does doesn't don't due during earlier early either else
+    enjoy especially even eventually ever every everybody everyone everything exactly excellent excited exciting
+    fair fantastic feel feels finally fine first follow following for former fortunately four from fun further
+    generally get getting give given glad go going good goodbye gosh got gotcha great guess ha haha half happy
+    hardly have haven't having hello here here's hey hi hmm hopefully hope how however huge huh i'd i'll imagine
+    important impressive including incredible indeed initially inspired instead interesting is isn't it'll it's
+    just keep keeping know last lastly lately later latest least let let's life like likewise little lol look
+    looking looks lots love loved lovely lucky many maybe me meanwhile might mine mmm more moreover most mostly
+    mr mrs ms much my nah near nearly need never nevertheless new next nice nine no nobody none nope nothing now
+    obviously of often oh ok okay omg on once one only oops or other others otherwise ouch our overall part
+    people perfect perhaps personally please plus pretty previously probably proud quite rather read ready
+    really recently remember right same saw say says second see seeing seems seriously seven several shall she's
+    should show similarly simply since six so some somebody someday someone something sometimes soon sorry sound
+    sounds speaking still stay such super sure surely take taking talk tell ten than thank thankfully thanks
+    that that'll that's then there there's therefore these they'll they're they've thing things think thinking
+    third this those though thought three through throughout thus time times to today together tomorrow tonight
+    too totally true truly try turns two ugh um unfortunately unless unlike until upon usually very wait want
+    was wasn't watch way we'd we'll we're we've welcome well were what what's whatever when whenever where
+    whereas wherever whether which whichever while who who's whoever why will wish with within without woah
+    woohoo wonderful won't wow woo would yay yeah year years yep yes yesterday yet you you'd you'll you're
+    you've yup about above across add agree amongst annual anytime apart appreciate ask average bad be become
+    been begun behind below believe bet between big suppose imagine pretend neither born both bring build built
+    busy buy by call care change chat check cherish choose close contrary count crazy day days decades drink
+    easy eat eight elsewhere end epic events families few fifth fill find fix food fool forget forty found free
+    friends full fun funny furthermore game games gonna gotta grab gross had half hang hard has have he health
+    heard help hence her high his hold home huge hundreds i'm ice if in individuals inside into it its join jump
+    kids kind land large late learn leave less listen live local location long lost low made main major make
+    makes man mean means meet members mental met miss moment money mom mum dad more move music must nature news
+    nonetheless normal note nuts off old on oof ooh open opposite order orders out over own owing phew photos
+    play prior push put rain recent reminds run sad same school season seek sell send set she shop short show
+    sick sit small social spend stand start stick stop strange strong stuff sunny swim team teach text that
+    there they thousands three till took top tough track travel trust twelve twenty under up us use used using
+    various via visit wake walk wanna water wear week weeks went whoa win winter winters woman women work write
+    wrong"""
 )
 # At the start of a sentence no name when they stand alone there; "Real Madrid" and "Dead Sea" are names.
 COMMON_ALONE = _words(
@@ -99,7 +104,7 @@ NAMES_THAT_LOOK_COMMON = _words(
     manning browning golding beijing nanjing chongqing harding reading wyoming clement constable nations google"""
 )
 # Capitals that are titles or shouts rather than names; words to match relations by.
-TITLE_WORDS = _words("ceo cto cfo coo cmo vp hr pm lol omg ok diy fyi btw asap tv mr mrs ms dr prof")
+TITLE_WORDS = _words("gp ceo cto cfo coo cmo vp hr pm lol omg ok diy fyi btw asap tv mr mrs ms dr prof")
 
 # Never the edge of a name, wherever they stand.
 NEVER_NAMES = STOP_WORDS | CALENDAR | FIRST_PERSON | TITLE_WORDS | _words("hey hi hello thanks wow yes yeah oh")
@@ -119,19 +124,6 @@ OF_HEADS = _words(
     association library journal tower statue temple valley port church cathedral diocese archdiocese county
     district province duchy empire house art hall heart strait sea lake mount universidad federation union
     army bishop archbishop knights lords legend legends lady"""
-)
-
-KIN = _words(
-    """sister brother mother mom mum father dad son daughter wife husband partner girlfriend boyfriend fiancé
-    fiancée fiance fiancee friend boss manager colleague coworker co-worker teammate neighbor neighbour
-    roommate flatmate cousin uncle aunt niece nephew grandmother grandma granny grandfather grandpa grandson
-    granddaughter stepmother stepfather stepsister stepbrother sister-in-law brother-in-law mother-in-law
-    father-in-law godmother godfather teacher mentor coach trainer doctor dentist therapist assistant
-    supervisor advisor adviser landlord student twin dog cat puppy kitten horse parrot rabbit hamster pet"""
-)
-KIN_ADJECTIVES = _words(
-    """older younger elder eldest oldest youngest little big best good great close closest old new dear late twin
-    former first second only own beloved oldest current favourite favorite long-time childhood ex half"""
 )
 
 # Who is meant has to be found; of "they" nobody knows how many they are.
@@ -155,6 +147,11 @@ BEFORE_PLACES = _words(
 )
 # And after "to", when one of these stands before it.
 MOVES = _words("moved move moving went go going been trip travelled traveled flew drove relocated back come came")
+# A name after one of these is only called.
+CALLS = _words(
+    """hey hi hello thanks thank dear bye goodbye morning cheers congrats congratulations sorry wow yes yeah no ok
+    okay"""
+)
 ORGANISATION_ENDS = _words(
     """labs lab inc ltd llc corp co plc gmbh university college museum church street avenue river city county state
     school hospital park bank company group institute hall festival centre center club team records press"""
@@ -164,13 +161,13 @@ BE = _words("am is are was were i'm we're he's she's 's")
 FILLERS = BE | _words(
     """be been being have has had i've we've do does did just recently now currently also really finally already
     still actually always absolutely both once originally then later first even soon eventually subsequently
-    previously formerly truly simply both"""
+    previously formerly truly simply both became becomes become still"""
 )
 DETERMINERS = _words("a an the my our his her their its this that new beautiful famous lovely own")
+OWNERS = FIRST_PERSON_OWNER | THIRD_PERSON_OWNER
+TEAMS = _words("team squad crew project committee board council panel")
 ROLE_PREPOSITIONS = _words("of at for by in from")
 NAMED = _words("named called")
-# A sentence with one of these states nothing.
-HYPOTHETICAL = _words("if whether unless wish would could might")
 AFTER_LIST = _words("and in at on with last yesterday today to for this who when while after before again too")
 # "by German author Hans Fallada": the second name is meant.
 TRADE_NOUNS = _words(
@@ -179,113 +176,3 @@ TRADE_NOUNS = _words(
     businessman entrepreneur group singer-songwriter filmmaker designer photographer pianist guitarist drummer
     duo trio rapper rocker playwright dramatist screenwriter cartoonist illustrator sculptor economist"""
 )
-
-_RELATIONS = """
-works at: work at, works at, working at, work for, works for, working for, got a job at, employed by
-worked at: worked at, worked for, used to work at, used to work for
-works with: work with, works with, working with
-worked with: worked with, used to work with
-joined: joined, join
-left: left
-lives in: live in, lives in, living in, reside in, resides in
-lived in: lived in, used to live in, resided in
-lives with: live with, lives with, living with
-moved to: moved to, moved back to, relocated to, emigrated to, immigrated to
-moved from: moved from
-is from: from, come from, comes from, came from, hail from, hails from
-grew up in: grew up in, raised in
-born in: born in
-born at: born at
-died in: died in
-based in: based in, headquartered in
-located in: located in, situated in, lies in
-met: met, met with, met up with
-knows: know, knows
-married to: married, married to, got married to, wed
-engaged to: engaged to, got engaged to
-dating: dating
-divorced from: divorced, divorced from
-owns: own, owns
-owned: owned
-owned by: owned by, owned and operated by
-has: have, has, had
-likes: like, likes, liked
-loves: love, loves, loved, adore, adores
-enjoys: enjoy, enjoys, enjoyed
-prefers: prefer, prefers
-dislikes: hate, hates, hated, dislike, dislikes
-went to: went to, been to, travelled to, traveled to, flew to, drove to, went back to, trip to, got to
-visited: visited, visit
-adopted: adopted
-adopted from: adopted from
-bought: bought, purchased
-sold: sold
-founded: founded, co-founded, cofounded, established, set up
-founded by: founded by, established by
-started: started, launched, opened
-created: created, built, made, invented, developed
-created by: created by, built by, made by, invented by, developed by
-designed: designed
-designed by: designed by
-wrote: wrote, co-wrote, authored
-written by: written by
-directed: directed
-directed by: directed by, produced and directed by
-produced: produced
-produced by: produced by
-painted: painted
-painted by: painted by
-composed: composed
-composed by: composed by
-published: published
-published by: published by, released by, distributed by
-performed by: performed by, recorded by, sung by
-stars: stars
-reports to: report to, reports to
-leads: lead, leads, leading, head, heads, run, runs, running
-led: led, headed, ran
-led by: led by, headed by, run by
-manages: manage, manages, managing
-managed: managed
-managed by: managed by
-belongs to: belong to, belongs to, belonged to
-part of: part of, a part of
-studies at: study at, studies at, studying at, attend, attends, attending
-studied at: studied at, attended, educated at
-graduated from: graduated from
-teaches at: teach at, teaches at, teaching at
-taught at: taught at
-plays for: play for, plays for, playing for, signed for, signed with
-played for: played for
-supports: support, supports
-read: read, reading, finished reading
-watched: watched, watching, saw
-hired: hired
-invited: invited
-married in: married in, got married in
-succeeded by: succeeded by
-succeeded: succeeded
-named after: named after, named for
-won: won
-flows into: flows into, flow into
-flows through: flows through, flow through
-borders: borders
-"""
-
-
-def _relations() -> dict[str, list[tuple[tuple[str, ...], str]]]:
-    """Relation phrases by their first word, longest first: (words, relation)."""
-    table: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for line in _RELATIONS.strip().splitlines():
-        relation, _, phrases = line.partition(":")
-        for phrase in phrases.split(","):
-            parts = tuple(phrase.split())
-            table.setdefault(parts[0], []).append((parts, relation))
-    for phrases in table.values():
-        phrases.sort(key=lambda entry: -len(entry[0]))
-    return table
-
-
-RELATIONS = _relations()
-# Right after a name these are no verbs ("people like Mira", "Mira own"): an auxiliary or "I" must come first.
-BARE_FORMS = _words("like own head run lead visit support love know hate from")

@@ -9,8 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+from orion_recall.bus.bounded.limits import read_apart
 from orion_recall.bus.envelope import Received
+from orion_recall.bus.signing.key_files import Caller
 from orion_recall.contracts import (
     DELETE_KIND,
     RECEIPT_KIND,
@@ -40,6 +45,17 @@ _Message = MemoryUpdateV1 | MemoryDeleteV1
 _Work = Callable[[Connection, Sequence[str]], Awaitable[MemoryReceiptV1]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Update:
+    """An update as it was read: the fields to change of all that match, or a patch or verdict for each memory."""
+
+    message: MemoryUpdateV1
+    tenant: str
+    changes: Mapping[str, Any] | None
+    patches: Sequence[Patch | MemoryVerdictV1]
+    request_hash: str
+
+
 class _ChangeHandler:
     """The common part of updates and deletions. Without a pool there is no record, and all is refused."""
 
@@ -52,11 +68,11 @@ class _ChangeHandler:
         """The receipt for a message that is not served."""
         return nothing_done(error)
 
-    def _tenant(self, message: _Message) -> str:
+    def _tenant(self, message: _Message, caller: Caller | None) -> str:
         """The tenant, after a check of it and of the kinds."""
         if message.where is not None:
             self._settings.check_kinds(message.where.kinds, "payload.where.kinds")
-        return served_tenant(message.tenant, self._settings)
+        return served_tenant(message.tenant, self._settings, caller)
 
     async def _answer(
         self, message: _Message, tenant: str, key: str, request_hash: str, work: _Work, time_left_s: float
@@ -100,12 +116,8 @@ class UpdateHandler(_ChangeHandler):
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """Every patch judged alone; RecordError: nothing was changed."""
-        message = read_message(MemoryUpdateV1, received.payload, "payload")
-        tenant = self._tenant(message)
-        changes = None if message.set is None else read_changes(message.set, "payload.set", self._settings)
-        patches = [
-            read_patch(raw, f"memories.{index}", self._settings) for index, raw in enumerate(message.memories or ())
-        ]
+        asked = await read_apart(received.size, partial(self._read, received))
+        message, tenant, changes, patches = asked.message, asked.tenant, asked.changes, asked.patches
 
         def wanted_of(ids: Sequence[str]) -> Sequence[Patch | MemoryVerdictV1]:
             return patches if changes is None else [Patch(id=name, changes=changes) for name in ids]
@@ -122,7 +134,19 @@ class UpdateHandler(_ChangeHandler):
         # Before the lock of the outbox, which stops all other writes.
         drafted = await self._drafts(message, tenant, wanted_of, time_left_s)
         key = key_of(message.idempotency_key, self._settings.update_stream, received.entry)
-        return await self._answer(message, tenant, key, hash_of(self.kind, message), work, time_left_s)
+        return await self._answer(message, tenant, key, asked.request_hash, work, time_left_s)
+
+    def _read(self, received: Received) -> _Update:
+        message = read_message(MemoryUpdateV1, received.payload, "payload")
+        tenant = self._tenant(message, received.caller)
+        raws = enumerate(message.memories or ())
+        return _Update(
+            message=message,
+            tenant=tenant,
+            changes=None if message.set is None else read_changes(message.set, "payload.set", self._settings),
+            patches=[read_patch(raw, f"memories.{index}", self._settings) for index, raw in raws],
+            request_hash=hash_of(self.kind, message),
+        )
 
     async def _drafts(
         self,
@@ -154,8 +178,10 @@ class DeleteHandler(_ChangeHandler):
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """What became of every id; RecordError: nothing was deleted."""
-        message = read_message(MemoryDeleteV1, received.payload, "payload")
-        tenant = self._tenant(message)
+        message = await read_apart(
+            received.size, partial(read_message, MemoryDeleteV1, received.payload, "payload")
+        )
+        tenant = self._tenant(message, received.caller)
 
         async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
             verdicts = await delete(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from opentelemetry.trace import Tracer
 
 from orion_recall.bus.commit import CommitPort
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import GroupReader
+from orion_recall.bus.signing.callers import Callers
 from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
 from orion_recall.memory.intake.feedback import FeedbackHandler
 from orion_recall.memory.intake.handler import Handler
@@ -28,6 +29,8 @@ _AT_ONCE = 4
 class IntakeConsumers:
     """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record.
 
+    `are_persisted` says whether all decisions until a time, in milliseconds, have reached the record.
+
     Each stream has a blocking connection of its own, so none waits for another.
     """
 
@@ -39,6 +42,8 @@ class IntakeConsumers:
         *,
         reader: Callable[[str], GroupReader],
         committer: Callable[[str], CommitPort],
+        callers: Callable[[str], Callers | None] | None = None,
+        are_persisted: Callable[[int], Awaitable[bool]],
         wake: Callable[[], None],
         tracer: Tracer | None = None,
     ) -> None:
@@ -48,21 +53,23 @@ class IntakeConsumers:
             "stores": StoreHandler(record, propagation, settings, wake),
             "updates": UpdateHandler(pool, propagation, settings),
             "deletes": DeleteHandler(pool, propagation, settings),
-            "feedback": FeedbackHandler(pool, settings),
+            "feedback": FeedbackHandler(pool, settings, are_persisted),
         }
         limits = ConsumerLimits.of(settings, concurrency=_AT_ONCE)
         self._workers: list[MessageWorker] = []
         self._loops: dict[str, ConsumerLoop] = {}
+        self._readers: dict[str, GroupReader] = {}
         for name, handler in handlers.items():
             stream = settings.intake_streams[name]
-            intake = reader(stream)
+            intake = self._readers[name] = reader(stream)
             worker = MessageWorker(
                 settings,
                 committer(stream),
                 handler,
                 reset_delivery_count=intake.reset_delivery_count,
-                server_time=intake.server_time,
+                server_time=intake.clock.earliest,
                 tracer=tracer,
+                callers=callers(handler.kind) if callers is not None else None,
             )
             self._workers.append(worker)
             self._loops[name] = ConsumerLoop(intake, worker.serve, limits)
@@ -71,6 +78,11 @@ class IntakeConsumers:
     def in_flight(self) -> Mapping[str, int]:
         """Entries in flight, by what they bring."""
         return {name: loop.in_flight for name, loop in self._loops.items()}
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Entries lost with a stream that was emptied, by what they brought."""
+        return {name: reader.healed.lost for name, reader in self._readers.items()}
 
     def stop(self) -> None:
         """Take nothing more; `run` returns when the entries in flight have ended."""

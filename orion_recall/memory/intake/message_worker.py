@@ -14,8 +14,16 @@ from orion_recall.backoff import Backoff, Sleep
 from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.callers import Callers
 from orion_recall.contracts import ErrorInfo
-from orion_recall.errors import ErrorKind, FailedMessage, InvalidMessage, MessageError, RecordError
+from orion_recall.errors import (
+    ErrorKind,
+    FailedMessage,
+    InvalidMessage,
+    LateSignature,
+    MessageError,
+    RecordError,
+)
 from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.record_failures import failed, is_away, may_pass
 from orion_recall.settings import Settings
@@ -34,7 +42,7 @@ class MessageWorker:
     A message that the record refuses is answered `failed` and becomes a dead letter: it would always be refused.
 
     `reset_delivery_count` tells the bus that an entry waits for the record, so that waiting never makes it poison.
-    `server_time` is the clock of the bus: a ttl is counted on it.
+    `server_time` is the clock of the bus: a ttl is counted on it. With `callers` only signed messages are served.
     """
 
     def __init__(
@@ -46,12 +54,19 @@ class MessageWorker:
         reset_delivery_count: Callable[[str], Awaitable[None]],
         server_time: Callable[[], float] = time.time,
         tracer: Tracer | None = None,
+        callers: Callers | None = None,
         sleep: Sleep = sleep,
     ) -> None:
         self._handler, self._reset_delivery_count, self._sleep = handler, reset_delivery_count, sleep
         self._name = span_of(handler.kind)
         self._deliveries = Deliveries(
-            settings, committer, kind=handler.kind, server_time=server_time, tracer=tracer, span=self._name
+            settings,
+            committer,
+            kind=handler.kind,
+            server_time=server_time,
+            tracer=tracer,
+            span=self._name,
+            callers=callers,
         )
         self._stopping = asyncio.Event()
 
@@ -61,7 +76,7 @@ class MessageWorker:
 
     async def serve(self, entry: Entry) -> None:
         """Serve one entry, from its bytes to its commit."""
-        delivery = self._deliveries.open(entry)
+        delivery = await self._deliveries.open(entry)
         dead_reason = ""
         try:
             if (message := self._deliveries.poison(delivery)) is not None:
@@ -72,7 +87,7 @@ class MessageWorker:
                 receipt = await self._receipt(delivery)
         except MessageError as error:
             receipt = self._nothing(error.outcome, str(error))
-            if isinstance(error, InvalidMessage | FailedMessage):
+            if isinstance(error, InvalidMessage | FailedMessage | LateSignature):
                 dead_reason = f"{error.outcome}: {error}"
         result = await self._commit(delivery, receipt, dead_reason)
         with errors_logged(f"entry {entry.id} is answered and acknowledged; what follows that failed"):
@@ -114,6 +129,7 @@ class MessageWorker:
                 reply=reply,
                 dead_reason=dead_reason[:2000],
                 correlation_id=delivery.received.correlation_id,
+                head=delivery.head,
             )
 
         return await self._deliveries.commit(delivery, commit_to)

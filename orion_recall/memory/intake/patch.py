@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from orion_recall.contracts import CHANGEABLE, UNCHANGEABLE, MemoryVerdictV1
 from orion_recall.errors import InvalidMessage
+from orion_recall.memory.intake.handler import redacted_fields
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.settings import Settings
 from orion_recall.text.normal import storable_json
@@ -44,6 +45,7 @@ def read_changes(raw: Mapping[str, Any], where: str, settings: Settings) -> Mapp
             raise InvalidMessage(f"{where}.{field[:60]}: a memory has no such field; {hint}")
     if changes.get("text", "") is None:
         raise InvalidMessage(f"{where}.text: it cannot be cleared: delete the memory instead")
+    changes = redacted_fields(changes, settings)
     if isinstance(changes.get("kind"), str):
         settings.check_kinds([changes["kind"]], f"{where}.kind")
     return changes

@@ -6,9 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
+from orion_recall.bus.bounded.limits import read_apart
 from orion_recall.bus.envelope import Received
+from orion_recall.bus.signing.callers import tenant_of
+from orion_recall.bus.signing.key_files import Caller
 from orion_recall.contracts import (
     RECEIPT_KIND,
     STORE_KIND,
@@ -21,7 +25,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import MessageError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.intake.handler import NO_RECORD, nothing_done
+from orion_recall.memory.intake.handler import NO_RECORD, nothing_done, redacted_fields
 from orion_recall.memory.intake.propagation import ChangePropagation, waiting_s
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
@@ -60,10 +64,12 @@ class StoreHandler:
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """The verdict on every memory; RecordError: nothing was stored."""
-        payload = read_message(MemoryStoreV1, received.payload, "payload")
+        payload = await read_apart(received.size, partial(read_message, MemoryStoreV1, received.payload, "payload"))
         if self._record is None:
             raise RefusedMessage(NO_RECORD)
-        receipt, superseded = await receive(payload, self._record, self._settings, self._composing)
+        receipt, superseded = await receive(
+            payload, self._record, self._settings, self._composing, caller=received.caller
+        )
         if receipt.stored:
             self._wake()
         if not superseded or receipt.position is None or self._propagation is None:
@@ -82,16 +88,18 @@ async def receive(
     record: Store,
     settings: Settings,
     composing: AbstractAsyncContextManager[None] | None = None,
+    *,
+    caller: Caller | None = None,
 ) -> tuple[MemoryReceiptV1, frozenset[tuple[str, str]]]:
     """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded.
 
-    The memories are composed under the lock `composing`.
+    The memories are composed under the lock `composing`. What is not for the key of the `caller` is rejected.
 
     RecordError passes through: nothing was stored.
     """
     async with composing or nullcontext():
         # Hashing and extraction of a large batch take a while: not on the loop.
-        composed = await asyncio.to_thread(_compose_all, payload.memories, settings)
+        composed = await asyncio.to_thread(_compose_all, payload.memories, settings, caller)
     result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
     verdicts = iter(result.verdicts)
     results: list[MemoryVerdictV1] = []
@@ -113,20 +121,24 @@ async def receive(
     return receipt, result.superseded
 
 
-def _compose_all(memories: Sequence[Mapping[str, Any]], settings: Settings) -> list[Memory | MemoryVerdictV1]:
+def _compose_all(
+    memories: Sequence[Mapping[str, Any]], settings: Settings, caller: Caller | None
+) -> list[Memory | MemoryVerdictV1]:
     return [
-        _compose_one(raw, f"memories.{index}", settings)
+        _compose_one(raw, f"memories.{index}", settings, caller)
         for index, raw in enumerate(FOREGROUND.throttled(memories, _AT_A_TIME))
     ]
 
 
-def _compose_one(raw: Mapping[str, Any], where: str, settings: Settings) -> Memory | MemoryVerdictV1:
+def _compose_one(
+    raw: Mapping[str, Any], where: str, settings: Settings, caller: Caller | None
+) -> Memory | MemoryVerdictV1:
     # Cleaned first: pydantic refuses texts with lone surrogates outright.
-    clean: dict[str, Any] = storable_json(dict(raw))
+    clean = redacted_fields(storable_json(dict(raw)), settings)
     try:
         message = read_message(MemoryV1, clean, where)
         settings.check_kinds([message.kind], f"{where}.kind")
-        memory = compose(message, settings.default_tenant)
+        memory = compose(message, tenant_of(message.tenant, caller, settings.default_tenant))
         if not settings.serves(memory.tenant):
             raise RefusedMessage(f"{where}.tenant: this worker does not serve {memory.tenant!r}")
     except MessageError as error:

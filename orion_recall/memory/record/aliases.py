@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, LiteralString, NamedTuple
 
 from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.successions import read_links
 from orion_recall.postgres.pool import Connection, Row
-from orion_recall.values import Change, Memory, MergedName, Statement
+from orion_recall.values import Change, Memory, MergedName, Statement, SuccessionLink
 
 NameKind = Literal["entity", "relation"]
+_NO_LINKS: tuple[tuple[SuccessionLink, ...], tuple[SuccessionLink, ...]] = ((), ())
 
 # The merges into the given names, and into the names that these were merged into.
 _IN_FORCE: LiteralString = """
@@ -113,9 +115,10 @@ def _names(memory: Memory) -> Iterable[NameKey]:
 
 
 async def as_changes(connection: Connection, rows: Sequence[Row]) -> list[Change]:
-    """Rows of `CHANGES` or `CHANGES_OF` as changes, with merged names."""
+    """Rows of `CHANGES` or `CHANGES_OF` as changes, with merged names and successions."""
     memories = [record_sql.to_memory(row) for row in rows]
     aliases = await read_aliases(connection, memories)
+    links = await read_links(connection, memories)
     return [
         Change(
             position=row["position"],
@@ -123,6 +126,8 @@ async def as_changes(connection: Connection, rows: Sequence[Row]) -> list[Change
             previous=record_sql.to_neighbour(row, "previous"),
             following=record_sql.to_neighbour(row, "following"),
             merged=aliases.merged_in(memory),
+            succeeds=links.get((memory.tenant, memory.id), _NO_LINKS)[0],
+            succeeded_by=links.get((memory.tenant, memory.id), _NO_LINKS)[1],
         )
         for row, memory in zip(rows, memories, strict=True)
     ]

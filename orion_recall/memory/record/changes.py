@@ -13,6 +13,7 @@ from typing import Any, Literal
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import changes_sql as sql
 from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record import successions_sql
 from orion_recall.memory.record.extraction_queue import queue_new
 from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
@@ -190,6 +191,7 @@ async def delete(
         await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         await connection.execute(sql.ERASE, tenant, full)
         await connection.execute(sql.ERASE_HISTORY, tenant, full)
+        await connection.execute(successions_sql.ERASE, tenant, full)  # the reasons have words of the texts
     return [
         ChangeVerdict(id=name, status="deleted", position=positions[name])
         if name in held

@@ -62,7 +62,7 @@ ORDER BY m.seq
 """
 
 _LOCK_MEMORY: LiteralString = """
-SELECT version, live, entities, statements FROM memories WHERE tenant = $1 AND id = $2 FOR UPDATE
+SELECT version, live, entities, statements, times FROM memories WHERE tenant = $1 AND id = $2 FOR UPDATE
 """
 _WRITE: LiteralString = """
 UPDATE memories SET entities = $3, statements = $4, times = $5, extracted_by = $6, extraction_note = $7
@@ -151,7 +151,7 @@ class ExtractionQueue:
             times = [asdict(mention) for mention in found.times]
             await connection.execute(_WRITE, *key, entities, statements, times, found.by, found.note)
             # Index and graph are told only of what they show: to embed a text again is dear.
-            is_new = (held["entities"], held["statements"]) != (entities, statements)
+            is_new = (held["entities"], held["statements"], held["times"]) != (entities, statements, times)
             if is_new:
                 await connection.execute(_ENQUEUE, *key)
             await connection.execute(_END, *key, taken.ticket)

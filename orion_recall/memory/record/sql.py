@@ -10,8 +10,8 @@ from typing import Any, LiteralString
 from orion_recall.postgres.pool import Row
 from orion_recall.values import Memory, Neighbour, Statement, TimeMention
 
-# Any fixed number: it names the lock that serializes writers of the outbox.
-LOCK_OUTBOX: LiteralString = "SELECT pg_advisory_xact_lock(7402116890)"
+# The lock that serializes writers of the outbox; the number is the one that workers before 0.3 lock by.
+LOCK_OUTBOX: LiteralString = "SELECT take_write_lock('outbox', 7402116890)"
 
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
 _LISTS = frozenset(("tags", "entities", "given_entities"))

@@ -24,6 +24,8 @@ KEPT: tuple[Table, ...] = (
     Table(name="recall_feedback", order="id", serial="id"),
     Table(name="memory_extractions", order="tenant, memory_id", serial="ticket"),
     Table(name="entity_merges", order="id", serial="id"),
+    Table(name="memory_successions", order="tenant, newer, older"),
+    Table(name="memory_forgets", order="id", serial="id"),
     Table(name="outbox", order="position", serial="position"),
 )
 DECISIONS: tuple[Table, ...] = (Table(name="recall_decisions", order="created_at, id"),)
@@ -31,5 +33,8 @@ DECISIONS: tuple[Table, ...] = (Table(name="recall_decisions", order="created_at
 LEFT_OUT: Mapping[str, str] = {
     "orion_migrations": "the schema is made by the one who restores; the manifest says which it was",
     "projections": "copies say themselves how far they have come",
+    "succession_progress": "the recognition looks at all memories again",
+    "memory_forget_ids": "a forgetting that was under way is run again",
+    "write_locks": "locks, of which nothing is read",
     "copy_requests": "nobody waits for the answers any more",
 }

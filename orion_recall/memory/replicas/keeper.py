@@ -1,4 +1,4 @@
-"""Maintenance of a copy on request: compare it with the record, repair it, rewrite it, swap in a rebuild.
+"""Maintenance of a copy, on request and by itself: compare it with the record, repair it, swap in a rebuild.
 
 A worker has one keeper for each projector. A command does the same itself for a copy that no worker has open.
 """
@@ -10,18 +10,32 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from orion_recall.errors import EngineError, ModelError, RecordError, SourceError
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.replicas.drift import Progress, described, find_drift, repair, rewrite
 from orion_recall.memory.replicas.maintenance import HEARTBEAT_EVERY_S, CopyRequest, CopyRequests, Task
 from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.self_check import SelfCheck
 from orion_recall.tasks import cancel
 from orion_recall.values import JsonValue
 
 log = logging.getLogger("orion_recall.memory")
 
 _POLL_S = 1.0
+
+
+@runtime_checkable
+class CompactedCopy(Protocol):
+    """A copy in a folder, whose files can be written anew."""
+
+    async def compact(self) -> tuple[int, list[str]]:
+        """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile.
+
+        How many unused builds were deleted with it, and the names of builds that another process is at.
+        """
+        ...
 
 
 async def do(task: Task, reader: RecordReader, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
@@ -34,6 +48,8 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
         async with projector.writing:
             taken = await projector.swap_in_rebuild()
         return {"taken": taken, "position": projection.position}
+    if task == "compact":
+        return await _compact(projector)
     if task == "rewrite":
         left = await rewrite(reader, projector, progress)
         return await described(left, projection) | {"left": left.count}
@@ -47,11 +63,24 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
     return found | {"left": after.count}
 
 
+async def _compact(projector: Projector) -> dict[str, JsonValue]:
+    """Applies what is new, then rewrites the copy's files without what was deleted; a server's are its own."""
+    projection = projector.projection
+    async with projector.writing:
+        position = await projector.catch_up()
+        if not isinstance(projection, CompactedCopy):
+            return {"compacted": False, "position": position, "builds": 0, "held": []}
+        builds, held = await projection.compact()
+    log.info("the files of the %s were written anew, without what was deleted", projector.kind)
+    return {"compacted": True, "position": position, "builds": builds, "held": list(held)}
+
+
 class CopyKeeper:
-    """Answers the requests for one copy: `run()` until cancelled."""
+    """Answers the requests for one copy, and checks it: `run()` until cancelled."""
 
     def __init__(self, requests: CopyRequests, reader: RecordReader, projector: Projector) -> None:
         self._requests, self._reader, self._projector = requests, reader, projector
+        self._self_check = SelfCheck(reader, projector)
 
     async def run(self) -> None:
         """Polls for requests; waits while the record is away."""
@@ -59,6 +88,7 @@ class CopyKeeper:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):
                 await self.poll()
+                await self._self_check.run_if_due()
 
     async def poll(self) -> bool:
         """Answers the next request; whether there was one. RecordError while Postgres is away."""

@@ -1,4 +1,4 @@
-"""Maintenance requests (check, repair, rewrite, take) from a command to a copy's worker."""
+"""Maintenance requests (check, repair, rewrite, take, compact) from a command to a copy's worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orion_recall.errors import RecordError, SourceError
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.values import JsonValue
 
-Task = Literal["check", "repair", "rewrite", "take"]
+Task = Literal["check", "repair", "rewrite", "take", "compact"]
 
 # A worker polls every second, and gives a heartbeat every five while it works on a request.
 HEARTBEAT_EVERY_S = 5.0

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from orion_recall.backoff import POSTGRES_S, Backoff
-from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, RecordError, SourceError
+from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
@@ -47,6 +47,7 @@ class Projector:
         self._heartbeat_at: float | None = None
         self._reported: int | None = None
         self._tried_rebuild = False
+        self.rebuilds = 0
         self.error: str | None = None
         # Held while this process writes to the copy, here or elsewhere.
         self.writing = asyncio.Lock()
@@ -87,12 +88,15 @@ class Projector:
                 try:
                     async with self.writing:
                         next_poll_s = await self._poll()
-                    self.error = None
+                    self.error = self._projection.stalled = None
                     backoff.reset()
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
                         log.warning("the %s waits: %s", self._projection.kind, error)
                     self.error, self._identity = str(error), None
+                    # Only what lasts until somebody acts makes answers incomplete for long.
+                    is_stalled = isinstance(error, DiskShort) and self.lag != 0
+                    self._projection.stalled = "its disk is short" if is_stalled else None
                     await self._heartbeat()
                     await self._release_lock()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
@@ -155,6 +159,7 @@ class Projector:
         except BaseException:
             await built.close()
             raise
+        self.rebuilds += 1
         log.info("the rebuilt %s is in use, at position %d", self.kind, projection.position)
         return True
 

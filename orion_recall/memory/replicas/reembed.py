@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from orion_recall.engines.disk_space import copy_space
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import EngineError
 from orion_recall.graph.stores.oxigraph import RdfGraph
@@ -56,14 +57,15 @@ async def reembed(
     sparse: SparseEncoder,
     *,
     again: bool = False,
+    min_free_bytes: int = 0,
     advanced: Callable[[int, int], None] = lambda position, head: None,
 ) -> Reembedded:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
 
     With `again` also when the index is that model's already, with the vectors of tokens that it is to have.
 
-    Raises AnotherRecordsCopy (nothing is built), RecordError (Postgres is away) and ModelError (so is the model),
-    after which another run goes on, and EngineError when another run is at it.
+    Raises AnotherRecordsCopy (nothing is built), DiskShort, RecordError (Postgres is away) and ModelError (so is
+    the model), after which another run goes on, and EngineError when another run is at it.
     """
     mine = IndexMetadata.of(embedder)
     identity = await record.database_identity()
@@ -76,7 +78,8 @@ async def reembed(
                 state="already", model=mine.model, dimension=mine.dimension, position=metadata.position
             )
     place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
-    position = await _built(record, EdgeIndex(place, embedder, sparse), identity, advanced)
+    build = EdgeIndex(place, embedder, sparse, room=copy_space("index", place, min_free_bytes))
+    position = await _built(record, build, identity, advanced)
     mark_complete(place)
     state = "swapped" if _swapped(folder, place) else "waiting"
     return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
@@ -86,11 +89,13 @@ async def rebuild_graph(
     record: Record,
     folder: Path,
     *,
+    min_free_bytes: int = 0,
     advanced: Callable[[int, int], None] = lambda position, head: None,
 ) -> tuple[Literal["swapped", "waiting"], int]:
     """Builds the graph of `folder` anew: what became of it, and how far it has come. As `reembed`."""
     place = free_place(folder, RdfGraph.kind)
-    position = await _built(record, RdfGraph(place), await record.database_identity(), advanced)
+    build = RdfGraph(place, room=copy_space("graph", place, min_free_bytes))
+    position = await _built(record, build, await record.database_identity(), advanced)
     mark_complete(place)
     return ("swapped" if _swapped(folder, place) else "waiting"), position
 

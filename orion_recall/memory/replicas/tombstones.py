@@ -26,6 +26,8 @@ log = logging.getLogger("orion_recall.memory")
 
 # A tombstone is of use for a second or so; what a worker that was away does not find here the record tells it.
 _MOST_KEPT = 10_000
+# Of one message; so the stream has 10 MB at most.
+_MOST_POSITIONS = 25
 _AT_ONCE = 500
 _BLOCK_MS = 1000
 _CHANGED, _REACHED = "positions", "reached"
@@ -89,10 +91,13 @@ class TombstoneStream:
     async def publish(self, positions: Mapping[int, int]) -> None:
         """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
+        items = list(positions.items())
+        starts = range(0, max(1, len(items)), _MOST_POSITIONS)
+        parts = [dict(items[start : start + _MOST_POSITIONS]) for start in starts]
         backoff = Backoff(*BUS_S)
         while True:
             try:
-                await self._add({_CHANGED: positions})
+                await self._add(*({_CHANGED: part} for part in parts))
             except BUS_AWAY as error:
                 if backoff.is_first:
                     log.warning("a tombstone waits: the bus is away (%s)", type(error).__name__)
@@ -137,9 +142,12 @@ class TombstoneStream:
                 self._is_caught_up = False
                 await backoff.wait()
 
-    async def _add(self, fields: Mapping[str, Mapping[int, int]]) -> None:
-        said: dict[Any, Any] = {name: json.dumps(numbers) for name, numbers in fields.items()}
-        await self._redis.xadd(self._stream, said, maxlen=_MOST_KEPT, approximate=True)
+    async def _add(self, *messages: Mapping[str, Mapping[int, int]]) -> None:
+        pipeline = self._redis.pipeline(transaction=False)
+        for fields in messages:
+            said: dict[Any, Any] = {name: json.dumps(numbers) for name, numbers in fields.items()}
+            pipeline.xadd(self._stream, said, maxlen=_MOST_KEPT, approximate=True)
+        await pipeline.execute()
 
     async def _read(self, block_ms: int | None) -> bool:
         client = self._redis if block_ms is None else self._blocking

@@ -1,10 +1,11 @@
-"""The writer lock of a shared copy: one worker at a time writes to it, by an advisory lock in Postgres."""
+"""The writer lock of a shared copy: one worker at a time writes to it, by a row of `write_locks` in Postgres."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import time
 
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Connection, open_connection, translate
@@ -14,10 +15,12 @@ log = logging.getLogger("orion_recall.memory")
 
 _ANSWER_MS = 5000
 _CLOSE_TIMEOUT_S = 1.0
+_LONGEST_TRANSACTION_S = 20.0
 
-# An advisory lock of a transaction, not of a session, so that a pooler cannot give its connection to others. The
-# transaction holds no snapshot, so it delays no vacuum. The server may not end it as idle, and notices within half
-# a minute that the machine of its holder has vanished.
+# A lock of a transaction, not of a session, so that a pooler cannot give its connection to others. A transaction
+# that has locked a row delays vacuum, so it is a new one after some seconds: in between another worker may come
+# first. The server may not end it as idle, and notices within half a minute that the machine of its holder has
+# vanished.
 _BEGIN = """
 BEGIN;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -25,6 +28,9 @@ SET LOCAL tcp_keepalives_idle = 10;
 SET LOCAL tcp_keepalives_interval = 5;
 SET LOCAL tcp_keepalives_count = 3;
 """
+# The number is the one that workers before 0.3 lock by.
+_ADD_NAME = "INSERT INTO write_locks (name) VALUES ($1) ON CONFLICT DO NOTHING"
+_TRY_LOCK = "SELECT try_write_lock($1, $2)"
 
 
 class WriterLock:
@@ -34,7 +40,7 @@ class WriterLock:
         self._dsn, self._name = dsn, f"the {kind} {copy}"
         self._lock_number = number_of(kind, copy)
         self._connection: Connection | None = None
-        self._is_held = False
+        self._is_held, self._held_since = False, 0.0
 
     @property
     def is_held(self) -> bool:
@@ -69,13 +75,20 @@ class WriterLock:
         if self._connection is None or self._connection.is_closed():
             await self.release()
             self._connection = await open_connection(self._dsn, name="turn", statement_timeout_ms=_ANSWER_MS)
-        if self._is_held:
+            # By itself: others wait for the end of a transaction that has added the name.
+            await self._connection.execute(_ADD_NAME, self._name)
+        if self._is_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
             await self._connection.execute("SELECT 1")  # raises when the connection has gone, and the lock with it
             return True
+        was_held = self._is_held
+        if was_held:
+            self._is_held = False
+            await self._connection.execute("COMMIT")
         await self._connection.execute(_BEGIN)
-        self._is_held = await self._connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", self._lock_number)
+        self._is_held = await self._connection.fetchval(_TRY_LOCK, self._name, self._lock_number)
         if not self._is_held:
             await self._connection.execute("ROLLBACK")
-        else:
+        elif not was_held:
             log.debug("took the writer lock of %s", self._name)
+        self._held_since = time.monotonic()
         return self._is_held

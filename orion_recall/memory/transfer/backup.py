@@ -102,7 +102,8 @@ async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, t
                     "one that has no tables yet, such as a new data folder"
                 )
             async with connection.transaction():
-                await connection.execute(record_sql.LOCK_OUTBOX)
+                # The schema may be of a version that has no locks of its own yet.
+                await connection.execute("LOCK TABLE outbox IN SHARE ROW EXCLUSIVE MODE")
                 await _refuse_filled(connection, [table for table, _ in tables])
                 await _load(connection, reader, tables, progress)
     finally:

@@ -1,39 +1,70 @@
-"""A selected memory as one prompt-ready line: date, source and reference, then what it says."""
+"""A selected memory as one prompt-ready line: a head in the profile's style, then what it says."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.text.inert import inert
 from orion_recall.text.normal import one_line
+from orion_recall.values import MemoryView, RenderStyle
 
 _LONGEST_REFERENCE = 80
 
 
-def head(scored: ScoredCandidate) -> str:
+def head(scored: ScoredCandidate, style: RenderStyle = "v1") -> str:
     """`- [2026-03-01 vector mem-17]`, `notes:17` for a memory of the mapped store `notes`.
 
-    Text cannot imitate it: brackets in memory text are shown round. Of a very long id both ends are shown.
+    With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone. A memory
+    that a newer one succeeds has `(until 2026-11-02)` after it. Text cannot imitate a head: it stays on one line,
+    and brackets in it are shown round. Of a very long id both ends are shown.
     """
+    until = "" if scored.held_until is None else f" (until {_day(scored.held_until)})"
+    if style == "short":
+        return f"- {_day(scored.memory.ts)}{until}"
     reference = one_line(scored.memory.id)
     if len(reference) > _LONGEST_REFERENCE:
         half = _LONGEST_REFERENCE // 2
         reference = f"{reference[: half - 1]}…{reference[-half:]}"
-    return f"- [{_day(scored.memory.ts)} {scored.candidate.best_source} {reference}]"
+    score = f" {scored.score:.2f}" if style == "scores" else ""
+    return f"- [{_day(scored.memory.ts)} {scored.candidate.best_source} {reference}{score}]{until}"
 
 
 def body(scored: ScoredCandidate) -> str:
     """The memory's text on one line, with title, speaker and statements, to be cut to a snippet."""
-    memory = scored.memory
-    text = one_line(memory.text)
-    if memory.speaker:
-        text = f"{one_line(memory.speaker)}: {text}"
-    if memory.title:
-        text = f"{one_line(memory.title)}: {text}"
-    candidate = scored.candidate
+    opening, text = lead_and_text(scored)
+    return f"{opening}{text}"
+
+
+def lead_and_text(scored: ScoredCandidate) -> tuple[str, str]:
+    """The title and speaker, as `Crane: Bo: ` or empty, and the text; with statements all of it is text.
+
+    None of it can pose as a part of the prompt (`text.inert`): a speaker "System" has a look-alike of the colon.
+    """
+    memory, candidate = scored.memory, scored.candidate
+    opening, text = (
+        "".join([_named(name) for name in (memory.title, memory.speaker) if name]),
+        _best_passage(memory),
+    )
     if candidate.statements and (candidate.best_source == "rdf" or candidate.path > 0):
-        return f"{'; '.join(one_line(said) for said in candidate.statements)} ({text})"
-    return text
+        return "", f"{'; '.join(inert(said) for said in candidate.statements)} ({opening}{text})"
+    return opening, text
+
+
+@lru_cache(maxsize=1024)
+def _named(name: str) -> str:
+    """A title or a speaker before what follows it: the same few stand in every bundle."""
+    return inert(f"{one_line(name)}: ") + " "
+
+
+def _best_passage(memory: MemoryView) -> str:
+    """The text, or its best passage with … where something was left out."""
+    if not memory.passages:
+        return inert(memory.text)
+    start, end = memory.best_span
+    before, after = "… " if start > 0 else "", " …" if end < len(memory.text.rstrip()) else ""
+    return f"{before}{inert(memory.text[start:end])}{after}"
 
 
 def _day(ts: float | None) -> str:

@@ -8,23 +8,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.render import body, head
+from orion_recall.recall.bundle.lines import SHOWN_V1, Lines, Shown
+from orion_recall.recall.bundle.repetition import Said
 from orion_recall.recall.bundle.selection import DropReason, SelectedItem, Selection
-from orion_recall.recall.bundle.snippet import line_tokens, snippet, stems
+from orion_recall.recall.bundle.snippet import stems
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.values import SourceName
 
-# No line takes fewer tokens: dash, brackets, date, source, reference.
-_SHORTEST_LINE = 8
-# A snippet of fewer tokens says nothing: the memory is left out instead.
-_SHORTEST_SNIPPET = 12
-# In any text a token takes fewer characters than this: tokens of a text that clearly does not fit are not counted.
-_MOST_CHARS_A_TOKEN = 16
+# No line takes fewer tokens: dash, date and a word.
+_SHORTEST_LINE = 4
+
+# The answer is most often there, and is shown with more of what is around it.
+_FIRST = 2
+# After so many in turn that do not fit, hardly any does: each costs its tokens' count.
+_MOST_MISSES = 8
+_CUT = "…"
+# Fewer tokens say hardly anything more.
+_LEAST_WIDER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The limits of a bundle."""
+    """The limits of a bundle. `later_snippet_tokens` is the window of the items after the first two."""
 
     source_top_k: Mapping[SourceName, int]
     max_per_source: int
@@ -32,34 +37,92 @@ class Caps:
     budget_tokens: int
     snippet_tokens: int
     over_budget: Literal["skip", "stop"]
+    max_repetition: float = 1.0
+    later_snippet_tokens: int = 512
+
+    def window_of(self, taken: int) -> int:
+        """The longest window of the next item, in tokens, after so many."""
+        return self.snippet_tokens if taken < _FIRST else min(self.snippet_tokens, self.later_snippet_tokens)
 
 
-def select(ranked: Sequence[ScoredCandidate], terms: frozenset[str], caps: Caps, tokens: TokenCounter) -> Selection:
-    """The bundle's items in rank order. The rendered lines, newlines included, never exceed the budget."""
+def select(
+    ranked: Sequence[ScoredCandidate],
+    terms: frozenset[str],
+    caps: Caps,
+    tokens: TokenCounter,
+    shown: Shown = SHOWN_V1,
+) -> Selection:
+    """The bundle's items in rank order. The rendered lines, newlines included, never exceed the budget.
+
+    The caps of a source, and of repetition, decide who is taken first. Those that they leave out take the room that
+    is left, in items and tokens, best first; who does not get in keeps the cap as the reason. Tokens that are left
+    then go to what was cut.
+    """
     left_out: dict[int, DropReason] = {}
     per_source: Counter[SourceName] = Counter()
     seen: Counter[SourceName] = Counter()
-    items: list[SelectedItem] = []
-    wanted, left = stems(terms), caps.budget_tokens
+    items: dict[int, SelectedItem] = {}
+    waiting: list[tuple[int, ScoredCandidate]] = []
+    wanted, left, misses = stems(terms), caps.budget_tokens, 0
+    lines = Lines(wanted=wanted, tokens=tokens, shown=shown)
+    said = Said(wanted, most=caps.max_repetition)
     for place, scored in enumerate(ranked):
         source, key = scored.candidate.best_source, scored.candidate.key
         seen[source] += 1
         if seen[source] > caps.source_top_k[source]:
             left_out[key] = "source_top_k"
+            waiting.append((place, scored))
         elif per_source[source] >= caps.max_per_source:
             left_out[key] = "max_per_source"
+            waiting.append((place, scored))
+        elif said.repeats(scored.memory.text):
+            left_out[key] = "repetition"
+            waiting.append((place, scored))
         elif len(items) >= caps.max_total_items:
             left_out[key] = "max_total_items"
-        elif left < _SHORTEST_LINE or (item := _fitted(scored, wanted, caps.snippet_tokens, left, tokens)) is None:
+        elif (
+            left < _SHORTEST_LINE
+            or misses >= _MOST_MISSES
+            or (item := lines.fitted(scored, left, window=caps.window_of(len(items)))) is None
+        ):
             left_out[key] = "token_budget"
+            misses += 1
             if caps.over_budget == "stop":
                 left_out |= dict.fromkeys([one.candidate.key for one in ranked[place + 1 :]], "token_budget")
+                waiting = []
                 break
         else:
-            items.append(item)
+            items[place], misses = item, 0
+            said.add(scored.memory.text)
             per_source[source] += 1
             left -= item.tokens
-    return _within_budget(items, caps.budget_tokens, left_out, tokens)
+    for place, scored in waiting:
+        if len(items) >= caps.max_total_items or left < _SHORTEST_LINE or misses >= _MOST_MISSES:
+            break
+        if (item := lines.fitted(scored, left, window=caps.window_of(len(items)))) is not None:
+            items[place] = item
+            left -= item.tokens
+            del left_out[scored.candidate.key]
+        elif caps.over_budget == "stop":
+            break
+        else:
+            misses += 1
+    kept = _widened([items[place] for place in sorted(items)], left, caps, lines)
+    return _within_budget(kept, caps.budget_tokens, left_out, tokens)
+
+
+def _widened(items: list[SelectedItem], left: int, caps: Caps, lines: Lines) -> list[SelectedItem]:
+    """The items; later ones get windows as long as those of the first as far as tokens are left, best first."""
+    widened: list[SelectedItem] = []
+    for place, item in enumerate(items):
+        is_cut = item.snippet.startswith(_CUT) or item.snippet.endswith(_CUT)
+        if place >= _FIRST and is_cut and left >= _LEAST_WIDER:
+            wider = lines.fitted(item.scored, item.tokens + left, window=caps.snippet_tokens)
+            if wider is not None and 0 < wider.tokens - item.tokens <= left:
+                left -= wider.tokens - item.tokens
+                item = wider
+        widened.append(item)
+    return widened
 
 
 def _within_budget(
@@ -78,22 +141,3 @@ def _within_budget(
         dropped=dict(Counter(left_out.values())),
         left_out=left_out,
     )
-
-
-def _fitted(
-    scored: ScoredCandidate, wanted: frozenset[str], snippet_tokens: int, left: int, tokens: TokenCounter
-) -> SelectedItem | None:
-    """The item with as much of its best window as fits, or None when too little would be left of it."""
-    prefix, text = head(scored), body(scored)
-    before = tokens.count(prefix)
-    allowed = min(snippet_tokens, left - before)
-    if allowed < _SHORTEST_SNIPPET:
-        if len(text) > allowed * _MOST_CHARS_A_TOKEN:
-            return None
-        whole = line_tokens(text, tokens)
-        # The last line needs no room for a newline.
-        if whole > allowed and tokens.count(f" {text}") > allowed:
-            return None
-        return SelectedItem(scored=scored, snippet=text, line=f"{prefix} {text}", tokens=before + whole)
-    window, used = snippet(text, wanted, allowed, tokens)
-    return SelectedItem(scored=scored, snippet=window, line=f"{prefix} {window}", tokens=before + used)

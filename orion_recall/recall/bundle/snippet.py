@@ -1,10 +1,16 @@
-"""The snippet of a memory: the window of its text where the question's words stand closest."""
+"""The snippet of a memory: the span of its text that has most of what the question asks for.
+
+Whole sentences are taken where they fit; of a longer sentence, the window where the question's words stand closest.
+"""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Sequence, Set
 
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.bundle.evidence import NO_EVIDENCE, Place, Tally, WantedEvidence, sentences, worth
 from orion_recall.text.normal import without_possessive
 
 # Words are compared by so many of their first characters: `repairing` finds `repaired`.
@@ -12,6 +18,14 @@ _STEM = 5
 # Tokens that the two ellipses of a window may take.
 _ELLIPSES = 2
 _FEWEST_CHARS = 8
+# Sentences that take less than this share of the window are followed by the beginning of the next one.
+_FULL = 0.85
+# An answer stands more often after the question's words than before them.
+_BEFORE = 0.25
+_MOST_SENTENCES = 200
+# A name in the question says whom it is about, the other words say what is wanted of them.
+_OF_NAME = 0.6
+_ENDING = re.compile(r"(?:e?s|e?d|ing)?(?![^\W_])")
 
 
 def stems(terms: Set[str]) -> frozenset[str]:
@@ -19,18 +33,27 @@ def stems(terms: Set[str]) -> frozenset[str]:
     return frozenset(without_possessive(term)[:_STEM] for term in terms) - {""}
 
 
-def snippet(text: str, wanted: Set[str], max_tokens: int, tokens: TokenCounter) -> tuple[str, int]:
-    """The text when it fits, else its best window, marked with … where something was left out; and its tokens.
+def snippet(
+    text: str,
+    wanted: Set[str],
+    max_tokens: int,
+    tokens: TokenCounter,
+    answer: WantedEvidence = NO_EVIDENCE,
+    used: int | None = None,
+) -> tuple[str, int]:
+    """The text when it fits, else its best span, marked with … where something was left out; and its tokens.
 
-    `wanted` are stems. Tokens are counted as the text stands in a bundle: after a space, before a newline.
+    `wanted` are stems, `answer` is what an answer is expected to have, `used` the text's tokens if they are known.
+    Tokens are counted as the text stands in a
+    bundle: after a space, before a newline.
     """
-    used = line_tokens(text, tokens)
+    used = line_tokens(text, tokens) if used is None else used
     if used <= max_tokens:
         return text, used
-    places = _places(text, wanted)
+    places = sorted([*_places(text, wanted), *answer.places(text)])
     chars = len(text) * max(1, max_tokens - _ELLIPSES) // used
     while chars >= _FEWEST_CHARS:
-        window = _window(text, places, chars)
+        window = _span(text, places, chars)
         used = line_tokens(window, tokens)
         if used <= max_tokens:
             return window, used
@@ -50,30 +73,93 @@ def line_tokens(text: str, tokens: TokenCounter) -> int:
     return tokens.count(f" {text}\n")
 
 
-def _places(text: str, wanted: Set[str]) -> list[tuple[int, int]]:
-    """Where the wanted words begin and end, in order."""
+def _places(text: str, wanted: Set[str]) -> list[Place]:
+    """Where the wanted words begin and end, each stem worth less the more often it is there."""
     folded = text.casefold()
     if len(folded) != len(text):  # ß and its like: places must stay places of the text
         folded = "".join(character if len(character.casefold()) > 1 else character.casefold() for character in text)
-    found: list[tuple[int, int]] = []
+    found: list[Place] = []
     for stem in wanted:
+        of_stem: list[tuple[int, int]] = []
         start = folded.find(stem)
         while start >= 0:
             end = start + len(stem)
             begins = start == 0 or not folded[start - 1].isalnum()
-            # A stem shorter than the longest is a whole word.
-            if begins and (len(stem) == _STEM or end == len(folded) or not folded[end].isalnum()):
+            # A stem shorter than the longest is a whole word, in one of its usual forms.
+            if begins and (len(stem) == _STEM or _ENDING.match(folded, end)):
                 space = folded.find(" ", end)
-                found.append((start, len(folded) if space < 0 else space))
+                of_stem.append((start, len(folded) if space < 0 else space))
             start = folded.find(stem, end)
-    found.sort()
+        if of_stem:
+            is_name = all(text[start].isupper() for start, _ in of_stem)
+            value = len(of_stem) ** -0.5 * (_OF_NAME if is_name else 1.0)
+            found += [Place(*at, stem, value) for at in of_stem]
     return found
 
 
-def _window(text: str, places: Sequence[tuple[int, int]], chars: int) -> str:
+def _span(text: str, places: Sequence[Place], chars: int) -> str:
+    """At most so many characters: whole sentences with the most evidence, or the window of one that is longer."""
+    window = _window(text, places, chars)
+    best = _sentences(text, places, chars)
+    if best is None or worth(places, *best) < worth(places, *window):
+        begin, end = window
+    else:
+        begin, end = best
+        if end - begin < _FULL * chars:
+            end = _word_end(text, begin, chars)
+    shown = text[begin:end].strip()
+    return ("… " if begin > 0 else "") + shown + (" …" if end < len(text) else "")
+
+
+def _sentences(text: str, places: Sequence[Place], chars: int) -> tuple[int, int] | None:
+    """From where to where the sentences with the most evidence go; None where no sentence fits or has any."""
+    spans = sentences(text)[:_MOST_SENTENCES]
+    best, found = 0.0, None
+    tally, inside, taken, last = Tally(), 0, 0, 0
+    for first, (begin, end) in enumerate(spans):
+        while inside < taken and places[inside].start < begin:
+            tally.remove(places[inside])
+            inside += 1
+        last = max(last, first)
+        if end - begin > chars:
+            taken = inside = max(taken, bisect_left(places, (end,)))
+            tally = Tally()
+            continue
+        while last + 1 < len(spans) and spans[last + 1][1] - begin <= chars:
+            last += 1
+        end = spans[last][1]
+        while taken < len(places) and places[taken].start < end:
+            tally.add(places[taken])
+            taken += 1
+        if tally.value > best + 1e-9:
+            best, found = tally.value, (begin, end)
+    return _with_neighbours(spans, found, chars) if found else None
+
+
+def _with_neighbours(spans: Sequence[tuple[int, int]], found: tuple[int, int], chars: int) -> tuple[int, int]:
+    """The sentences with those after and before them, as far as they fit."""
+    begin, end = found
+    for _, further in spans:
+        if end < further <= begin + chars:
+            end = further
+    for earlier, _ in reversed(spans):
+        if end - chars <= earlier < begin:
+            begin = earlier
+    return begin, end
+
+
+def _word_end(text: str, begin: int, chars: int) -> int:
+    end = begin + chars
+    if end >= len(text):
+        return len(text)
+    space = text.rfind(" ", begin + 1, end + 1)
+    return space if space > begin else end
+
+
+def _window(text: str, places: Sequence[Place], chars: int) -> tuple[int, int]:
     """At most so many characters around the most wanted words, whole words where there are spaces."""
     first, last = _densest(places, chars)
-    begin = max(0, min(first - max(0, chars - (last - first)) // 2, len(text) - chars))
+    begin = max(0, min(first - int(_BEFORE * max(0, chars - (last - first))), len(text) - chars))
     if begin > 0 and text[begin - 1] != " ":
         space = text.find(" ", begin, first)
         begin = space + 1 if space >= 0 else begin
@@ -81,16 +167,18 @@ def _window(text: str, places: Sequence[tuple[int, int]], chars: int) -> str:
     if end < len(text):
         space = text.rfind(" ", begin + 1, end + 1)
         end = space if space > first else end
-    window = text[begin:end].strip()
-    return ("… " if begin > 0 else "") + window + (" …" if end < len(text) else "")
+    return begin, min(end, len(text))
 
 
-def _densest(places: Sequence[tuple[int, int]], chars: int) -> tuple[int, int]:
-    """From where to where the most wanted words stand within so many characters: the first such place."""
-    best, found, left = 0, (0, 0), 0
-    for right, (_, end) in enumerate(places):
-        while end - places[left][0] > chars and left < right:
+def _densest(places: Sequence[Place], chars: int) -> tuple[int, int]:
+    """From where to where the most evidence stands within so many characters: the first such place."""
+    best, found, left = 0.0, (0, 0), 0
+    tally = Tally()
+    for place in places:
+        tally.add(place)
+        while place.end - places[left].start > chars and places[left] is not place:
+            tally.remove(places[left])
             left += 1
-        if right - left + 1 > best:
-            best, found = right - left + 1, (places[left][0], end)
+        if tally.value > best + 1e-9:
+            best, found = tally.value, (places[left].start, place.end)
     return found

@@ -12,6 +12,7 @@ from orion_recall.recall.candidates.fetch import read_of
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.time_overlap import overlap
+from orion_recall.scoring.told_overlap import is_told_of, told_ranges
 from orion_recall.text.normal import normal_form
 from orion_recall.values import MemoryView, Question, Scope
 
@@ -106,13 +107,19 @@ def visible(
 def in_asked_time(
     kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Dropped
 ) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates of the time that the question names, where it names one; undated memories are dropped."""
-    intervals = question.time.intervals
+    """The candidates of the time that the question names, where it names one; undated memories are dropped.
+
+    They are of that time if they were said then, or tell of it, whichever the question means; what happened is told
+    of afterwards.
+    """
+    intervals, ranges = question.time.intervals, told_ranges(question.time, question.now)
+    is_of_saying = question.time.of != "told"
     if not intervals:
         return list(kept)
     within: list[tuple[Candidate, MemoryView]] = []
     for found, memory in kept:
-        if overlap(intervals, memory.ts, memory.until):
+        said = is_of_saying and overlap(intervals, memory.ts, memory.until)
+        if said or (memory.told and is_told_of(memory, ranges, ahead=question.time.ahead)):
             within.append((found, memory))
         else:
             dropped.note("other_time", found.key)

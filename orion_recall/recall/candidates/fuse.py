@@ -31,10 +31,14 @@ class Fusing(TypedDict):
     k: int
     weights: Mapping[SourceName, float]
     within_weight: float
+    told_weight: float
 
 
 class _List(NamedTuple):
-    """One list with hits: its weight, its source, rank and hit by key. A score of `zero` adds nothing."""
+    """One list with hits: its weight, its source, rank and hit by key. A score of `zero` adds nothing.
+
+    Where `zero` is the first's score, min-max fusion counts each of them as the first.
+    """
 
     weight: float
     source: SourceName
@@ -53,15 +57,16 @@ def fuse(
     with_text: int = WITH_TEXT,
     within: Sequence[SourceReport] = (),
     within_weight: float = 0.0,
+    told_weight: float = 0.0,
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
     After these come further hits that bring a memory with them and are among the first `with_text` of a list.
-    `within` are further lists of the sources, each with the weight `within_weight`.
+    `within` are further lists of the sources, each with the weight `within_weight`, flat ones with `told_weight`.
 
     `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
     """
-    lists = _lists(reports, weights, within, within_weight)
+    lists = _lists(reports, weights, within, (within_weight, told_weight))
     possible = 0.0
     fused: dict[int, float] = {}
     for weight, _, ranked, first, zero in lists:
@@ -89,6 +94,7 @@ def fused_unindexed(
     weights: Mapping[SourceName, float],
     within: Sequence[SourceReport] = (),
     within_weight: float = 0.0,
+    told_weight: float = 0.0,
 ) -> Mapping[int, float]:
     """The fused scores, by key, of memories that the index does not hold: the mean over the lists that have them.
 
@@ -96,7 +102,7 @@ def fused_unindexed(
     place in the dense list is left out: its score cannot be compared with the others. `indexed` are the fused
     scores of indexed memories, which count the lists that missed them. The means are brought to their scale by the
     average share that those scores are of their gain in the dense list."""
-    lists = _lists(reports, weights, within, within_weight)
+    lists = _lists(reports, weights, within, (within_weight, told_weight))
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
         dense = _List(weights["vector"], "vector", {}, max(cosines.values(), default=1.0), 0.0)
@@ -132,16 +138,25 @@ def _lists(
     reports: Sequence[SourceReport],
     weights: Mapping[SourceName, float],
     within: Sequence[SourceReport],
-    within_weight: float,
+    further_weights: tuple[float, float],
 ) -> list[_List]:
-    """The lists with hits, the heaviest first, and the further ones after them."""
+    """The lists with hits, the heaviest first, and the further ones after them.
+
+    `further_weights` are the weight of those that are not flat, and that of those that are.
+    """
     own = sorted(
         [(weights[report.source], report) for report in reports if report.hits],
         key=lambda one: (-one[0], one[1].source),
     )
-    further = [(within_weight, report) for report in within if report.hits]
+    further = [(further_weights[report.is_flat], report) for report in within if report.hits]
     return [
-        _List(weight, report.source, _ranked(report.hits), report.hits[0].score, _zero(report.hits))
+        _List(
+            weight,
+            report.source,
+            _ranked(report.hits),
+            report.hits[0].score,
+            report.hits[0].score if report.is_flat else _zero(report.hits),
+        )
         for weight, report in (*own, *further)
     ]
 

@@ -3,7 +3,8 @@
 They come from external stores, and from a timeline that is ahead of the index. Both sources of the index may find
 an indexed memory, and it has a cosine and late interaction; an unindexed one is only in reach of its own store. So
 it gets both from vectors of its text, and its fused score is the mean over the lists that have it and the place of
-its cosine in the dense list, brought to the scale of indexed memories."""
+its cosine in the dense list, brought to the scale of indexed memories. Where the question is about a time, the
+times that its text tells are read, as the worker reads those of a memory that it stores."""
 
 from __future__ import annotations
 
@@ -11,20 +12,26 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Protocol
 
 from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
+from orion_recall.memory.extraction.times import find_times
 from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
 from orion_recall.recall.ranking.reports import LateInteractionReport
 from orion_recall.recall.search.fallback import index_is_away
 from orion_recall.scoring.candidates import Candidate
+from orion_recall.scoring.told_overlap import told_ranges
 from orion_recall.sources.text_vectors import Nearness
-from orion_recall.values import MemoryView, Question, SourceReport
+from orion_recall.values import MemoryView, Question, SourceReport, ToldTime
 
 MOST_COMPARED = 24
 """Texts of one recall that are compared: the first of a source's list. About 0.2 s of a slow core when none of them
 is cached, a millisecond when all are."""
+MOST_READ = 24
+"""Texts of one recall that are read for told times: about a millisecond each when they are not cached."""
+_READ_CHARS = 1_000
 # To compare cached texts takes a millisecond; even a recall that is out of time waits this long for it.
 _COMPARING_S = 0.1
 
@@ -134,3 +141,27 @@ def with_unindexed(
         return closeness, late
     together = {**closeness, **unindexed.late_interaction}
     return together, replace(late, status="ok", count=len(together))
+
+
+def with_told_times(
+    kept: Kept, memories: Mapping[int, MemoryView], question: Question
+) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
+    """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones.
+
+    Nothing is read where the question is about no time that texts tell.
+    """
+    if not told_ranges(question.time, question.now):
+        return list(kept), frozenset()
+    lacking = [candidate.key for candidate, memory in kept if candidate.key not in memories and not memory.told]
+    read = frozenset(lacking[:MOST_READ])
+    return [
+        (candidate, memory._replace(told=_told(memory.text[:_READ_CHARS], memory.ts)))
+        if candidate.key in read
+        else (candidate, memory)
+        for candidate, memory in kept
+    ], frozenset(lacking) - read
+
+
+@lru_cache(maxsize=2_048)
+def _told(text: str, ts: float | None) -> tuple[ToldTime, ...]:
+    return tuple(ToldTime(one.since, one.until, one.weekly) for one in find_times(text, ts))

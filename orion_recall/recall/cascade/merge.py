@@ -143,6 +143,7 @@ def united(members: Iterable[LayerResult]) -> PassResult:
         ranked=tuple(items.values()),
         dropped=_dropped(passes, items),
         reranking=next((one_pass.reranking for one_pass in passes if one_pass.reranking is not None), None),
+        closeness={key: near for one_pass in passes for key, near in one_pass.closeness.items()},
     )
 
 

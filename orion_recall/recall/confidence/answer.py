@@ -7,16 +7,21 @@ from dataclasses import dataclass
 
 from orion_recall.profile.cascade import NoAnswer
 from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.confidence.answerable import NOT_JUDGED, Answerable
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.scoring.candidates import ScoredCandidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerConfidence:
-    """The confidence of every item of the bundle, by key, and of the answer; None when there is no item."""
+    """The confidence of every item of the bundle, by key, and of the answer; None when there is no item.
+
+    `answerable` is the probability that anything found answers the question.
+    """
 
     items: Mapping[int, Confidence]
     overall: float | None
+    answerable: Answerable = NOT_JUDGED
 
 
 NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
@@ -24,17 +29,10 @@ NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
-    """The reason for an empty bundle although `near_misses` items were found."""
+    """The reason, in words, for an empty bundle: `near_misses` items were found, or nothing was searched."""
 
-    what: str
-    value: float
-    least: float
-    near_misses: int
-
-    @property
-    def reason(self) -> str:
-        """The reason in words."""
-        return f"the {self.what} of {self.value:.3f} is under the profile's minimum of {self.least:g}"
+    reason: str
+    near_misses: int = 0
 
 
 def answer_confidence(
@@ -53,21 +51,26 @@ def answer_confidence(
     return AnswerConfidence(items=items, overall=overall)
 
 
-def gate(selection: Selection, overall: float | None, least: NoAnswer) -> tuple[Selection, Withheld | None]:
-    """The selection; or an empty one and the reason, where confidence or score is below the profile's minimum."""
-    if not least.is_on or overall is None:
+def gate(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) -> tuple[Selection, Withheld | None]:
+    """The selection; or an empty one and the reason, where the answer is below a minimum of the profile."""
+    if not least.is_on or confidence.overall is None:
         return selection, None
-    count, score = len(selection.items), max(item.scored.score for item in selection.items)
-    if overall < least.min_confidence:
-        withheld = Withheld(what="confidence", value=overall, least=least.min_confidence, near_misses=count)
-    elif score < least.min_score:
-        withheld = Withheld(what="best score", value=score, least=least.min_score, near_misses=count)
-    else:
+    numbers = (
+        ("probability of an answer", confidence.answerable.probability, least.min_probability),
+        ("confidence", confidence.overall, least.min_confidence),
+        ("best score", max(item.scored.score for item in selection.items), least.min_score),
+    )
+    below = next((one for one in numbers if one[1] is not None and one[1] < one[2]), None)
+    if below is None:
         return selection, None
+    what, value, minimum = below
+    count = len(selection.items)
     keys = [item.scored.candidate.key for item in selection.items]
     return Selection(
         items=(),
         tokens=0,
         dropped={**selection.dropped, "no_answer": count},
         left_out={**selection.left_out, **dict.fromkeys(keys, "no_answer")},
-    ), withheld
+    ), Withheld(
+        reason=f"the {what} of {value:.3f} is under the profile's minimum of {minimum:g}", near_misses=count
+    )

@@ -14,6 +14,7 @@ from typing import Protocol
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.recall.ranking.reports import LateInteractionReport
 from orion_recall.sources.breaker import Breaker
+from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import SourceStatus
 
 _NOTHING: Mapping[int, float] = {}
@@ -25,7 +26,9 @@ class Closeness(Protocol):
 
     async def why_off(self) -> str | None: ...
 
-    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]: ...
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int]
+    ) -> Mapping[int, float]: ...
 
 
 async def late_interaction(
@@ -35,11 +38,15 @@ async def late_interaction(
     breaker: Breaker,
     *,
     timeout_s: float,
+    is_short: bool = False,
     is_away: bool = False,
+    passages: Mapping[int, int] = FIRST_PASSAGES,
 ) -> tuple[Mapping[int, float], LateInteractionReport]:
     """The closeness of each compared candidate, by key, and the report. Raises nothing.
 
-    `scaled` makes the score part of it. `is_away`: the index has just not answered, and is not asked again.
+    Of a candidate in `passages` the passage of that number is compared. `scaled` makes the score part of it.
+    `is_away`: the index has just not answered, and is not asked again. `is_short`: the caller leaves less than the
+    index's own time, so that being late is not its fault.
     """
     began = time.perf_counter()
 
@@ -54,20 +61,20 @@ async def late_interaction(
         return without("empty", None)
     if timeout_s <= 0:
         return without("late", "no time was left")
-    if not breaker.lets_through(time.monotonic()):
+    if not breaker.lets_through(time.monotonic(), is_short=is_short):
         return without("failed", f"left alone after: {breaker.last_error}")
     try:
         async with asyncio.timeout(timeout_s):
             if (why := await compared_by.why_off()) is not None:
                 breaker.record(None, time.monotonic())
                 return without("off", why)
-            found = await compared_by.closeness(text, keys)
+            found = await compared_by.closeness(text, keys, passages)
     except TimeoutError:
         error = f"no answer within {timeout_s * 1000:.0f} ms"
-        breaker.record(error, time.monotonic())
+        breaker.record_late(error, time.monotonic(), is_excused=is_short)
         return without("late", error)
     except (SourceError, ModelError) as error:
-        breaker.record(str(error), time.monotonic())
+        breaker.record_error(error, time.monotonic())
         return without("failed", str(error))
     breaker.record(None, time.monotonic())
     if not found:

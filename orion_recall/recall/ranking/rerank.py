@@ -31,10 +31,12 @@ async def rerank(
     breaker: Breaker,
     *,
     timeout_s: float,
+    is_short: bool = False,
 ) -> tuple[list[ScoredCandidate], RerankReport]:
     """The candidates with their part `rerank`, best first again; unchanged when the reranker did not answer.
 
-    The profile's `top_n` are judged, within the profile's time and `timeout_s`. A candidate that was not judged
+    The profile's `top_n` are judged, within the profile's time and `timeout_s`; `is_short`: the caller leaves less
+    than the reranker's own time, so that being late is not its fault. A candidate that was not judged
     gets the lowest part of those that were: else it would gain by what the others lose."""
     wanted = profile.rerank
     judged = scored[: wanted.top_n]
@@ -51,14 +53,14 @@ async def rerank(
     allowed_s = min(wanted.timeout_ms / 1000, timeout_s)
     if allowed_s <= 0:
         return unchanged("late", "no time was left")
-    if not breaker.lets_through(time.monotonic()):
+    if not breaker.lets_through(time.monotonic(), is_short=is_short):
         return unchanged("failed", f"left alone after: {breaker.last_error}")
     try:
         async with asyncio.timeout(allowed_s):
             found = await reranker.scores(question, [body(item) for item in judged])
     except TimeoutError:
         error = f"no answer within {allowed_s * 1000:.0f} ms"
-        breaker.record(error, time.monotonic())
+        breaker.record_late(error, time.monotonic(), is_excused=is_short)
         return unchanged("late", error)
     except ModelError as error:
         breaker.record(str(error), time.monotonic())

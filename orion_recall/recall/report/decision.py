@@ -48,9 +48,10 @@ def decision(
     latency_ms: float,
     recalled: Recalled | None = None,
     error: str | None = None,
+    created_at: datetime | None = None,
     kept_text: KeptText = _FULL_TEXT,
 ) -> RecallDecisionV1:
-    """One decision; `latency_ms` is rounded in its own field, and exact in `stage_ms` under `total`.
+    """One decision, of now by default. `latency_ms` is rounded in its own field, exact in `stage_ms` under `total`.
 
     Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives.
     """
@@ -71,7 +72,7 @@ def decision(
         "tenant": facts.tenant,
         "user_id": query.options.user if query and query.options else None,
         "latency_ms": latency_ms,
-        "created_at": datetime.now(UTC),
+        "created_at": created_at or datetime.now(UTC),
         "outcome": outcome,
         "error": error,
         "unknown_fields": facts.unknown_fields,
@@ -113,11 +114,14 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
         "dropped": dict(recalled.selection.dropped),
         "tokens": recalled.selection.tokens,
         "understood": (
-            understood(recalled.understood, with_words=kept_text.is_full) if recalled.understood else None
+            kept_text.redaction.json(understood(recalled.understood, with_words=kept_text.is_full))
+            if recalled.understood
+            else None
         ),
         "confidence": recalled.confidence.overall,
         "cascade": cascade_json(cascade, recalled.confidence, recalled.selection) if cascade else None,
         "no_answer": no_answer_json(recalled.withheld) if recalled.withheld else None,
+        "answer_probability": recalled.confidence.answerable.probability,
         "strategy": recalled.strategy,
     }
 

@@ -7,7 +7,7 @@ Made only on request (`options.include.trace`), from what the recall found out a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,12 @@ from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.report.confidence import cascade_json, confidence_json
-from orion_recall.recall.report.explain_words import why_first
+from orion_recall.recall.report.explain_words import why_first, why_recap
+from orion_recall.recall.report.shared_names import first_names_shared
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.values import MemoryView
+from orion_recall.values import MemoryView, Scope
 
 MOST_RANKED, MOST_OTHERS = 40, 20
 _TEXT_CHARS = 200
@@ -79,14 +80,20 @@ def explained(recalled: Recalled) -> dict[str, Any]:
             "by_words": question.keyword_text,
             "named_speaker": recalled.understood.named_speaker,
         }
+    if recalled.confidence.answerable.signals:
+        told["answer_signals"] = dict(recalled.confidence.answerable.signals)
     if recalled.strategy is not None:
         told["strategy"] = recalled.strategy
+    if recalled.render is not None:
+        told["render"] = recalled.render.model_dump(mode="json")
     if recalled.cascade is not None:
         told["cascade"] = cascade_json(recalled.cascade, recalled.confidence, recalled.selection).model_dump(
             mode="json"
         )
     if recalled.result is not None:
         told |= _candidates(recalled, recalled.result)
+    if (notes := first_names_shared(recalled)) and "why" in told:
+        told["why"] = [*told["why"], *notes]
     return told
 
 
@@ -108,14 +115,29 @@ def _candidates(recalled: Recalled, result: PassResult) -> dict[str, Any]:
         }
         for candidate, memory, item, reason, for_key in left_out
     ]
-    now = recalled.understood.question.now if recalled.understood else 0.0
     return {
-        "why": why_first(
-            recalled.selection, score_shares, recalled.cascade.layers if recalled.cascade else {}, now=now
-        ),
+        "why": _why(recalled),
         "candidates": told + others[:MOST_OTHERS],
         "not_listed": len(recalled.ranked) - len(ranked) + len(others[MOST_OTHERS:]),
     }
+
+
+def _why(recalled: Recalled) -> list[str]:
+    known = recalled.understood
+    if known is not None and known.shape == "recap":
+        time = known.question.time
+        return why_recap(recalled.selection, of_session=not time.intervals, is_widened=time.widened)
+    now = known.question.now if known is not None else 0.0
+    may_name = _may_name(recalled)
+    layers: Mapping[int, str] = recalled.cascade.layers if recalled.cascade else {}
+    return why_first(recalled.selection, score_shares, layers, now=now, may_name=may_name)
+
+
+def _may_name(recalled: Recalled) -> Callable[[int], bool]:
+    """Whether a memory is in the query's scope, by its key; of a narrow scope only what was read is known."""
+    if recalled.scope == Scope(tenant=recalled.scope.tenant):
+        return lambda _: True
+    return {item.candidate.key for item in recalled.ranked}.__contains__
 
 
 def _left_out(
@@ -172,7 +194,7 @@ def _of(candidate: Candidate, memory: MemoryView) -> dict[str, Any]:
         "kind": memory.kind,
         "speaker": memory.speaker,
         "ts": memory.ts,
-        "text": memory.text[:_TEXT_CHARS],
+        "text": memory.best_text[:_TEXT_CHARS],
         "fused": round(candidate.fused, _DIGITS),
         "sources": {
             str(source): {"rank": rank, "score": round(candidate.scores[source], _DIGITS)}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from orion_recall.memory.succession.reasons import plain
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.normal import one_line
+from orion_recall.values import SuccessionLink
 
 MOST_TOLD = 3
 _CLOSER = 0.01  # cosines that differ by less are the same to people
@@ -21,6 +23,8 @@ _BY: dict[str, str] = {
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
 _SAME = 5e-7
+# Scores are shown to three digits.
+_SHOWN = 5e-4
 
 
 class PartOfScore(Protocol):
@@ -38,9 +42,16 @@ ScoreShares = Callable[[ScoredCandidate], Sequence[PartOfScore]]
 
 
 def why_first(
-    selection: Selection, score_shares: ScoreShares, layers: Mapping[int, str], *, now: float
+    selection: Selection,
+    score_shares: ScoreShares,
+    layers: Mapping[int, str],
+    *,
+    now: float,
+    may_name: Callable[[int], bool],
 ) -> list[str]:
     """One sentence or two for each of the first items; `layers` are those of a cascade, by the memory's key.
+
+    `may_name` says of a memory's key whether the query may learn of it.
 
     Ids, names and statements of memories are in them, on one line: they are data.
     """
@@ -48,16 +59,64 @@ def why_first(
     told: list[str] = []
     for place, item in enumerate(items[:MOST_TOLD], start=1):
         first = f"{one_line(item.memory.id)} is {ordinal(place)} with {item.score:.3f}: "
-        reasons = "; ".join(_reasons(item, layers.get(item.candidate.key), score_shares, now))
+        reasons = "; ".join(_reasons(item, layers.get(item.candidate.key), score_shares, now, may_name=may_name))
         ahead = _ahead(item, items[place], score_shares) if place < len(items) else ""
         told.append(f"{first}{reasons}.{ahead}")
     return told
 
 
-def _reasons(item: ScoredCandidate, layer: str | None, score_shares: ScoreShares, now: float) -> list[str]:
+def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> list[str]:
+    """What a recap holds, and in which order."""
+    items = [item.scored.memory for item in selection.items]
+    if not items:
+        return []
+    sessions = len({memory.session_id or memory.id for memory in items})
+    of = f"{len(items)} {'memory' if len(items) == 1 else 'memories'} of {sessions} session{'s'[: sessions != 1]}"
+    times = [memory.ts or 0.0 for memory in items if not memory.chatter]
+    order = (
+        "in the order of time"
+        if times == sorted(times)
+        else "the best of each session before its further ones, and what tells more before what tells less"
+    )
+    chatter = ", chatter last" if any(memory.chatter for memory in items) else ""
+    wider = " Nothing is of the time itself, so a day more on both sides was searched." if is_widened else ""
+    named = "session" if of_session else "time"
+    return [f"The question names a {named} and nothing else. This is a recap of it: {of}, {order}{chatter}.{wider}"]
+
+
+def _reasons(
+    item: ScoredCandidate,
+    layer: str | None,
+    score_shares: ScoreShares,
+    now: float,
+    *,
+    may_name: Callable[[int], bool],
+) -> list[str]:
     values = {part.name: part.value for part in score_shares(item) if part.share > 0}
     said = [f"the graph says {one_line(statement)}" for statement in item.candidate.statements[:1]]
-    return [_found(item, layer), *_named(item, values), *said, _age(item.memory.ts, now)]
+    succession = _succession(item, now, may_name)
+    return [_found(item, layer), *_named(item, values), *said, *succession, _age(item.memory.ts, now)]
+
+
+def _succession(item: ScoredCandidate, now: float, may_name: Callable[[int], bool]) -> list[str]:
+    """What it succeeds, or what succeeds it, the most confident first."""
+    told: list[str] = []
+    if item.held_until is not None:
+        newer = _surest(one for one in item.memory.succeeded_by if one.at <= now and may_name(one.key))
+        who = "" if newer is None else f": {one_line(newer.id)} says something newer ({_why(newer)})"
+        told.append(f"outdated{who}")
+    if (older := _surest(one for one in item.memory.succeeds if may_name(one.key))) is not None:
+        told.append(f"it succeeds {one_line(older.id)} ({_why(older)})")
+    return told
+
+
+def _surest(links: Iterable[SuccessionLink]) -> SuccessionLink | None:
+    return max(links, key=lambda one: one.confidence, default=None)
+
+
+def _why(link: SuccessionLink) -> str:
+    made = "a person said so" if link.by == "hand" else one_line(plain(link.reason))
+    return f"confidence {link.confidence:.2f}, {made}" if made else f"confidence {link.confidence:.2f}"
 
 
 def _found(item: ScoredCandidate, layer: str | None) -> str:
@@ -74,8 +133,14 @@ def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
     told: list[str] = []
     if values.get("speaker") == 1.0 and item.memory.speaker:
         told.append(f"said by {one_line(item.memory.speaker)}, whom the question names")
+    if values.get("asker") == 1.0:
+        told.append("said by the one who asks, or to them")
+    if values.get("introduces") == 1.0:
+        told.append("it says who somebody is, and the question asks that")
     if (time := values.get("time", 0.0)) > 0:
         told.append("of the time asked about" if time == 1.0 else "close to the time asked about")
+    if values.get("told", 0.0) > 0:
+        told.append("it tells of the time asked about")
     if values.get("tells_time") == 1.0:
         told.append("it tells a time, and the question asks when")
     if values.get("tells_name") == 1.0:
@@ -97,17 +162,25 @@ def _age(ts: float | None, now: float) -> str:
         return "undated"
     age = now - ts
     if age < 0:
-        return "of a time still to come"
+        return f"{_length(-age)} later than the time of the question"
+    return f"{_length(age)} old"
+
+
+def _length(age: float) -> str:
     if age < 2 * _HOUR:
-        return f"{age // 60:.0f} minutes old" if age >= 120 else "1 minute old"
-    return f"{age // _HOUR:.0f} hours old" if age < 2 * _DAY else f"{age // _DAY:.0f} days old"
+        return f"{age // 60:.0f} minutes" if age >= 120 else "1 minute"
+    return f"{age // _HOUR:.0f} hours" if age < 2 * _DAY else f"{age // _DAY:.0f} days"
 
 
 def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: ScoreShares) -> str:
     """By how much the item leads the next one, and the part with the largest share of that."""
     lead = item.score - following.score
+    if lead < -_SAME:
+        return ""  # a calendar is in the order of its times
     if lead < _SAME:
         return " The next scores the same; the newer one comes first, then the smaller id."
+    if lead < _SHOWN:
+        return " The next is as good: they are less than 0.001 apart."
     theirs = {part.name: part.share for part in score_shares(following)}
     gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in score_shares(item)}
     most = max(gains, key=lambda name: (gains[name], name))

@@ -23,6 +23,8 @@ from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
 from orion_recall.values import SourceReport
 
+# They are given as they are, to be found again.
+_IDS = frozenset(("id", "for", "source_ref"))
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 
@@ -47,10 +49,12 @@ def reply(
             "sources": source_stats(recalled),
             "confidence": recalled.confidence.overall,
         }
+        if (probability := recalled.confidence.answerable.probability) is not None:
+            stats["answer_probability"] = probability
         if recalled.withheld is not None:
             stats["no_answer"] = no_answer_json(recalled.withheld)
         if include.trace:
-            stats["trace"] = explained(recalled)
+            stats["trace"] = recalled.redaction.json(explained(recalled), without=_IDS)
     bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
     if extended and recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
@@ -64,17 +68,17 @@ def error_reply(
     latency_ms: float,
     profile: str,
     extended: bool,
+    retry_after_ms: int | None = None,
 ) -> RecallReplyV1:
     """An empty bundle and the reason; only the bundle for callers that read no more than V1 fields."""
     stats = BundleStats(
         backend_counts={}, latency_ms=latency_ms if extended else whole_ms(latency_ms), profile=profile
     )
     bundle = MemoryBundleV1(rendered="", items=[], stats=stats)
-    return (
-        RecallReplyV1(bundle=bundle, error=ErrorInfo(type=kind, message=message))
-        if extended
-        else (RecallReplyV1(bundle=bundle))
-    )
+    if not extended:
+        return RecallReplyV1(bundle=bundle)
+    hint = {} if retry_after_ms is None else {"retry_after_ms": retry_after_ms}
+    return RecallReplyV1(bundle=bundle, error=ErrorInfo(type=kind, message=message, **hint))
 
 
 def reply_json(answer: RecallReplyV1) -> bytes:
@@ -126,7 +130,7 @@ def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: In
         "uri": memory.uri,
         "score": scored.score,
         "ts": memory.ts,
-        "title": memory.title,
+        "title": recalled.redaction.optional(memory.title),
         "snippet": item.snippet,
         "tags": list(memory.tags),
     }
@@ -139,7 +143,7 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
     memory, candidate = item.scored.memory, item.scored.candidate
     fields: dict[str, Any] = {
         "kind": memory.kind,
-        "speaker": memory.speaker,
+        "speaker": recalled.redaction.optional(memory.speaker),
         "session_id": memory.session_id,
         "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
         "ranks": dict(candidate.ranks),
@@ -149,7 +153,7 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
     if recalled.cascade is not None:
         fields["layer"] = recalled.cascade.layers[candidate.key]
     if include.entities:
-        fields["entities"] = list(memory.entities)
+        fields["entities"] = [recalled.redaction.text(name) for name in memory.entities]
     if include.chunks:
-        fields["chunk"] = memory.text
+        fields["chunk"] = recalled.redaction.text(memory.best_text)
     return fields

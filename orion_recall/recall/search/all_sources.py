@@ -1,7 +1,8 @@
 """The search of all sources at once, each with a deadline, retries before it, and a status.
 
 An error in a source costs that source's hits, never the answer. A source that keeps failing is not asked for a
-while, so that a dead server costs a query nothing."""
+while, so that a dead server costs a query nothing. A search that a caller's deadline cut short is no failure, nor
+is one that was still waiting for its turn in this process while others were answered."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError, TransientSourceError
+from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
 from orion_recall.interfaces import Source, answers_for
 from orion_recall.recall.search.fallback import (
     INDEX_SOURCES,
@@ -22,6 +23,7 @@ from orion_recall.recall.search.fallback import (
     with_fallback,
 )
 from orion_recall.sources.breaker import Breaker
+from orion_recall.tasks import Waited, noticed
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
 _RETRY_PAUSE_S = 0.02
@@ -50,6 +52,7 @@ async def search_all(
     `fallback` is searched when neither source of the index answers; its hits are in that source's report.
     """
     searches: dict[SourceName, asyncio.Task[SourceReport]] = {}
+    waited: dict[SourceName, Waited] = {}
     reports = {name: SourceReport(source=name, status="off") for name in SOURCE_NAMES}
     began = time.perf_counter()
     for name, request in requests.items():
@@ -58,7 +61,7 @@ async def search_all(
         if timeout_s <= 0:
             reports[name] = SourceReport(source=name, status="late", error="no time was left")
         else:
-            searches[name] = asyncio.create_task(_search(source, request, breakers[name], retries))
+            searches[name], waited[name] = noticed(_search(source, request, breakers[name], retries))
     index: list[SourceName] = [name for name in INDEX_SOURCES if name in searches]
     falling_back: asyncio.Task[SourceReport | None] | None = None
     if fallback is not None and index:
@@ -74,18 +77,20 @@ async def search_all(
         if unfinished:  # they end within a turn or two of the loop; one that does not is not waited for
             await asyncio.wait(unfinished, timeout=_ENDING_S)
     for name, task in searches.items():
-        reports[name] = _late(name, breakers[name], timeout_s, began) if task in unfinished else task.result()
+        is_late, is_excused = task in unfinished, requests[name].is_short or waited[name].is_set
+        reports[name] = _late(name, breakers[name], timeout_s, began, is_excused) if is_late else task.result()
     if falling_back is not None and fallback is not None and index_is_away(reports.values()):
         is_late = falling_back in unfinished
         if is_late:
-            fallback.breaker.record(f"no answer within {timeout_s * 1000:.0f} ms", time.monotonic())
+            error = f"no answer within {timeout_s * 1000:.0f} ms"
+            fallback.breaker.record_late(error, time.monotonic(), is_excused=requests[index[0]].is_short)
         reports[index[0]] = with_fallback(reports[index[0]], None if is_late else falling_back.result())
     return list(reports.values())
 
 
-def _late(name: SourceName, breaker: Breaker, timeout_s: float, began: float) -> SourceReport:
+def _late(name: SourceName, breaker: Breaker, timeout_s: float, began: float, is_excused: bool) -> SourceReport:
     error = f"no answer within {timeout_s * 1000:.0f} ms"
-    breaker.record(error, time.monotonic())
+    breaker.record_late(error, time.monotonic(), is_excused=is_excused)
     return SourceReport(source=name, status="late", ms=(time.perf_counter() - began) * 1000, error=error)
 
 
@@ -93,7 +98,7 @@ async def _search(source: Source, request: SearchRequest, breaker: Breaker, retr
     started = time.perf_counter()
     if not answers_for(source, request.scope.tenant):  # nor is an error that other tenants had there
         return SourceReport(source=source.name, status="empty")
-    if not breaker.lets_through(time.monotonic()):
+    if not breaker.lets_through(time.monotonic(), is_short=request.is_short):
         return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
     try:
         hits = await _with_retries(source, request, retries)
@@ -102,8 +107,7 @@ async def _search(source: Source, request: SearchRequest, breaker: Breaker, retr
         ms = (time.perf_counter() - started) * 1000
         return SourceReport(source=source.name, status="failed", hits=tuple(error.hits), ms=ms, error=str(error))
     except (SourceError, ModelError) as error:
-        if not isinstance(error, ScopeNotKept):
-            breaker.record(str(error), time.monotonic())
+        breaker.record_error(error, time.monotonic())
         ms = (time.perf_counter() - started) * 1000
         return SourceReport(source=source.name, status="failed", ms=ms, error=str(error))
     breaker.record(None, time.monotonic())

@@ -8,7 +8,6 @@ second keyword search (`second_step`). Both are score parts; what has no weight 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from orion_recall.text.normal import words
 from orion_recall.text.titles import names_in, title_names
 from orion_recall.values import MemoryView, Question, SearchRequest, SourceName, SourceReport
 
-_LINKING, _MOST_LINKED = 5, 64
+_LINKING, _MOST_LINKED, _FEW_LINKED = 5, 64, 20
 _STEPPING, _MOST_NAMES, _MOST_STEPPED, _MOST_NEW = 2, 24, 100, 16
 
 Kept = Sequence[tuple[Candidate, MemoryView]]
@@ -74,10 +73,12 @@ async def follow_up(
     further: dict[int, Candidate] = {}
     known = {candidate.key for candidate, _ in kept}
     looking: dict[str, Coroutine[Any, Any, Mapping[int, _Lead]]] = {}
-    if ranking.links > 0 and titles is not None:
+    if ranking.links > 0 and titles is not None and await _has_titles(titles, asked[0]):
         looking["links"] = _linked(kept, question, asked[0], titles)
     if ranking.second_step > 0 and "lexical" in well:
         looking["second_step"] = _stepped(kept, question, requests["lexical"], sources["lexical"])
+    if not looking:
+        return NO_FOLLOW_UP
     found = await asyncio.gather(*(_or_nothing(one, timeout_s) for one in looking.values()))
     for name, leads in zip(looking, found, strict=True):
         if not leads:
@@ -89,6 +90,13 @@ async def follow_up(
             near: dict[SourceName, float] = {"vector": similarities[key]} if key in similarities else {}
             further.setdefault(key, Candidate(key=key, scores=near, read=lead.read, best_source=lead.source))
     return FollowUp(parts=parts, further=tuple(further.values()))
+
+
+async def _has_titles(titles: TitleFinder, request: SearchRequest) -> bool:
+    try:
+        return await titles.has_titles(request.scope.tenant)
+    except SourceError:
+        return False
 
 
 async def _or_nothing(looking: Coroutine[Any, Any, Mapping[int, _Lead]], timeout_s: float) -> Mapping[int, _Lead]:
@@ -104,7 +112,8 @@ async def _linked(
 ) -> Mapping[int, _Lead]:
     """The memories whose titles are in the question or in one of the first hits.
 
-    A text's own score is shared among all memories that it names: a list of names leads nowhere.
+    Each of up to 20 memories that a text names has the whole of the text's own score, each of more has less: a list
+    of names leads nowhere.
     """
     best = max((candidate.fused for candidate, _ in kept), default=0.0) or 1.0
     naming: list[tuple[float, SourceName, frozenset[str], frozenset[int]]] = [
@@ -117,15 +126,26 @@ async def _linked(
         )
         naming.append((candidate.fused / best, candidate.best_source, named, frozenset((candidate.key,))))
     wanted = sorted(frozenset[str]().union(*(named for _, _, named, _ in naming)))
-    found = await titles.titled(wanted, request.scope, _MOST_LINKED)
+    found = {**_titled_here(kept, wanted), **await titles.titled(wanted, request.scope, _MOST_LINKED)}
     leads: dict[int, _Lead] = {}
     for gain, source, named, itself in naming:
         targets = [key for key, called in found.items() if key not in itself and not named.isdisjoint(called)]
         for key in targets:
-            share = gain / (1.0 + math.log2(len(targets)))
+            share = gain * min(1.0, _FEW_LINKED / len(targets))
             if key not in leads or share > leads[key].share:
                 leads[key] = _Lead(share, source)
     return leads
+
+
+def _titled_here(kept: Kept, wanted: Sequence[str]) -> Mapping[int, Sequence[str]]:
+    """The names of those candidates whose titles are wanted: the index does not know titles in external stores."""
+    names = frozenset(wanted)
+    called = {
+        candidate.key: title_names(memory.title)
+        for candidate, memory in kept
+        if candidate.read is not None and memory.title
+    }
+    return {key: given for key, given in called.items() if not names.isdisjoint(given)}
 
 
 async def _stepped(kept: Kept, question: Question, request: SearchRequest, lexical: Source) -> Mapping[int, _Lead]:

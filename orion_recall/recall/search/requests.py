@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
+
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.recall.bundle.evidence import wanted_evidence
+from orion_recall.recall.bundle.lines import Shown
+from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps
+from orion_recall.recall.search.time_limits import TimeLimits
 from orion_recall.recall.understand.expansion import more_words_wanted
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -32,7 +38,11 @@ def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
 
 
 def requests_of(
-    question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1, timeout_s: float
+    question: Question,
+    scope: Scope,
+    profile: Profile,
+    options: RecallOptionsV1,
+    limits: TimeLimits,
 ) -> dict[SourceName, SearchRequest]:
     """One request for every source that the profile has switched on."""
     limit = CANDIDATES[options.budget or profile.budget]
@@ -41,7 +51,8 @@ def requests_of(
             question=question,
             scope=scope,
             limit=limit,
-            timeout_s=timeout_s,
+            timeout_s=limits.source_s,
+            is_short=limits.is_short,
             min_score=profile.min_similarity,
             window_minutes=profile.sql_since_minutes,
             hops=profile.graph.hops,
@@ -68,5 +79,18 @@ def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:
         max_total_items=options.k or profile.max_total_items,
         budget_tokens=options.max_tokens or profile.render_budget_tokens,
         snippet_tokens=profile.snippet_tokens,
+        later_snippet_tokens=min(profile.snippet_tokens, profile.later_snippet_tokens),
         over_budget=profile.over_budget,
+        max_repetition=profile.max_repetition,
+    )
+
+
+def shown_of(question: Question, profile: Profile, zone: tzinfo) -> Shown:
+    """What the bundle's lines show; dates are those of the asker's zone."""
+    dates = RelativeDates(zone=zone, now=question.now) if profile.render.relative_dates else None
+    return Shown(
+        style=profile.render.style,
+        answer=wanted_evidence(question),
+        dates=dates,
+        flags_instructions=profile.reader_instructions in ("flag", "down"),
     )

@@ -1,24 +1,33 @@
 """Possessive chains in a question: "Ana's sister's employer" goes from Ana to her sister to an employer.
 
-Two forms are read, also mixed: "Ana's sister's employer", "the employer of the sister of Ana", "the
-employer of Ana's sister". What follows the last of them may be a further step ("where does Ana's sister work?"), or
-the other half of a name ("home town"), or neither; so a question gives several readings, the longest first; the
-first that has a path in the graph counts. Chains begin at a name with capitals. English only.
+Read are, also mixed:
+- "Ana's sister's employer", "the employer of the sister of Ana", "the employer of Ana's sister";
+- "my sister's employer", which goes from the one who asks;
+- "who owns Fjord Labs", which goes back from it;
+- "my editor at Fjord Labs", which goes from there, else from the one who asks.
+
+What follows the last of them may be a further step ("where does Ana's sister work?"), or the other half of a name
+("home town"), or neither. So a question gives several readings, the longest first; the first that has a path in the
+graph counts. Chains begin at a name with capitals, or at "my". English only.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+from orion_recall.graph.relation_words import is_role
 from orion_recall.text.normal import STOP_WORDS, without_possessive
+from orion_recall.text.reported import SAYING
 from orion_recall.values import Chain
 
 MOST_STEPS = 4
 _READ_CHARS = 1000
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*['’]?|[^\w\s]", re.UNICODE)
 _POSSESSIVE = re.compile(r"(?:['’]s|s['’])$", re.IGNORECASE)
+_MINE = frozenset(("my", "our"))
 _ARTICLES = frozenset("the a an his her their its our my your".split())
 # Asked with, and so neither a relation nor the beginning of a name.
 _ASKING = frozenset("who whom whose what which where when why how tell name list show find give".split())
@@ -41,11 +50,21 @@ class _Word(NamedTuple):
         return bool(self.text) and self.text not in STOP_WORDS and self.text not in _ASKING
 
 
-def chains(text: str) -> tuple[Chain, ...]:
-    """The readings of the first possessive chain of the text, longest first; none when there is no chain."""
+@lru_cache(maxsize=256)
+def chains(text: str, asker: str | None = None) -> tuple[Chain, ...]:
+    """The readings of the first possessive chain of the text, longest first; none when there is no chain.
+
+    `asker` is the speaker that "my" means. Of a chain that begins with "my", the first word is one for a relation.
+    """
     tokens = [_word(token) for token in _TOKEN.findall(text[:_READ_CHARS])]
     start = 0
     while start < len(tokens):
+        if (
+            asker is not None
+            and tokens[start].written.casefold() in _MINE
+            and (mine := _of_asker(tokens, start, asker))
+        ):
+            return mine
         end = start
         while end < len(tokens) and tokens[end].is_name and not (end > start and tokens[end - 1].is_possessive):
             end += 1
@@ -55,11 +74,55 @@ def chains(text: str) -> tuple[Chain, ...]:
     return ()
 
 
+def _of_asker(tokens: Sequence[_Word], start: int, asker: str) -> tuple[Chain, ...]:
+    """What is said of "my" at `start`: "my sister's employer", "who leads my team", "my editor at Fjord Labs"."""
+    steps, rest, place = _forward(tokens, start + 1)
+    first_step = next(iter((*steps, *rest)), "")
+    if any(word.is_name for word in tokens[start + 1 : place + len(rest)]):  # "my boss Ana's sister" begins at Ana
+        return ()
+    outer, first = _backward(tokens, start)
+    verb = _verb_before(tokens, first)
+    if not first_step or not (is_role(first_step) or verb or outer or steps):
+        return ()
+    vias = _vias(steps, rest, (*outer, *verb), possessive=True)
+    if not is_role(first_step) and len(rest) > 1:  # "my older sister": the relation is the last word of several
+        vias += [(*steps, rest[-1])] if is_role(rest[-1]) else []
+    last = place + len(rest)
+    said = " ".join(word.written for word in tokens[first - len(verb) : last])
+    at, name = _place_after(tokens, last)
+    there = [Chain(seed=name, via=(rest[-1],), words=f"{said} {at} {name}")] if name and rest and not steps else []
+    kept = dict.fromkeys(tuple(via[:MOST_STEPS]) for via in vias if via)
+    return (*there, *(Chain(seed=asker, via=via, words=said) for via in kept))
+
+
+def _verb_before(tokens: Sequence[_Word], first: int) -> tuple[str, ...]:
+    """The verb of "who leads my team", "who owns Fjord Labs": it leads back from what it is done to."""
+    at = first - 1
+    while at >= 0 and tokens[at].text in _ARTICLES:
+        at -= 1
+    if at < 1 or tokens[at - 1].text != "who" or not tokens[at].is_plain or tokens[at].is_name:
+        return ()
+    return () if tokens[at].text in SAYING else (tokens[at].text,)
+
+
+def _place_after(tokens: Sequence[_Word], place: int) -> tuple[str, str]:
+    """The preposition and the name after it, of "at Fjord Labs"; empty when there is none."""
+    if place + 1 >= len(tokens) or tokens[place].text not in ("at", "for", "of", "in"):
+        return "", ""
+    end = place + 1
+    while end < len(tokens) and tokens[end].is_name:
+        end += 1
+    return tokens[place].text, " ".join(word.written for word in tokens[place + 1 : end])
+
+
 def _readings(tokens: Sequence[_Word], start: int, end: int) -> tuple[Chain, ...]:
     """What is said of the name that stands from `start` up to `end`."""
     possessive = tokens[end - 1].is_possessive
     steps, rest, place = _forward(tokens, end) if possessive else ([], _phrase(tokens, end), end)
     outer, first = _backward(tokens, start)
+    if not outer and (verb := _verb_before(tokens, first)):
+        outer = list(verb)
+        first = next(at for at in range(first - 1, -1, -1) if tokens[at].text == verb[0])
     if not (possessive and (steps or rest)) and not outer:
         return ()
     seed = " ".join((*(word.written for word in tokens[start : end - 1]), _bare(tokens[end - 1])))
@@ -128,6 +191,8 @@ def _phrase(tokens: Sequence[_Word], place: int) -> list[str]:
 def _word(token: str) -> _Word:
     if not token[0].isalnum():
         return _Word(token, "", is_possessive=False)
+    if token.isalnum():  # no sign of a possessive
+        return _Word(token, token.casefold(), is_possessive=False)
     possessive = _POSSESSIVE.search(token) is not None
     text = token.casefold().rstrip("'’")
     return _Word(token, without_possessive(text), is_possessive=possessive)

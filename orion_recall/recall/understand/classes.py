@@ -13,6 +13,7 @@ from orion_recall.models.language import DEFAULT, Language
 from orion_recall.recall.understand.cues import CUES, ROLES, Cue, Cues
 from orion_recall.text.normal import without_possessive
 from orion_recall.values import NO_TIME, QueryClass, QuestionTime
+from orion_recall.when.sessions import session_words
 
 # Of classes for which as much is said, the first: the more special the question, the more it needs.
 _PRECEDENCE: tuple[QueryClass, ...] = (
@@ -25,7 +26,7 @@ _PRECEDENCE: tuple[QueryClass, ...] = (
 )
 _LEAST = 2
 _MOST_WORDS = 300
-_ASKS_WHEN, _NAMES_TIME, _LIES_AHEAD, _ROLE = 4, 2, 1, 2
+_ASKS_WHEN, _NAMES_TIME, _LIES_AHEAD, _LOOKS_AHEAD, _ROLE = 4, 2, 1, 3, 2
 _DETERMINERS = frozenset("the a an his her its their our my your this that whose".split())
 _BE = frozenset("is are was were be".split())
 
@@ -67,8 +68,10 @@ def classify(
         note("temporal", _NAMES_TIME, interval.words)
         if interval.start is not None and interval.start > now:
             note("prospective", _LIES_AHEAD, interval.words)
+        if time.alone and time.of == "told":
+            note("prospective", _LOOKS_AHEAD, interval.words)
     if time.session is not None:
-        note("temporal", _NAMES_TIME, f"{time.session} session")
+        note("temporal", _NAMES_TIME, f"{session_words(time.session)} session")
     if not weights:
         return FACTUAL
     best = max(weights, key=lambda one: (weights[one], -_PRECEDENCE.index(one)))

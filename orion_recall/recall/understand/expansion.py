@@ -1,4 +1,4 @@
-"""Query expansion: verb forms and full names that an answer may have and the question has not.
+"""Query expansion: verb forms, words for kin and full names that an answer may have and the question has not.
 
 The keyword index stems, so "running" finds "runs" already; what no stemmer does is "bought" and "buy".
 """
@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from orion_recall.profile import Profile
+from orion_recall.text.kin import SYNONYMS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 from orion_recall.values import MoreWordsWanted
 
@@ -36,6 +37,11 @@ _FORMS: dict[str, tuple[str, ...]] = {
 _EMPTY = frozenset("be was were been do did done have had get got gotten".split())
 
 
+def verb_forms(word: str) -> tuple[str, ...]:
+    """The other forms of an irregular verb or noun; none of a word that a stem is enough for."""
+    return () if word in _EMPTY else _FORMS.get(word, ())
+
+
 @lru_cache(maxsize=64)
 def _parts(names: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """The words of every name, in alphabetical order; split once for as long as nobody new speaks."""
@@ -49,7 +55,8 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
     a word of the question, brings the whole name ("Mel" finds "Melanie Jones", "the" does not find "Theo").
     """
     asked = words(text)
-    found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]
+    found = [form for word in asked for form in verb_forms(word)]
+    found += [form for word in asked for form in SYNONYMS.get(without_possessive(word), ())]
     beginnings = [bare for word in asked if len(bare := without_possessive(word)) >= 3 and word not in STOP_WORDS]
     known = _parts(frozenset(names)) if beginnings else ()
     for word in beginnings:

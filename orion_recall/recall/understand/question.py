@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.models.language import DEFAULT, Language, language_of
 from orion_recall.profile import Profile
 from orion_recall.recall.understand.answer_types import answer_type
+from orion_recall.recall.understand.calendars import asks_for_calendar
 from orion_recall.recall.understand.chains import chains
+from orion_recall.recall.understand.chatter_asked import asks_for_chatter
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.recall.understand.entities import NamedEntity, entities
 from orion_recall.recall.understand.expansion import expansions
-from orion_recall.recall.when.times import times
-from orion_recall.text.normal import STOP_WORDS, content_words, text_hash, without_possessive, words
+from orion_recall.recall.understand.lists import asks_for_list
+from orion_recall.recall.understand.people import (
+    asking_speaker,
+    is_first_person,
+    name_words,
+    named_speakers,
+    without_names,
+)
+from orion_recall.recall.understand.said_by import SaidBy, said_by
+from orion_recall.recall.understand.tenses import asks_about
+from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
+from orion_recall.text.introductions import asks_who
+from orion_recall.text.kin import asks_family
+from orion_recall.text.normal import content_words, text_hash, words
+from orion_recall.text.roles import asks_assistant
 from orion_recall.text.zones import time_zone
-from orion_recall.values import NO_TIME, Question, QuestionTime
+from orion_recall.values import NO_TIME, Question, QuestionShape, QuestionTime
+from orion_recall.when.times import times
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
 _SEARCHED_CHARS = 4000
@@ -28,7 +43,12 @@ _SEARCHED_CHARS = 4000
 class Understanding:
     """The question, and its one speaker, as written, when it names exactly one.
 
+    `asker` is the speaker that "I" means, as written. `said_by`: it asks for what somebody said.
+    `who` is the name in "Who is Hana?", `asks_family`: it asks for a family as a whole.
     `people` are all the speakers it names, as written; `entities` whom and what else it names, in its own spelling.
+    `shape`: it asks for a recap of a period, or for a list of all of a kind; None for one answer.
+    `of_calendar`: it asks for all that is told of the time that it names. `wants_chatter`: greetings, jokes or the
+    weather are what it asks for. `asks_assistant`: it asks what an assistant said.
     """
 
     question: Question
@@ -37,30 +57,58 @@ class Understanding:
     language: Language = DEFAULT
     people: tuple[str, ...] = ()
     entities: tuple[NamedEntity, ...] = ()
+    shape: QuestionShape | None = None
+    of_calendar: bool = False
+    wants_chatter: bool = False
+    asks_assistant: bool = False
+    asker: str | None = None
+    said_by: SaidBy | None = None
+    is_first_person: bool = False
+    who: str | None = None
+    asks_family: bool = False
+
+    @property
+    def is_said_by(self) -> bool:
+        """Whether nothing but what one person said answers the question."""
+        return self.said_by is not None and self.said_by.is_strict
 
 
 def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: frozenset[str]) -> Understanding:
     """The query as the sources need it.
 
     A speaker's name drags a dense search to the turns that address that person, so names are taken out of the
-    text that is embedded (unless nothing would be left); the keyword search keeps them.
+    text that is embedded (unless nothing would be left); the keyword search keeps them. Words of a time
+    that is understood, such as "yesterday", are searched for in neither.
     """
     text = query.fragment[:_SEARCHED_CHARS]
     intent = (query.intent or "")[:_SEARCHED_CHARS]
-    terms = frozenset(content_words(f"{text} {intent}"))
     said = words(text)
     language = language_of(said)
-    named = _named(said, speakers)
+    named = named_speakers(text, said, speakers)
+    who = asks_who(text)
+    named_words = {word for name in named.values() for word in name}
     time = _time(text, query, profile, now, speakers)
-    keyword_text = " ".join(part for part in (text, intent) if part)
+    asker = asking_speaker(query.options.user if query.options else None, speakers, profile.callers)
+    told = said_by(text, time, speakers=speakers, asker=asker)
+    searched = without_times(text, time)
+    if is_alone(searched, time, names=named_words, intent=intent):
+        time = replace(time, alone=True)
+    else:
+        searched = without_times(text, time, with_dates=True)
+    searched = searched if words(searched) else text
+    keywords = keyword_text_of(text, searched, time)
+    if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
+        searched, keywords = told.topic, f"{told.topic} {told.name}"
+    terms = frozenset(content_words(f"{keywords} {intent}"))
+    keyword_text = " ".join(part for part in (keywords, intent) if part)
     if profile.enable_query_expansion:
-        further = expansions(text, speakers, terms)
+        further = expansions(keywords, speakers, terms)
         keyword_text = " ".join((keyword_text, *further))
         terms = terms.union(further)
     return Understanding(
         question=Question(
             text=text,
-            dense_text=_without(text, {word for said in named.values() for word in said}) if named else text,
+            dense_text=without_names(searched, named_words) if named else searched,
             keyword_text=keyword_text,
             terms=terms,
             now=now,
@@ -68,32 +116,55 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             session_id=query.session_id,
             node_id=query.node_id,
             time=time,
-            answer_type=answer_type(text, said, language=language, known=_name_words(speakers)),
-            chains=chains(text) if profile.graph.paths else (),
+            answer_type=answer_type(text, said, language=language, known=name_words(speakers)),
+            tense=asks_about(said, time, now=now),
+            chains=chains(text, asker) if profile.graph.paths else (),
         ),
-        named_speaker=next(iter(named)) if len(named) == 1 else None,
+        named_speaker=None if who is not None else _one_speaker(named, told),  # others tell who somebody is
+        asker=asker,
+        said_by=told,
+        is_first_person=asker is not None and is_first_person(said),
+        who=who,
+        asks_family=asks_family(frozenset(said)),
         classified=classify(said, time, now=now, language=language),
         language=language,
         people=tuple(named),
         entities=entities(text, tuple(named), language=language),
+        shape=_shape(said, time, language),
+        of_calendar=asks_for_calendar(said, time),
+        wants_chatter=asks_for_chatter(said),
+        asks_assistant=asks_assistant(said),
     )
+
+
+def _shape(said: Sequence[str], time: QuestionTime, language: Language) -> QuestionShape | None:
+    if time.alone and time.of != "told":
+        return "recap"
+    listed = asks_for_calendar(said, time) or asks_for_list(said)
+    return "list" if language == "english" and listed else None
+
+
+def _one_speaker(named: Collection[str], told: SaidBy | None) -> str | None:
+    """The one speaker whose turns are likely to answer: who said it, else the only one who is named."""
+    of = told.speakers if told is not None and told.speakers else tuple(named)
+    return of[0] if len(of) == 1 else None
 
 
 def _time(text: str, query: RecallQueryV1, profile: Profile, now: float, speakers: frozenset[str]) -> QuestionTime:
     try:
-        clock = datetime.fromtimestamp(now, _zone(query))
+        clock = datetime.fromtimestamp(now, zone_of(query))
     except (OverflowError, ValueError, OSError):
         return NO_TIME  # a clock beyond the calendar: nothing is relative to it
     return times(
         text,
         clock,
-        names=_name_words(speakers),
+        names=name_words(speakers),
         south=profile.time.hemisphere == "south",
         day_first=profile.time.day_first,
     )
 
 
-def _zone(query: RecallQueryV1) -> tzinfo:
+def zone_of(query: RecallQueryV1) -> tzinfo:
     """The zone that the query names, else that of its own "now"."""
     options = query.options
     if options is None:
@@ -101,46 +172,3 @@ def _zone(query: RecallQueryV1) -> tzinfo:
     if options.timezone is not None:
         return time_zone(options.timezone)
     return (options.as_of.tzinfo if options.as_of else None) or UTC
-
-
-@lru_cache(maxsize=64)
-def _name_words(speakers: frozenset[str]) -> frozenset[str]:
-    return frozenset(word for speaker in speakers for word in words(speaker))
-
-
-@lru_cache(maxsize=64)
-def _by_first_name(speakers: frozenset[str]) -> Mapping[str, Sequence[tuple[str, tuple[str, ...]]]]:
-    """The speakers, as written and in words, by the first word of their names."""
-    names: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for speaker in sorted(speakers):
-        if name := tuple(words(speaker)):
-            names.setdefault(name[0], []).append((speaker, name))
-    return names
-
-
-def _named(said: Sequence[str], speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
-    """The speakers whom the words name, as written, each with the words that name them.
-
-    A full name wins over the first name in it, a first name that several bear names them all, and a stop word
-    ("Will", "The Doctor") names nobody alone.
-    """
-    names = _by_first_name(speakers)
-    asked = tuple(without_possessive(word) for word in said)
-    named: dict[str, frozenset[str]] = {}
-    for place, word in enumerate(asked):
-        bearers = names.get(word, ())
-        whole = [len(name) for _, name in bearers if asked[place : place + len(name)] == name]
-        length = max(whole, default=1)
-        if length == 1 and word in STOP_WORDS:
-            continue
-        said = asked[place : place + length]
-        for speaker, name in bearers:
-            if not whole or name == said:
-                named[speaker] = named.get(speaker, frozenset()).union(said)
-    return named
-
-
-def _without(text: str, names: Set[str]) -> str:
-    kept = [part for part in text.split() if without_possessive(part.casefold().strip('.,;:!?"“”()')) not in names]
-    rest = " ".join(kept)
-    return rest if content_words(rest) else text

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.recall.understand.question import Understanding
+from orion_recall.recall.understand.said_by import SaidBy
+from orion_recall.when.sessions import session_words
 
 
 def understood(understanding: Understanding, *, with_words: bool = True) -> dict[str, Any]:
@@ -25,16 +27,31 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
             for interval in time.intervals
         ],
         "asks_when": time.asks_when,
-        "session": time.session,
+        "session": None if time.session is None else session_words(time.session),
+        "of": time.of if time.intervals else None,
+        "widened": time.widened,
     }
     classified = understanding.classified
-    rest: dict[str, Any] = {"class": classified.query_class, "language": understanding.language}
+    rest: dict[str, Any] = {
+        "class": classified.query_class,
+        "shape": understanding.shape,
+        "language": understanding.language,
+    }
     if with_words:
         rest["class_words"] = list(classified.words)
         rest["people"] = list(understanding.people)
+        if understanding.asker is not None:
+            rest["asker"] = understanding.asker
+        if understanding.said_by is not None:
+            rest["said_by"] = _said_by(understanding.said_by)
         rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
     asks_for = [kind for kind in ("name", "number") if getattr(understanding.question.answer_type, kind)]
     return {"time": told, "asks_for": asks_for, **rest}
+
+
+def _said_by(said: SaidBy) -> dict[str, Any]:
+    """Whose words the question asks for, and about what; `only`: nothing else answers it."""
+    return {"name": said.name, "speakers": list(said.speakers), "about": said.topic, "only": said.is_strict}
 
 
 def _instant(moment: float | None) -> str | None:

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from orion_recall.serving.observe.disk_watch import DiskState
 from orion_recall.values import SourceName
 
 # broken: until the worker is restarted; failing: it is asked again; unknown: it was not asked yet.
@@ -47,9 +48,12 @@ class CopyState:
 
 
 _STORES, _COPIES = TypeAdapter(tuple[StoreState, ...]), TypeAdapter(tuple[CopyState, ...])
+_DISKS = TypeAdapter(tuple[DiskState, ...])
 
 
-def health_fields(stores: Sequence[StoreState], copies: Sequence[CopyState]) -> dict[str, str]:
+def health_fields(
+    stores: Sequence[StoreState], copies: Sequence[CopyState], disks: Sequence[DiskState] = ()
+) -> dict[str, str]:
     """The fields for a heartbeat; of very many stores those that are well are left out first."""
     kept = sorted(stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
     shown = tuple(replace(one, why=_cut(one.why)) for one in stores if one in kept)
@@ -59,6 +63,8 @@ def health_fields(stores: Sequence[StoreState], copies: Sequence[CopyState]) -> 
             tuple(replace(one, error=_cut(one.error), note=_cut(one.note)) for one in copies)
         ).decode(),
     }
+    if disks:
+        fields["disks"] = _DISKS.dump_json(tuple(disks)).decode()
     left_out = len(stores) - len(shown)
     return fields | ({"stores_left_out": str(left_out)} if left_out else {})
 
@@ -71,6 +77,11 @@ def stores_of(heartbeat: Mapping[str, str]) -> tuple[StoreState, ...] | None:
 def copies_of(heartbeat: Mapping[str, str]) -> tuple[CopyState, ...] | None:
     """The copies of a heartbeat; None when it has none that can be read."""
     return _read(_COPIES, heartbeat.get("copies"))
+
+
+def disks_of(heartbeat: Mapping[str, str]) -> tuple[DiskState, ...] | None:
+    """The disks of a heartbeat; None when it has none that can be read."""
+    return _read(_DISKS, heartbeat.get("disks"))
 
 
 def _read(adapter: TypeAdapter[T], value: str | None) -> T | None:

@@ -11,12 +11,15 @@ from typing import Protocol
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from orion_recall.bus.channels import QueryChannels
+from orion_recall.bus.clock import BusClock
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened
+from orion_recall.serving.observe.disk_watch import DiskState
+from orion_recall.serving.query_queue import QueryQueue
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 from orion_recall.sources.several_stores import SeveralStores
@@ -24,27 +27,37 @@ from orion_recall.telemetry import (
     LABEL_CACHE,
     LABEL_COPY,
     LABEL_EXTRACTOR,
+    LABEL_FOLDER,
+    LABEL_REASON,
     LABEL_RESULT,
     LABEL_SIZE,
     LABEL_SOURCE,
     LABEL_STREAM,
     METRIC_BREAKER_OPEN,
+    METRIC_BUS_FULL,
+    METRIC_CLOCK_AHEAD,
     METRIC_COPY_LAG,
     METRIC_DECISIONS,
     METRIC_DECISIONS_LAG,
+    METRIC_DISK_FREE,
+    METRIC_DISK_SHORT,
     METRIC_EMBEDDING_BATCHES,
     METRIC_EMBEDDING_QUERIES,
     METRIC_EXTRACTIONS,
     METRIC_FENCED,
     METRIC_IN_FLIGHT,
+    METRIC_LOST,
     METRIC_POISON,
     METRIC_PUBLISHED,
+    METRIC_SLOTS,
     METRIC_SUBSCRIPTIONS_LOST,
+    METRIC_TURNED_AWAY,
     METRIC_UNKNOWN_FIELDS,
     METRIC_UNPUBLISHED,
+    METRIC_WAITING,
 )
 
-Readings = Iterable[tuple[int, dict[str, str]]]
+Readings = Iterable[tuple[float, dict[str, str]]]
 
 
 class ObservedService(Protocol):
@@ -61,7 +74,17 @@ class ObservedService(Protocol):
     @property
     def channels(self) -> QueryChannels: ...
     @property
+    def clock(self) -> BusClock: ...
+    @property
+    def queue(self) -> QueryQueue: ...
+    @property
     def unpublished(self) -> int: ...
+    @property
+    def lost(self) -> Mapping[str, int]: ...
+    @property
+    def disks(self) -> Sequence[DiskState]: ...
+    @property
+    def is_bus_full(self) -> bool: ...
     @property
     def sink(self) -> DecisionSink | None: ...
     @property
@@ -116,10 +139,41 @@ class Gauges:
             "Query vectors, by whether the cache had them",
         )
         counted(METRIC_EMBEDDING_BATCHES, [_callback(self._batches)], "", "Batches of queries embedded, by size")
+        counted(METRIC_LOST, [_callback(self._lost)], "", "Entries lost with a stream that somebody emptied, about")
+        counted(METRIC_TURNED_AWAY, [_callback(self._turned_away)], "", "Queries refused since there was no time")
+        shown(METRIC_WAITING, [_callback(lambda: [(len(running.queue), {})])], "", "Queries that wait for a slot")
+        slots = _callback(lambda: [(running.queue.slots, {})])
+        shown(
+            METRIC_SLOTS, [slots], "", "Recalls that may be under way at once; fewer while the processor is short"
+        )
         shown(METRIC_IN_FLIGHT, [_callback(self._in_flight)], "", "Entries being worked on")
         shown(METRIC_DECISIONS_LAG, [_callback(self._lag)], "", "Decisions on the bus that are not in Postgres yet")
         shown(METRIC_COPY_LAG, [_callback(self._copy_lag)], "", "Outbox positions that a copy does not hold yet")
+        ahead = _callback(lambda: [(running.clock.ahead_s, {})])
+        told = "Seconds that this machine's clock is ahead of that of the bus; below 0 it is behind"
+        shown(METRIC_CLOCK_AHEAD, [ahead], "", told)
+        shown(METRIC_DISK_FREE, [_callback(self._disk_free)], "", "Free bytes on the disk of a folder")
+        short = "1 while the disk of a folder is short, and it is not written"
+        shown(METRIC_DISK_SHORT, [_callback(self._disk_short)], "", short)
+        full = _callback(lambda: [(int(running.is_bus_full), {})])
+        shown(METRIC_BUS_FULL, [full], "", "1 while the bus refuses callers: its memory is full, or its disk short")
         shown(METRIC_BREAKER_OPEN, [_callback(self._breakers)], "", "1 while a source is left alone")
+
+    def _lost(self) -> Readings:
+        for stream, count in self._running.lost.items():
+            yield count, {LABEL_STREAM: stream}
+
+    def _disk_free(self) -> Readings:
+        for one in self._running.disks:
+            yield one.free_bytes, {LABEL_FOLDER: one.name}
+
+    def _disk_short(self) -> Readings:
+        for one in self._running.disks:
+            yield int(one.why is not None), {LABEL_FOLDER: one.name}
+
+    def _turned_away(self) -> Readings:
+        counts = self._running.queue.turned_away
+        return [(counts[reason], {LABEL_REASON: reason}) for reason in ("no_time", "full")]
 
     def _decisions(self) -> Readings:
         if (sink := self._running.sink) is not None:

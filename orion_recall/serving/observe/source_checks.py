@@ -71,7 +71,7 @@ class SourceChecks:
                 kind=one.kind,
                 copy=one.copy,
                 behind=one.lag,
-                error=one.error,
+                error=one.error or one.projection.damage,
                 note=self._index_note if one.kind == "index" else None,
             )
             for one in self._running.projectors

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from orion_recall.recall import pipeline, search_pass
-from orion_recall.recall.bundle import select
+from orion_recall.recall.bundle import lines
 from tests.bench.cpu_clock import BETWEEN, Clock, clocked_recall
 
 
@@ -115,7 +115,7 @@ async def test_an_arm_that_a_stage_calls_is_part_of_that_stage() -> None:
 
 def test_the_path_of_a_query_is_clocked_within_the_block_and_as_it_was_after_it() -> None:
     def now() -> list[Callable[..., object]]:
-        return [pipeline.understand, search_pass.fetch, select.snippet]
+        return [pipeline.understand, search_pass.fetch, lines.snippet]
 
     before = now()
 

@@ -18,7 +18,10 @@ def test_what_was_added_is_switched_off_and_nothing_else() -> None:
 
     assert without.ranking == RankingWeights()
     assert without.rank_pool == RANK_POOL_BEFORE
-    assert _differing(measured(REFLECT), without) == {"ranking", "rank_pool", "cascade"}
+    assert _differing(measured(REFLECT), without) == {
+        *("ranking", "rank_pool", "cascade"),
+        *("no_answer", "strategies", "time", "graph"),
+    }
 
 
 def test_a_profile_that_uses_more_of_it_loses_that_too() -> None:

@@ -20,6 +20,8 @@ class FakeIntake:
         self.orphans: list[Entry] = []
         self.fails = ""
         self.asked: list[int] = []
+        self.asked_ahead: list[int] = []
+        self.begun: list[str] = []
         self.refreshed: list[frozenset[str]] = []
         self.left = 0
 
@@ -33,6 +35,17 @@ class FakeIntake:
                 return [await self.new.get()]
         except TimeoutError:
             return []
+
+    async def read_waiting(self, count: int) -> list[Entry]:
+        self._fail("read_waiting")
+        self.asked_ahead.append(count)
+        return [self.new.get_nowait() for _ in range(min(count, self.new.qsize()))]
+
+    async def take_over(self, count: int, min_idle_ms: int) -> list[Entry]:
+        return await self.claim(count, min_idle_ms)
+
+    async def begin(self, entry: Entry) -> None:
+        self.begun.append(entry.id)
 
     async def claim(self, count: int, min_idle_ms: int) -> list[Entry]:
         self._fail("claim")

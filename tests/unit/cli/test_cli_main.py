@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,7 +67,13 @@ def test_every_command_has_a_file_of_its_own_and_every_file_with_an_app_is_a_com
         for path in (*folder.glob("*.py"), *folder.glob("*/app.py"), folder / "memory/import_.py")
         if "\napp = typer.Typer(" in path.read_text("utf-8")
     }
-    others = {"import": "memory/import_", "memory": "memory/app", "graph": "graph/app", "eval": "evaluate/app"}
+    others = {
+        "import": "memory/import_",
+        "memory": "memory/app",
+        "graph": "graph/app",
+        "eval": "evaluate/app",
+        "doctor": "doctor/app",
+    }
     assert apps - {"main"} == {others.get(name, name) for name in COMMANDS}
 
 
@@ -169,19 +174,18 @@ def test_a_group_of_commands_without_one_is_wrong_usage(capsys: pytest.CaptureFi
     assert "Missing command" in capsys.readouterr().err
 
 
-def test_a_shell_completes_subcommands_and_options() -> None:
+def test_a_shell_completes_subcommands_and_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["orion-recall"])
+    monkeypatch.setenv("_ORION_RECALL_COMPLETE", "complete_bash")
+
     def completed(words: str) -> set[str]:
-        asked = {
-            "_ORION_RECALL_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(words.count(" ")),
-        }
-        program = "from orion_recall.cli.main import main; main()"
-        code = f"import sys; sys.argv[:] = ['orion-recall']; {program}"
-        ran = subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
-        )
-        return set(ran.stdout.split())
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        with pytest.raises(SystemExit):
+            main.main()
+        return set(capsys.readouterr().out.split())
 
     assert completed("orion-recall memory re") >= {"remember", "rebuild", "restore"}
     assert completed("orion-recall ask --pro") == {"--profile"}

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from docs.tools.llms import ROOT, navigation, write
-from docs.tools.reference import FOLDER, pages
+from docs.tools.reference import FOLDER, PAGES
 
 
-@pytest.mark.parametrize("name", sorted(pages()))
+@pytest.mark.parametrize("name", sorted(PAGES))
 def test_a_page_is_what_the_code_makes_of_it(name: str) -> None:
-    assert (FOLDER / name).read_text("utf-8") == pages()[name], "run `make docs`"
+    assert (FOLDER / name).read_text("utf-8") == PAGES[name](), "run `make docs`"
 
 
 def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from docs.tools.reference import FOLDER, pages
+from docs.tools.reference import FOLDER, PAGES
 from orion_recall.errors import OrionError
 
 ROOT = Path(__file__).parents[3]
@@ -69,23 +67,23 @@ def test_the_list_and_the_terms_are_read():
     assert not avoided().search("an army of farmers, and what stands in the dead letters")
 
 
-@pytest.mark.parametrize("path", sorted(CODE.rglob("*.py")), ids=lambda path: str(path.relative_to(CODE)))
-def test_names_and_first_lines_use_the_glossary(path: Path):
-    tree = ast.parse(path.read_text("utf-8"))
-    named = [
-        *path.relative_to(CODE).with_suffix("").parts,
-        *(name for name in names(tree) if name not in WIRE_NAMES),
-    ]
-    assert [name for name in named if avoided(in_names=True).search(in_words(name))] == []
-    first_lines = [(ast.get_docstring(node) or "").partition("\n")[0] for node in (tree, *definitions(tree))]
-    assert [line for line in first_lines if avoided().search(line)] == []
+def test_names_and_first_lines_use_the_glossary():
+    wrong: list[tuple[str, str]] = []
+    for path in sorted(CODE.rglob("*.py")):
+        place, tree = path.relative_to(CODE), ast.parse(path.read_text("utf-8"))
+        named = (*place.with_suffix("").parts, *(name for name in names(tree) if name not in WIRE_NAMES))
+        wrong += [(str(place), name) for name in named if avoided(in_names=True).search(in_words(name))]
+        first_lines = [(ast.get_docstring(node) or "").partition("\n")[0] for node in (tree, *definitions(tree))]
+        wrong += [(str(place), line) for line in first_lines if avoided().search(line)]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", sorted(pages()))
-def test_generated_pages_use_the_glossary(name: str):
+def test_generated_pages_use_the_glossary():
     """Commands, settings, profile keys, messages, metrics and errors as they describe themselves."""
-    text = re.sub(r"`[^`]*`", "", pages()[name])
-    assert [line for line in text.splitlines() if avoided().search(line)] == []
+    texts = {name: re.sub(r"`[^`]*`", "", page()) for name, page in PAGES.items()}
+    assert [
+        (name, line) for name, text in texts.items() for line in text.splitlines() if avoided().search(line)
+    ] == []
 
 
 def test_every_error_says_what_it_is():
@@ -93,13 +91,12 @@ def test_every_error_says_what_it_is():
         assert error.__doc__, error
 
 
-@pytest.mark.parametrize("term", rows(TERMS))
-def test_a_term_is_used_outside_the_glossary(term: str):
+def test_every_term_is_used_outside_the_glossary():
     """A term that nothing uses is a word too many."""
-    assert any(term.lower() in text for text in everything()), f"{term!r} is used nowhere"
+    used = everything()
+    assert [term for term in rows(TERMS) if not any(term.lower() in text for text in used)] == []
 
 
-@cache
 def everything() -> tuple[str, ...]:
     pages = [path for path in FOLDER.parent.rglob("*.md") if path.name != "glossary.md"]
     code = CODE.rglob("*.py")

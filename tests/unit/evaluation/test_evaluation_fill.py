@@ -56,6 +56,8 @@ class Copy:
     kind = "copy"
     shared = False
     copy: str | None = None
+    damage: str | None = None
+    stalled: str | None = None
 
     def __init__(self) -> None:
         self.got: list[list[int]] = []

@@ -8,6 +8,7 @@ import pytest
 from orion_recall.errors import TransientSourceError
 from orion_recall.evaluation.replay import ReplayedCloseness, ReplayedReader, ReplayedSource
 from orion_recall.text.normal import text_hash
+from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest, SourceName
 
 
@@ -33,7 +34,9 @@ class Counting:
     async def why_off(self) -> str | None:
         return "no tokens"
 
-    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
         self.asked.append((text, *keys))
         return {key: 0.5 for key in keys if key > 0}
 

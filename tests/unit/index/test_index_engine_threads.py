@@ -73,11 +73,11 @@ async def test_a_call_given_up_before_its_turn_is_not_made(threads: EngineThread
 
     def first() -> None:
         began.set()
-        go_on.wait(5)
+        go_on.wait(_BOUND_S)
 
     one = asyncio.create_task(threads.run(first))
     other = asyncio.create_task(threads.run(lambda: made.append("other")))
-    await asyncio.to_thread(began.wait, 5)
+    await asyncio.to_thread(began.wait, _BOUND_S)
     other.cancel()
     await asyncio.gather(other, return_exceptions=True)
     go_on.set()

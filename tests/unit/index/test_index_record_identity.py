@@ -81,7 +81,7 @@ def searches(copy: Copy) -> list[Callable[[], Awaitable[object]]]:
         lambda: copy.search_sparse(copy.sparse.encode_query("Aurora"), Scope(tenant=TENANT), 3),
         lambda: copy.find_entities("Aurora", TENANT, 3),
         lambda: copy.names_near([1.0] + [0.0] * 63, TENANT, 3),
-        lambda: copy.speakers(TENANT),
+        lambda: copy.speakers(Scope(tenant=TENANT)),
     ]
 
 

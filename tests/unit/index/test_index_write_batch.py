@@ -67,7 +67,7 @@ async def test_a_turn_knows_the_keys_of_the_turns_beside_it(sparse: SparseEncode
     ]  # fmt: skip
 
 
-async def test_a_turn_knows_whether_a_question_stands_before_it_and_whether_it_speaks_of_itself(
+async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter(
     sparse: SparseEncoder,
 ):
     texts = ("Where is it?", "I put it there.", "Thanks!")
@@ -77,6 +77,19 @@ async def test_a_turn_knows_whether_a_question_stands_before_it_and_whether_it_s
     seen = [memory_view(payload) for payload in payloads]
     assert [one.after_question for one in seen] == [False, True, False]
     assert [one.first_person for one in seen] == [False, True, False]
+    assert [one.chatter for one in seen] == [True, False, True]
+
+
+async def test_a_turn_knows_whether_an_assistant_said_it(sparse: SparseEncoder):
+    turns = [
+        memory("role", "x", speaker="Halcyon", metadata={"role": "assistant"}),
+        memory("agent", "x", speaker="Halcyon", agent_id="halcyon"),
+        memory("name", "x", speaker="Assistant"),
+        memory("person", "x", speaker="Ruth", agent_id="halcyon"),
+    ]
+    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
+    seen = [memory_view(point.payload) for point in points if "id" in point.payload]
+    assert [one.assistant for one in seen] == [True, True, True, False]
 
 
 async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: SparseEncoder):
@@ -100,7 +113,7 @@ async def test_a_memory_that_says_what_it_said_is_not_embedded_again(sparse: Spa
     step = await build_write_batch(
         told, {key("a"): held, key("b"): held}, VectorPrefetch(HashingEmbedder()), sparse
     )
-    vectors = {point.key: point.dense for point in step.points}
+    vectors = {point.key: point.unit_vectors["dense"] for point in step.points}
     assert vectors[key("a")] == [0.5, 0.5]
     assert vectors[key("b")] == (await HashingEmbedder().embed_query("another")).tolist()
 
@@ -146,8 +159,8 @@ async def test_vectors_of_tokens_are_made_with_the_others_and_kept_with_them(spa
 
     points = {point.key: point for point in step.points}
     assert (points[key("b")].dense, points[key("b")].tokens) == ([1.0], tokens)
-    assert len(points[key("a")].tokens or ()) == 2
-    assert points[key("c")].tokens, "one that has none is embedded again"
+    assert len(points[key("a")].token_vectors or ()) == 2
+    assert points[key("c")].token_vectors, "one that has none is embedded again"
     assert embedder.asked == ["crane gearbox", "boat"]
     without = await build_write_batch(told, known, ahead, sparse)
     assert [point.tokens for point in without.points] == [None, None, None]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
+from orion_recall.errors import QueryNotTaken, SourceError
 from orion_recall.postgres import held_connections
 from orion_recall.postgres.held_connections import HeldConnections
 
@@ -55,3 +57,35 @@ async def test_what_is_held_is_closed_all_at_once(monkeypatch: pytest.MonkeyPatc
     await asyncio.gather(*(held.fetch("searching", "SELECT 1", []) for _ in range(4)))
     await held.close()
     assert server.closed == 4
+
+
+class Refusing(Connection):
+    """One whose server refuses what is sent."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(Server(1))
+        self.error = error
+
+    async def fetch(self, statement: str, *values: object) -> list[object]:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("refusal", "is_the_querys_fault"),
+    [
+        (asyncpg.InvalidTextRepresentationError("invalid input syntax for type uuid"), True),
+        (asyncpg.DataError("invalid input for query argument $1"), True),
+        (asyncpg.UndefinedColumnError('column "told" does not exist'), False),
+    ],
+)
+async def test_a_value_that_is_refused_is_the_querys_fault_and_nothing_else_is(
+    monkeypatch: pytest.MonkeyPatch, refusal: Exception, *, is_the_querys_fault: bool
+) -> None:
+    async def opened(*_: object, **__: object) -> Connection:
+        return Refusing(refusal)
+
+    monkeypatch.setattr(held_connections, "open_connection", opened)
+    held = HeldConnections("postgresql://nowhere/x", name="test")
+    with pytest.raises(SourceError) as raised:
+        await held.fetch("searching", "SELECT $1::uuid", ["no uuid"])
+    assert isinstance(raised.value, QueryNotTaken) is is_the_querys_fault

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -509,7 +509,6 @@ PROFILES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(values=PROFILES)
 def test_a_dumped_profile_loads_to_an_equal_one_with_the_same_hash(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]

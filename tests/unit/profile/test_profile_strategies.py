@@ -42,6 +42,22 @@ def test_only_what_a_strategy_gives_differs():
     assert given.strategy_for("meta") is None
 
 
+def test_a_shape_is_on_top_of_the_class():
+    given = profile(
+        strategies={
+            "temporal": {"rank_pool": 90, "snippet_tokens": 40},
+            "list": {"snippet_tokens": 20},
+            "recap": {},
+        }
+    )
+    used = given.for_class("temporal", "list")
+    assert (used.rank_pool, used.snippet_tokens) == (90, 20)
+    assert given.for_class("meta", "list").rank_pool == given.rank_pool
+    assert given.strategy_for("temporal", "list") == "temporal+list"
+    assert given.strategy_for("meta", "list") == "list"
+    assert given.strategy_for("meta", "recap") is None
+
+
 def test_null_is_a_value_where_a_key_takes_it():
     given = profile(lexical_top_k=3, strategies={"meta": {"lexical_top_k": None}})
     assert given.for_class("meta").effective_lexical_top_k == 12
@@ -78,6 +94,11 @@ def test_a_strategy_is_part_of_what_a_profile_is():
         ({"meta": {"rank_pool": 1}}, "greater than or equal to 10"),
         ({"meta": {"rank_pool": None}}, "valid integer"),
         ({"memory": {}}, "Extra inputs"),
+        ({"list": {"rank_pool": 1}}, "greater than or equal to 10"),
+        (
+            {"meta": {"vector_top_k": 0}, "list": {"rdf_top_k": 0}},
+            "for meta list questions no source is on",
+        ),
     ],
 )
 def test_a_strategy_that_makes_no_profile_is_refused(strategies: dict[str, Any], message: str):

@@ -32,12 +32,13 @@ def write(folder: Path, name: str, **changes: object) -> None:
     half.replace(folder / f"{name}.yaml")
 
 
-def open_watches() -> int:
-    """The kernel's watches that this process holds; other files come and go with other tests."""
-    found = 0
-    for descriptor in Path("/proc/self/fd").iterdir():
+def open_watches(folder: Path) -> int:
+    """How many of our open files watch that folder. Those of tests before may be on their way to be closed."""
+    watched, found = f"ino:{folder.stat().st_ino:x} ", 0
+    for descriptor in Path("/proc/self/fdinfo").iterdir():
         with contextlib.suppress(OSError):
-            found += "inotify" in str(descriptor.readlink())
+            lines = descriptor.read_text().splitlines()
+            found += any(line.startswith("inotify") and watched in line for line in lines)
     return found
 
 
@@ -192,12 +193,11 @@ async def test_the_shipped_profiles_are_read_again_when_asked_and_not_watched() 
 
 
 async def test_a_watch_that_ends_leaves_no_thread_waiting_and_no_file_open(tmp_path: Path) -> None:
-    before = open_watches()
     async with asyncio.timeout(30):
         async with watching(tmp_path):
-            while open_watches() <= before:
+            while open_watches(tmp_path) == 0:
                 await asyncio.sleep(0.05)
-        while open_watches() > before:
+        while open_watches(tmp_path) > 0:
             await asyncio.sleep(0.05)
 
 

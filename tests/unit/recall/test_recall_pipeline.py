@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.errors import InvalidMessage, ModelError, SourceError, TransientSourceError
@@ -16,6 +16,7 @@ from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.explain import explained
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
@@ -193,6 +194,23 @@ async def test_without_any_reader_what_is_found_is_missing(tokens: TokenCounter)
 async def test_a_lexicon_that_is_away_costs_the_speaker_only(tokens: TokenCounter):
     made = sources(tokens, arms(), CRANE, ORDER, SHED, lexicon=Speakers(error=SourceError("away")))
     assert (await ask(made)).outcome == "ok"
+
+
+class HangingLexicon:
+    """A lexicon that never answers."""
+
+    async def speakers(self, tenant: str) -> frozenset[str]:
+        await asyncio.Event().wait()
+        return frozenset()
+
+
+async def test_a_lexicon_that_hangs_costs_no_more_than_a_source_may_take(tokens: TokenCounter):
+    made = sources(tokens, arms(), CRANE, ORDER, SHED, lexicon=HangingLexicon())
+    recalled = await recall(
+        query("What did Ana order?"), profile(source_timeout_ms=50), made, now=NOW, timeout_s=60
+    )
+    assert recalled.outcome == "ok"
+    assert recalled.understood is not None and recalled.understood.named_speaker is None
 
 
 async def test_a_named_speaker_moves_ahead(tokens: TokenCounter):
@@ -406,11 +424,35 @@ async def test_a_caps_source_is_the_one_that_ranked_the_item_best(tokens: TokenC
         ORDER,
         SHED,
     )
-    recalled = await ask(made, profile(max_per_source=1))
+    recalled = await ask(made, profile(max_per_source=1, max_total_items=2))
     by_id = {item.memory.id: item.candidate.best_source for item in recalled.ranked}
     assert by_id == {"m1": "vector", "m2": "rdf", "m3": "rdf"}
     assert sorted(ids(recalled)) == ["m1", "m2"]
     assert recalled.selection.dropped == {"max_per_source": 1}
+
+
+async def test_a_list_has_the_room_of_its_strategy_and_other_questions_the_profiles_own(tokens: TokenCounter):
+    given = profile(max_total_items=1, strategies={"list": {"max_total_items": 3}})
+    hits = [hit("m1", 0.9), hit("m2", 0.8), hit("m3", 0.7)]
+    made = sources(tokens, arms("vector", hits=hits), CRANE, ORDER, SHED)
+    listed = await ask(made, given, fragment="Which cranes do we own?")
+    assert (len(listed.selection.items), listed.strategy) == (3, "list")
+    plain = await ask(made, given, fragment="Where is the crane?")
+    assert (len(plain.selection.items), plain.strategy) == (1, None)
+    asked_for_less = await ask(made, given, fragment="Which cranes do we own?", options={"k": 2})
+    assert len(asked_for_less.selection.items) == 2
+
+
+async def test_the_lines_have_the_profiles_style_and_dates_in_the_askers_zone(tokens: TokenCounter):
+    met = view("met", "we met yesterday", ts=NOW, speaker="Bo")
+    made = sources(tokens, arms("vector", hits=[hit("met", 0.9)]), met)
+    asked: dict[str, Any] = {"options": {"timezone": "Pacific/Kiritimati"}}
+    assert (await ask(made, profile())).rendered == "- [2026-03-01 vector met] Bo: we met yesterday [28 February]"
+    short = await ask(made, profile(render={"style": "short"}), **asked)
+    assert short.rendered == "- 2026-03-01 Bo: we met yesterday [1 March]"
+    plain = await ask(made, profile(render={"relative_dates": False}))
+    assert plain.rendered == "- [2026-03-01 vector met] Bo: we met yesterday"
+    assert explained(short)["render"] == {"style": "short", "relative_dates": True}
 
 
 async def test_the_order_in_which_sources_answer_does_not_matter(tokens: TokenCounter):
@@ -459,7 +501,6 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(memories=MEMORIES, found_by=st.tuples(FOUND, FOUND, FOUND, FOUND), options=OPTIONS, pool=st.integers(10, 14))
 async def test_what_is_found_is_shown_or_counted_and_the_bundle_keeps_its_promises(
     tokens: TokenCounter,

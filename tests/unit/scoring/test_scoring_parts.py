@@ -44,8 +44,8 @@ def made(part: str, *candidates: Pair) -> dict[str, float | None]:
 
 
 OFF_BY_DEFAULT = (
-    *("words", "meaning", "session", "after_question", "length", "first_person"),
-    *("tells_time", "tells_name", "tells_number", "asks_nothing"),
+    *("words", "meaning", "session", "after_question", "length", "first_person", "role"),
+    *("tells_time", "tells_name", "tells_number", "asks_nothing", "no_chatter"),
 )
 
 
@@ -114,8 +114,40 @@ def test_after_question_is_for_what_follows_one():
     assert made("after_question", found("a", after_question=True), found("b")) == {"a": 1.0, "b": 0.0}
 
 
+def test_role_prefers_what_people_said_to_what_their_assistant_said():
+    turns = [found("told", speaker="Ruth"), found("repeated", speaker="Assistant"), found("note")]
+    assert made("role", *turns) == {"told": 1.0, "repeated": 0.0, "note": 1.0}
+
+
+def test_role_prefers_the_assistant_where_its_words_are_asked_for():
+    turns = [found("told", speaker="Ruth"), found("advice", speaker="Halcyon", assistant=True)]
+    columns = parts_of(turns, weighing("role"), asks_assistant=True)
+    assert columns["role"] == [0.0, 1.0]
+
+
+ANSWER_PARTS = ("asks_nothing", "after_question", "tells_name", "tells_number")
+
+
+@pytest.mark.parametrize(("others", "parts"), [(1, set[str]()), (3, set[str]()), (5, set(ANSWER_PARTS))])
+def test_in_talk_with_an_assistant_what_looks_like_an_answer_is_none(others: int, parts: set[str]):
+    turns = [found("advice", speaker="Assistant"), *(found(str(one), speaker="Ruth") for one in range(others))]
+    columns = parts_of(turns, weighing(*ANSWER_PARTS), answer_type=AnswerType(name=True, number=True))
+    assert set(columns).intersection(ANSWER_PARTS) == parts
+
+
+def test_without_an_assistant_and_a_person_there_is_no_role():
+    assert made("role", found("a", speaker="Ruth"), found("b", speaker="Ivo"), found("c")) == {}
+    assert made("role", found("a", speaker="AI"), found("b", speaker="assistant")) == {}
+
+
 def test_first_person_is_for_what_speaks_so():
     assert made("first_person", found("a", first_person=True), found("b")) == {"a": 1.0, "b": 0.0}
+
+
+def test_what_is_more_than_chatter_has_a_part_of_it():
+    pair = [found("a"), found("b", chatter=True)]
+    assert made("no_chatter", *pair) == {"a": 1.0, "b": 0.0}
+    assert "no_chatter" not in parts_of(pair, weighing("no_chatter"), wants_chatter=True)
 
 
 def test_length_grows_up_to_a_whole_text():
@@ -148,8 +180,25 @@ def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_giv
     assert columns["meaning"] == [pytest.approx(0.8), 0.0, 1.0, None]
     assert columns["similarity"] == [0.8, 0.4, 0.9, None]
     assert columns["neighbour"] == [0.4, 0.4, None, None], "no farther than the index's own farthest"
-    assert columns["session"][2] is None, "it is not the fused score once more"
+    assert columns["session"][2] == pytest.approx((0.8 / 0.9 + 1) / 2), "it is a session of its own, like any other"
     assert columns["session"][3] == pytest.approx(0.1 / 0.9), "how it was found is all that is known"
+
+
+def test_what_only_own_index_and_graph_could_say_of_a_memory_is_no_loss_of_one_of_elsewhere():
+    own, mapped = found("own", after_question=True, speaker="Ana"), found("mapped")
+    ours, theirs = found("ours"), found("theirs", speaker="Ana")
+    own[0].path = 0.9
+    columns = parts_of(
+        [own, ours, mapped, theirs],
+        weighing("second_step", "after_question"),
+        named_speaker="Ana",
+        followed={"second_step": {key("own"): 0.5, key("theirs"): 0.2}},
+        unindexed=frozenset((key("mapped"), key("theirs"))),
+    )
+    assert columns["after_question"] == [1.0, 0.0, None, None]
+    assert columns["path"] == [0.9, 0.0, None, None]
+    assert columns["second_step"] == [0.5, 0.0, None, 0.2]
+    assert columns["speaker"] == [1.0, 0.0, None, 1.0], "a store without speakers does not say who spoke"
 
 
 def test_what_the_index_does_not_hold_counts_for_its_session():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.scoring.time_overlap import overlap
+from orion_recall.scoring.time_overlap import overlap, overlaps, widened
 from orion_recall.values import Interval
 
 DAY = 86_400.0
@@ -42,3 +42,18 @@ def test_an_open_interval_has_one_end():
 
 def test_of_several_intervals_each_will_do():
     assert overlap([WEEK, BEFORE], 3 * DAY) == overlap([BEFORE, WEEK], 3 * DAY) == 1.0
+
+
+def test_a_day_that_is_named_exactly_is_that_day_alone_where_something_is_of_it():
+    day = Interval(10 * DAY, 11 * DAY, "date", "on the tenth", exact=True)
+    beside, on_it, far = (11.5 * DAY, None), (10.5 * DAY, None), (20 * DAY, None)
+    assert overlaps([day], [beside, on_it, far]) == [0.0, 1.0, 0.0]
+    assert overlaps([day], [beside, far]) == [0.9, 0.0]
+    assert overlaps([day._replace(exact=False)], [beside, on_it, far]) == [0.9, 1.0, 0.0]
+    assert overlaps([day], [(None, None), on_it]) == [None, 1.0]
+
+
+def test_a_wider_interval_has_a_day_more_on_both_sides_and_is_exact_no_more():
+    wide = widened(Interval(10 * DAY, 11 * DAY, "date", "on the tenth", exact=True))
+    assert (wide.start, wide.end, wide.exact) == (9 * DAY, 12 * DAY, False)
+    assert widened(SINCE).end is None

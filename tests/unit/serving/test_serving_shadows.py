@@ -109,6 +109,11 @@ class Stage:
             left = [repr(task) for task in asyncio.all_tasks() - before]
             assert not [one for one in left if "Shadows." in one or "orion_recall/recall/" in one]
 
+    async def until_asked(self, at_once: int) -> None:
+        async with asyncio.timeout(30):
+            while self.source.at_once < at_once:
+                await asyncio.sleep(0.002)
+
     async def until_ended(self, count: int) -> None:
         async with asyncio.timeout(30):
             while self.shadows.done + self.shadows.failed < count:
@@ -136,8 +141,7 @@ async def test_no_more_run_at_once_than_the_settings_say_and_what_does_not_fit_i
     stage.source.go.clear()
     async with stage.running():
         stage.note(40)
-        await asyncio.sleep(0.05)
-        assert stage.source.at_once == 2
+        await stage.until_asked(2)
         assert stage.shadows.left_out == 8
         stage.source.go.set()
         await stage.until_ended(32)
@@ -182,7 +186,7 @@ async def test_one_in_hand_is_dropped_when_the_worker_stops() -> None:
     stage.source.go.clear()
     stage.note(3)
     async with stage.running():
-        await asyncio.sleep(0.02)
+        await stage.until_asked(1)
     assert stage.sent == []
 
 

@@ -17,6 +17,10 @@ FEEDBACK = MoreWordsWanted(aliases=False, feedback_documents=2, feedback_terms=3
 class Shelf:
     """Names and texts as they are told, and what was searched for."""
 
+    kind = "index"
+    damage: str | None = None
+    stalled: str | None = None
+
     def __init__(self, names: Sequence[tuple[str, ...]] = (), texts: Mapping[str, str] | None = None) -> None:
         self.names, self.texts = names, texts or {}
         self.searched: list[SparseTerms] = []

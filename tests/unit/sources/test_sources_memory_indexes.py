@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -46,6 +47,7 @@ from tests.samples.source_samples import (
     memory,
     request,
 )
+from tests.stand_ins import quick_qdrant
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
@@ -76,6 +78,7 @@ async def opened(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> A
 
 def server(kind: str, stand_in: QdrantStandIn) -> QdrantServer:
     if kind == "local":
+        quick_qdrant.install()
         return QdrantServer(AsyncQdrantClient(":memory:"), "memory", _PATIENT)
     if kind == "stand-in":
         return QdrantServer.at(stand_in.url)
@@ -179,11 +182,53 @@ async def test_tenants_never_see_each_other(told: MemoryIndex):
         assert {found for found, _ in await told.search_dense(vector, scope, 10, -1.0)} == mine
         for hits in await told.search_sparse(terms, scope, 10):
             assert {found for found, _ in hits} <= mine
-    assert await told.speakers(TENANT) == {"Ana", "Bo"}
-    assert await told.speakers("other") == {"Eve"}
-    assert await told.speakers("nobody") == frozenset()
+    assert await told.speakers(Scope(tenant=TENANT)) == {"Ana", "Bo"}
+    assert await told.speakers(Scope(tenant="other")) == {"Eve"}
+    assert await told.speakers(Scope(tenant="nobody")) == frozenset()
     assert [label for label, _ in await told.find_entities("secret crane", "other", 5)] == ["Secret Crane"]
     assert "Secret Crane" not in [label for label, _ in await told.find_entities("secret crane", TENANT, 5)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "speakers"),
+    [
+        ({"session_id": "s1"}, {"Ana", "Bo"}),
+        ({"session_id": "s2"}, {"Bo"}),
+        ({"session_id": "nowhere"}, set[str]()),
+        ({"user_id": "u1"}, {"Bo"}),
+        ({"user_id": "nobody"}, set[str]()),
+        ({"tags": ("order", "none")}, {"Ana"}),
+        ({"kinds": ("none",), "since": NOW, "session_id": "s2"}, {"Bo"}),
+    ],
+    ids=str,
+)
+async def test_speakers_are_those_of_the_scope(told: MemoryIndex, parts: dict[str, Any], speakers: set[str]):
+    assert await told.speakers(Scope(tenant=TENANT, **parts)) == speakers
+    assert await told.speakers(Scope(tenant="nobody", **parts)) == frozenset()
+
+
+async def test_words_of_another_tenant_change_no_score(index: MemoryIndex):
+    asked, scope = SparseEncoder().encode_query("harbour crane gearbox Fjord"), Scope(tenant=TENANT)
+    before = await index.search_sparse(asked, scope, 10), await index.find_entities("harbour crane", TENANT, 5)
+    assert all(before[0]) and before[1]
+    fields: dict[str, Any] = {"tenant": "another", "entities": ["harbour crane"]}
+    theirs = [memory(f"t{number}", "The harbour crane of Fjord has a gearbox.", **fields) for number in range(30)]
+    await index.apply(changes(*theirs, start=20))
+    after = await index.search_sparse(asked, scope, 10), await index.find_entities("harbour crane", TENANT, 5)
+    assert after == before
+    await index.remove([key(one.id, one.tenant) for one in theirs])
+    assert await index.search_sparse(asked, scope, 10) == before[0]
+
+
+async def test_words_of_own_memories_change_the_score_until_they_are_deleted(index: MemoryIndex):
+    asked, scope = SparseEncoder().encode_query("gearbox"), Scope(tenant=TENANT)
+    (before, *_), _ = await index.search_sparse(asked, scope, 10)
+    further = [memory(f"t{number}", "A gearbox, and more.") for number in range(9)]
+    await index.apply(changes(*further, start=20))
+    now = dict((await index.search_sparse(asked, scope, 50))[0])
+    assert now[before[0]] < before[1]
+    await index.remove([key(one.id) for one in further])
+    assert (await index.search_sparse(asked, scope, 50))[0][0] == before
 
 
 async def test_entities_are_found_by_the_words_of_their_names(told: MemoryIndex):
@@ -251,9 +296,9 @@ async def test_the_same_changes_again_change_nothing(index: MemoryIndex):
 
 
 async def test_a_new_speaker_is_known_at_once(index: MemoryIndex):
-    assert await index.speakers(TENANT) == {"Ana", "Bo"}
+    assert await index.speakers(Scope(tenant=TENANT)) == {"Ana", "Bo"}
     await index.apply(changes(memory("new", "hello", speaker="Cy"), start=9))
-    assert await index.speakers(TENANT) == {"Ana", "Bo", "Cy"}
+    assert await index.speakers(Scope(tenant=TENANT)) == {"Ana", "Bo", "Cy"}
     assert index.position == 9
 
 
@@ -341,7 +386,7 @@ async def test_a_server_finds_the_same_twenty_as_the_embedded_index(
             assert_same_order(*entities)
         keys = [key(one.id) for one in many[:50]]
         assert await embedded.fetch(keys) == await served.fetch(keys)
-        assert await embedded.speakers(TENANT) == await served.speakers(TENANT)
+        assert await embedded.speakers(Scope(tenant=TENANT)) == await served.speakers(Scope(tenant=TENANT))
 
 
 def assert_same_order(mine: Any, theirs: Any) -> None:
@@ -392,6 +437,56 @@ async def test_memories_are_found_by_any_name_of_their_title_in_scope_alone(inde
     renamed = replace(titled[1], title="Oslo", version=2)
     await index.apply(changes(renamed, start=index.position + 1))
     assert set(await index.titled(names, ours, 10)) == {key("umbra")}
+
+
+async def test_the_vectors_of_memories_are_given_by_key(index: MemoryIndex):
+    one = memory("umbra", "It makes cranes.")
+    await index.apply(changes(one, start=index.position + 1))
+    found = await index.vectors([key("umbra"), key("nobody")])
+    assert set(found) == {key("umbra")}
+    (written,) = await HashingEmbedder().embed_documents([dense_form(one)])
+    assert float(np.dot(found[key("umbra")], written) / np.linalg.norm(written)) == pytest.approx(1.0, abs=1e-5)
+
+
+async def test_dated_memories_of_a_scope_are_listed_by_their_time(index: MemoryIndex):
+    day = 86_400.0
+
+    def at(days: int) -> datetime:
+        return datetime.fromtimestamp(NOW + days * day, UTC)
+
+    dated = (
+        memory("third", "c", mentioned_at=at(3), session_id="two"),
+        memory("first", "a", mentioned_at=at(1), session_id="one"),
+        memory("second", "b", mentioned_at=at(2), session_id="one", kind="world"),
+        memory("fourth", "d", mentioned_at=at(4)),
+        memory("theirs", "e", mentioned_at=at(2), tenant="other"),
+        memory("undated", "f"),
+    )
+    await index.apply(changes(*dated, start=index.position + 1))
+    ours = Scope(tenant=TENANT, since=NOW + 1 * day, until=NOW + 4 * day)
+
+    async def listed(scope: Scope, limit: int = 10, *, newest_first: bool = False, without: Sequence[str] = ()):
+        found = await index.in_time_order(scope, limit, newest_first=newest_first, without_sessions=without)
+        return [one.key for one in found]
+
+    first, second, third, fourth = (key(name) for name in ("first", "second", "third", "fourth"))
+    assert await listed(ours) == [first, second, third]  # from the first moment up to, and without, the last
+    assert await listed(ours, 2) == [first, second]
+    assert await listed(ours, 2, newest_first=True) == [third, second]
+    assert await listed(replace(ours, kinds=("world",))) == [second]
+    assert await listed(ours, without=["one"]) == [third]
+    after = replace(ours, until=None)
+    assert await listed(after, without=["one", "two"]) == [fourth]
+    found = await index.in_time_order(after, 10)
+    assert [(one.ts, one.session_id) for one in found] == [
+        (NOW + 1 * day, "one"),
+        (NOW + 2 * day, "one"),
+        (NOW + 3 * day, "two"),
+        (NOW + 4 * day, None),
+    ]
+    everything = await listed(Scope(tenant=TENANT), 1000)
+    assert key("undated") not in everything
+    assert everything[-4:] == [first, second, third, fourth]
 
 
 async def test_entities_are_found_by_the_vectors_of_their_names_in_their_tenant_alone(told: MemoryIndex):
@@ -447,3 +542,44 @@ async def test_a_name_that_is_there_is_not_embedded_again(index: MemoryIndex, mo
     assert asked == [dense_form(later), "Rain Gauge", "Rain Gauge"], "nothing was kept ahead"
     gauge = (await HashingEmbedder().embed_query("rain gauge")).tolist()
     assert (await index.names_near(gauge, TENANT, 1))[0][0] == "Rain Gauge"
+
+
+async def test_memories_are_found_by_the_times_that_their_texts_tell(
+    kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn
+):
+    said = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    texts = {
+        "vet": "The vet is on Friday at 9:30.",
+        "choir": "The choir sings every Tuesday.",
+        "lease": "The lease runs until 31 March.",
+        "other": "On 4 May 2021 the roof leaked, and on 6 May 2021 it was mended.",
+        "none": "The shed is green.",
+    }
+    memories = [memory(name, text, occurred_at=said) for name, text in texts.items()]
+
+    def within(first: str, last: str) -> Scope:
+        start, end = (datetime.fromisoformat(one).replace(tzinfo=UTC).timestamp() for one in (first, last))
+        return Scope(tenant=TENANT, told=((start, end),))
+
+    vector = (await HashingEmbedder().embed_query("anything")).tolist()
+    names = {key(name): name for name in texts}
+
+    async def found(index: MemoryIndex, scope: Scope) -> set[str]:
+        return {names[one] for one, _ in await index.search_dense(vector, scope, 10, -1.0)}
+
+    async with opened(kind, sparse, stand_in) as one:
+        await one.apply(changes(*memories))
+        assert await found(one, within("2026-11-27", "2026-11-28")) == {"vet", "lease"}
+        assert await found(one, within("2026-11-27T10:00", "2026-11-28")) == {"lease"}
+        assert await found(one, within("2026-12-08", "2026-12-09")) == {"choir", "lease"}
+        assert await found(one, within("2027-06-05", "2027-06-06")) == set()
+        assert await found(one, within("2027-06-01", "2027-07-01")) == {"choir"}
+        assert await found(one, within("2021-05-05", "2021-05-06")) == set()
+        assert await found(one, Scope(tenant=TENANT, told=((None, 1.7e9),))) == {"other"}
+        assert await found(one, Scope(tenant=TENANT, told=((1.81e9, None),))) == {"choir"}
+        terms = SparseEncoder().encode_query("vet choir lease")
+        own, _ = await one.search_sparse(terms, within("2026-11-27", "2026-11-28"), 10)
+        assert {names[number] for number, _ in own} == {"vet", "lease"}
+        view = (await one.fetch([key("choir")]))[key("choir")]
+        assert [told.weekly for told in view.told] == [True]
+        assert (await one.fetch([key("none")]))[key("none")].told == ()

@@ -15,6 +15,10 @@ Found = list[tuple[int, float]]
 class ToldIndex:
     """An index with fixed answers that notes what it was asked."""
 
+    kind = "index"
+    damage: str | None = None
+    stalled: str | None = None
+
     def __init__(
         self, *, dense: Found | None = None, text: Found | None = None, context: Found | None = None
     ) -> None:

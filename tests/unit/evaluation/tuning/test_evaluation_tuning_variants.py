@@ -67,6 +67,13 @@ def test_a_key_is_given_once_and_a_grid_is_not_empty():
 def test_values_that_no_profile_may_have_are_refused_with_the_point():
     with pytest.raises(SettingsError, match=r"fusion\.k=0"):
         at(profile(), {"fusion.k": 0})
+
+
+def test_a_key_that_nothing_reads_under_the_method_is_refused():
+    under_min_max = at(profile(), {"fusion.method": "min_max"})
+    with pytest.raises(SettingsError, match=r"add --set fusion\.method=rrf"):
+        at(under_min_max, {"fusion.k": 10})
+    assert at(under_min_max, {"fusion.k": 10, "fusion.method": "rrf"}).fusion.k == 10
     with pytest.raises(SettingsError, match=r"ranking\.recency=9"):
         at(profile(), {"ranking.recency": 9.0})
 

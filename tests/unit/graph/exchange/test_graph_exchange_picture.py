@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
@@ -127,7 +126,6 @@ async def test_names_and_texts_stay_data():
     assert data["edges"][0]["memories"][0]["id"] == HOSTILE
 
 
-@hypothesis_settings(max_examples=40)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30))
 async def test_whatever_the_name_the_data_is_read_back(name: str):
     part = await around(name, memories=[Said(id=name, text=name, statements=((name, "knows", "Ana"),))])

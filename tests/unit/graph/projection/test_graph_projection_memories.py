@@ -8,7 +8,7 @@ from typing import Any
 
 import pyoxigraph
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.graph.projection.facts import run_plan
@@ -199,7 +199,6 @@ def _beside(turn: Memory) -> Neighbour:
     return Neighbour(id=turn.id, text=turn.text, speaker=turn.speaker)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(memories(), min_size=1, max_size=10),
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
@@ -224,7 +223,6 @@ def test_any_sequence_with_any_repeats_gives_the_graph_that_is_built_fresh(
     assert told(store) == told(fresh)
 
 
-@settings(max_examples=25, deadline=None)
 @given(steps=st.lists(memories(), min_size=1, max_size=6), later=st.lists(memories(), min_size=1, max_size=4),
        broken=st.integers(0, 30))  # fmt: skip
 @example(steps=[stating("a", WORKS)], later=[stating("a", WORKS, occurred_at=1.0)], broken=1)

@@ -170,7 +170,7 @@ async def test_a_closed_index_says_so(index: EdgeIndex):
     with pytest.raises(SourceError, match="is not open"):
         await dense(index, "crane")
     with pytest.raises(SourceError, match="is not open"):
-        await index.speakers(TENANT)
+        await index.speakers(Scope(tenant=TENANT))
 
 
 @pytest.mark.parametrize("most_kept", [5000, 0], ids=["points", "keys"])
@@ -181,10 +181,10 @@ async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_
     monkeypatch.setattr(edge_writes, "_MOST_KEPT", most_kept)
     copied, go_on = asyncio.Event(), asyncio.Event()
 
-    async def optimise_later(shard: Path) -> None:
+    async def optimise_later(shard: Path, *, anew: bool) -> None:
         copied.set()
         await go_on.wait()
-        await edge_renewal.optimise_apart(shard)
+        await edge_renewal.optimise_apart(shard, anew=anew)
 
     monkeypatch.setattr(edge_optimiser, "optimise_apart", optimise_later)
     gone, changed, kept = OURS[0], OURS[1], OURS[2]
@@ -211,9 +211,9 @@ async def test_a_copy_that_takes_its_place_between_two_reads_of_a_write_costs_no
     monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
     current, go_on = folder / "index" / "current", asyncio.Event()
 
-    async def optimise_later(shard: Path) -> None:
+    async def optimise_later(shard: Path, *, anew: bool) -> None:
         await go_on.wait()
-        await edge_renewal.optimise_apart(shard)
+        await edge_renewal.optimise_apart(shard, anew=anew)
 
     monkeypatch.setattr(edge_optimiser, "optimise_apart", optimise_later)
     async with opened(made(folder, sparse)) as one:
@@ -243,9 +243,9 @@ async def test_an_optimiser_that_fails_leaves_the_index_as_it_is(
 ):
     monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
 
-    async def break_first(shard: Path) -> None:
+    async def break_first(shard: Path, *, anew: bool) -> None:
         shutil.rmtree(shard)
-        await edge_renewal.optimise_apart(shard)
+        await edge_renewal.optimise_apart(shard, anew=anew)
 
     monkeypatch.setattr(edge_optimiser, "optimise_apart", break_first)
     async with opened(made(folder, sparse)) as one:
@@ -264,7 +264,7 @@ async def test_what_an_optimiser_leaves_is_deleted_in_a_thread_and_a_closing_ind
     copied, deleting, go_on = asyncio.Event(), threading.Event(), threading.Event()
     went_on = list[bool]()
 
-    async def never_done(shard: Path) -> None:
+    async def never_done(shard: Path, *, anew: bool) -> None:
         copied.set()
         await asyncio.Event().wait()
 
@@ -333,10 +333,19 @@ async def test_an_index_that_is_closed_while_it_is_optimised_goes_on_from_where_
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
-    for pause_s in (0.0, 0.005, 0.05, 0.5, 1.0):
+    for pause_s in (0.0, 0.05, 0.5):
         async with opened(made(folder, sparse)) as one:
             await one.apply(changes(*ALL))
             await asyncio.sleep(pause_s)
         async with opened(made(folder, sparse)) as again:
             assert again.position == len(ALL)
             assert set(await again.held()) >= {key(each.id) for each in OURS}
+
+
+async def test_it_knows_after_every_write_whether_any_memory_has_a_title(folder: Path, sparse: SparseEncoder):
+    async with opened(made(folder, sparse)) as index:
+        await index.apply(changes(memory("plain", "It makes cranes.")))
+        assert not await index.has_titles(TENANT)
+        titled = memory("umbra", "It makes cranes.", title="Umbra Works")
+        await index.apply(changes(titled, start=index.position + 1))
+        assert await index.has_titles(TENANT)

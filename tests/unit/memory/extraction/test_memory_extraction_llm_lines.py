@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.memory.extraction.extractor import Passage
@@ -121,7 +121,6 @@ def test_the_rules_own_example_is_read_as_they_say() -> None:
         st.sampled_from(["ANA", "MIRA", " - ", "-", "KNOWS", "\n", "NONE", "<think>", "</think>", "\x85", "."])
     )
 )
-@settings(max_examples=150, deadline=None)
 def test_any_answer_gives_names_of_the_text(parts: list[str]) -> None:
     for edge in read_lines("".join(parts), PASSAGE).statements:
         assert {edge.subject, edge.object} <= {"Ana", "Mira"}

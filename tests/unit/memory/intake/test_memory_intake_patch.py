@@ -55,3 +55,10 @@ def test_kinds_are_those_of_the_contract_and_of_the_settings(settings: Settings)
     with pytest.raises(InvalidMessage) as refused:
         settings.check_kinds(["secret"], "kinds")
     assert "secret" not in refused.value.without_values
+
+
+def test_a_change_is_redacted_as_what_is_stored_is(settings: Settings):
+    raw = {"id": "m", "text": "ana@example.org", "speaker": "ana@example.org"}
+    patch = read_patch(raw, "memories.0", settings.changed(redact=("store:all",)))
+    assert isinstance(patch, Patch)
+    assert patch.changes == {"text": "‹e-mail address›", "speaker": "ana@example.org"}

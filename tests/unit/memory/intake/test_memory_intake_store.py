@@ -104,3 +104,24 @@ async def test_an_id_that_would_be_stored_as_another_is_rejected_with_the_reason
     assert [one.status for one in receipt.results] == ["rejected", "stored"]
     assert "memories.0.id: a name may hold neither NUL" in str(receipt.results[0].reason)
     assert [memory.text for memory in record.memories] == ["x\ufffd"]
+
+
+async def test_what_is_not_to_be_stored_is_redacted_before_it_is_composed(settings: Settings) -> None:
+    record = FakeRecord()
+    told = {
+        "id": "ana@example.org",
+        "text": "Ana is at ana@example.org, +49 30 1234567.",
+        "title": "ana@example.org",
+        "user_id": "ana@example.org",
+        "entities": ["ana@example.org"],
+        "metadata": {"from": ["ana@example.org"]},
+    }
+    await receive(payload(told), record, settings.changed(redact=("store:email", "render:phone")))
+    (stored,) = record.memories
+    assert stored.text == "Ana is at ‹e-mail address›, +49 30 1234567."
+    assert stored.title == "‹e-mail address›"
+    assert stored.given_entities == ("‹e-mail address›",)
+    assert stored.metadata == {"from": ["‹e-mail address›"]}
+    assert (stored.id, stored.user_id) == ("ana@example.org", "ana@example.org"), "by these it is found again"
+    await receive(payload(told), record, settings)
+    assert record.memories[1].text == told["text"], "off by default"

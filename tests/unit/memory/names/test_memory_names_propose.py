@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.memory.names.guards import core
@@ -113,7 +113,6 @@ NAMES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(memories=st.lists(st.lists(NAMES, max_size=3), max_size=10))
 async def test_proposals_do_not_depend_on_the_order_of_memories(memories: list[list[str]]) -> None:
     found = await proposed(used(*memories))

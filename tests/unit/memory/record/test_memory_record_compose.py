@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.contracts import MemoryV1
@@ -108,7 +108,6 @@ def test_any_changed_field_changes_the_content_hash(change: dict[str, Any]) -> N
 
 @given(text=st.text(min_size=1, max_size=200), speaker=st.text(max_size=20))
 @example(text="\x00", speaker="")  # stored as U+FFFD, which can be seen
-@settings(max_examples=60, deadline=None)
 def test_every_valid_text_can_be_composed(text: str, speaker: str) -> None:
     if not one_line(storable(text)):
         with pytest.raises(InvalidMessage, match="nothing to be seen"):

@@ -42,6 +42,8 @@ class Copy:
     """A projection that says in which order it was asked; to write takes it a few turns of the loop."""
 
     kind, shared, copy = "index", False, None
+    damage: str | None = None
+    stalled: str | None = None
 
     def __init__(self) -> None:
         self.position = 0

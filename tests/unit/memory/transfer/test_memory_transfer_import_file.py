@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.contracts import MemoryReceiptV1, MemoryVerdictV1
@@ -110,7 +110,6 @@ def test_a_batch_is_closed_by_its_size_in_bytes(tmp_path: Path, monkeypatch: pyt
 
 
 @given(count=st.integers(0, 30), batch_size=st.integers(1, 10), stop=st.integers(0, 30))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_import_taken_up_again_reads_every_line_once(
     tmp_path: Path, count: int, batch_size: int, stop: int
 ) -> None:

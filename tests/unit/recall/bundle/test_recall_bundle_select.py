@@ -3,17 +3,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from datetime import UTC
+from typing import Any, Literal, get_args
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.bundle.lines import Shown
+from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps, select
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.values import SOURCE_NAMES, SourceName
+from orion_recall.values import SOURCE_NAMES, RenderStyle, SourceName
 from tests.samples.recall_fakes import HEAD, NOW, scored
 
 WIDE = Caps(
@@ -65,9 +68,84 @@ def test_a_cap_counts_against_the_source_that_ranked_the_item_best(tokens: Token
     ranked = [scored(f"m{place}", source=source) for place, source in enumerate(best)]
     for item in ranked:
         item.candidate.ranks.update({name: 9 for name in SOURCE_NAMES if name not in item.candidate.ranks})
-    selection = select(ranked, frozenset(), replace(WIDE, max_per_source=1), tokens)
+    selection = select(ranked, frozenset(), replace(WIDE, max_per_source=1, max_total_items=3), tokens)
     assert ids(selection) == ["m0", "m2", "m5"]
     assert selection.dropped == {"max_per_source": 3}
+
+
+def test_what_a_cap_left_out_takes_the_places_that_are_left_best_first(tokens: TokenCounter):
+    sources: tuple[SourceName, ...] = ("vector", "vector", "vector", "rdf", "vector")
+    ranked = [scored(f"m{place}", source=source) for place, source in enumerate(sources)]
+    selection = select(ranked, frozenset(), replace(WIDE, max_per_source=1, max_total_items=3), tokens)
+    assert ids(selection) == ["m0", "m1", "m3"]
+    assert selection.dropped == {"max_per_source": 2}
+    assert select(ranked, frozenset(), replace(WIDE, max_per_source=1), tokens).dropped == {}
+
+
+@pytest.mark.parametrize("cap", ["max_per_source", "source_top_k"])
+def test_what_a_cap_left_out_takes_the_tokens_that_are_left(tokens: TokenCounter, cap: str):
+    limited: dict[str, Any] = {"max_per_source": 1, "source_top_k": dict.fromkeys(SOURCE_NAMES, 1)}
+    caps = replace(WIDE, **{cap: limited[cap]})
+    whole = select(many(3), frozenset(), WIDE, tokens)
+    selection = select(many(3), frozenset(), replace(caps, budget_tokens=whole.tokens - 1), tokens)
+    assert ids(selection) == ["m0", "m1"]
+    assert selection.dropped == {cap: 1}
+    assert select(many(3), frozenset(), replace(caps, budget_tokens=whole.tokens), tokens) == whole
+
+
+@pytest.mark.parametrize(("over_budget", "kept"), [("skip", ["m0", "short"]), ("stop", ["m0"])])
+def test_the_places_left_are_given_as_the_profile_says_of_what_does_not_fit(
+    tokens: TokenCounter, over_budget: Literal["skip", "stop"], kept: list[str]
+):
+    ranked = [scored("m0", "yes"), scored("long", "heavy words " * 60), scored("short", "yes")]
+    budget = tokens.count("- [undated vector m0] yes\n- [undated vector short] yes")
+    caps = replace(WIDE, max_per_source=1, budget_tokens=budget, over_budget=over_budget)
+    selection = select(ranked, frozenset(), caps, tokens)
+    assert ids(selection) == kept
+    assert set(selection.dropped) == {"max_per_source"}
+
+
+def test_what_repeats_another_waits_until_others_had_their_place(tokens: TokenCounter):
+    ranked = [
+        scored("lamp", "Bought a green lamp in Ghent"),
+        scored("again", "In Ghent I bought the lamp, a green one"),
+        scored("chair", "Bought a chair from Pim"),
+    ]
+    caps = replace(WIDE, max_repetition=0.7, max_total_items=2)
+    selection = select(ranked, frozenset({"bought"}), caps, tokens)
+    assert ids(selection) == ["lamp", "chair"]
+    assert selection.dropped == {"repetition": 1}
+    assert ids(select(ranked, frozenset({"bought"}), replace(caps, max_total_items=3), tokens)) == [
+        "lamp", "again", "chair",
+    ]  # fmt: skip
+
+
+@given(
+    picked=st.lists(st.sampled_from(SOURCE_NAMES), max_size=12),
+    max_per_source=st.integers(1, 4),
+    top_k=st.integers(0, 4),
+    max_total_items=st.integers(1, 12),
+    budget=st.integers(20, 200),
+)
+def test_no_place_is_wasted_while_something_waits_that_fits(
+    tokens: TokenCounter,
+    picked: list[SourceName],
+    max_per_source: int,
+    top_k: int,
+    max_total_items: int,
+    budget: int,
+):
+    ranked = [scored(f"m{place:02}", "yes", source=source, ts=NOW) for place, source in enumerate(picked)]
+    caps = replace(
+        WIDE,
+        source_top_k=dict.fromkeys(SOURCE_NAMES, top_k),
+        max_per_source=max_per_source,
+        max_total_items=max_total_items,
+        budget_tokens=budget,
+    )
+    selection = select(ranked, frozenset(), caps, tokens)
+    longest = max((tokens.count(f"- [2026-03-01 {source} m00] yes\n") for source in picked), default=0)
+    assert len(selection.items) == max_total_items or selection.tokens > budget - longest or not selection.dropped
 
 
 def test_a_sources_top_k_counts_its_own_ranked_items_kept_or_not(tokens: TokenCounter):
@@ -124,7 +202,6 @@ def test_nothing_ranked_is_nothing_selected(tokens: TokenCounter):
     assert select([], frozenset(), WIDE, tokens) == Selection(items=(), tokens=0, dropped={})
 
 
-@settings(max_examples=200)
 @given(
     texts=st.lists(NASTY, max_size=8),
     budget=st.integers(1, 300),
@@ -166,6 +243,42 @@ def test_the_budget_is_a_ceiling_and_everything_dropped_is_counted(
     assert ids(selection) == [name for name in (item.memory.id for item in ranked) if name in ids(selection)]
 
 
+def test_dates_of_relative_times_are_inside_the_budget(tokens: TokenCounter):
+    shown = Shown(dates=RelativeDates(zone=UTC, now=NOW))
+    ranked = [scored("a", "we met yesterday", ts=NOW)]
+    dated = select(ranked, frozenset(), WIDE, tokens, shown)
+    assert dated.items[0].line == "- [2026-03-01 vector a] we met yesterday [28 February]"
+    assert dated.items[0].snippet == "we met yesterday [28 February]"
+    assert dated.tokens == tokens.count(dated.items[0].line)
+    less = select(ranked, frozenset(), replace(WIDE, budget_tokens=dated.tokens - 1), tokens, shown)
+    assert less.items[0].line == "- [2026-03-01 vector a] we met yesterday"
+    assert select(ranked, frozenset(), WIDE, tokens).items[0].line == less.items[0].line
+
+
+@given(
+    texts=st.lists(NASTY | st.just("yesterday and next week, tomorrow"), max_size=6),
+    budget=st.integers(1, 200),
+    style=st.sampled_from(get_args(RenderStyle)),
+)
+def test_the_budget_is_a_ceiling_in_every_style(
+    tokens: TokenCounter, texts: list[str], budget: int, style: RenderStyle
+):
+    ranked = [scored(f"m{place}", text, ts=NOW, speaker="Bo") for place, text in enumerate(texts)]
+    shown = Shown(style=style, dates=RelativeDates(zone=UTC, now=NOW))
+    selection = select(ranked, frozenset({"week"}), replace(WIDE, budget_tokens=budget), tokens, shown)
+    rendered = "\n".join(item.line for item in selection.items)
+    assert tokens.count(rendered) <= selection.tokens <= budget
+    assert len(rendered.splitlines()) == len(selection.items)
+
+
+def test_a_window_of_a_long_text_keeps_who_said_it(tokens: TokenCounter):
+    filler = "some other words " * 60
+    ranked = [scored("a", f"{filler} the crane needs a gearbox {filler}", speaker="Bo", title="Port")]
+    (item,) = select(ranked, frozenset({"gearbox"}), WIDE, tokens).items
+    assert item.snippet.startswith("Port: Bo: … ")
+    assert "needs a gearbox" in item.snippet
+
+
 @given(texts=st.lists(NASTY, max_size=8), budget=st.integers(1, 200), top_k=st.integers(0, 4), stops=st.booleans())
 def test_every_ranked_item_is_kept_or_has_one_reason(
     tokens: TokenCounter, texts: list[str], budget: int, top_k: int, stops: bool
@@ -199,3 +312,23 @@ def test_the_last_lines_missing_newline_cannot_break_the_ceiling(tokens: TokenCo
     assert selection.items == ()
     selection = select([scored("m", ending)], frozenset(), replace(WIDE, budget_tokens=tokens.count(line)), tokens)
     assert [item.line for item in selection.items] == [line]
+
+
+def test_tokens_that_are_left_go_to_what_was_cut_and_to_nobody_else(tokens: TokenCounter):
+    long = (
+        "The boat has a new sail, " + "and it is blue and very light, " * 2 + "and the price was 400 euros in all."
+    )
+    ranked = [scored(f"m{place}", long if place == 2 else f"short {place}", ts=NOW) for place in range(4)]
+    caps = replace(WIDE, later_snippet_tokens=16, max_total_items=4)
+    tight = select(ranked, frozenset({"sail"}), replace(caps, snippet_tokens=16), tokens)
+    wide = select(ranked, frozenset({"sail"}), caps, tokens)
+    assert ids(wide) == ids(tight)
+    assert "400 euros" not in tight.items[2].snippet
+    assert "400 euros" in wide.items[2].snippet
+    assert [one.line for one in wide.items if one.scored.memory.id != "m2"] == [
+        one.line for one in tight.items if one.scored.memory.id != "m2"
+    ]
+    room = tight.tokens + 8
+    partly = select(ranked, frozenset({"sail"}), replace(caps, budget_tokens=room), tokens)
+    assert ids(partly) == ids(tight)
+    assert tight.tokens < partly.tokens <= room

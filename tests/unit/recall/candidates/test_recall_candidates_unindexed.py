@@ -11,12 +11,13 @@ import pytest
 from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.interfaces import Source
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.candidates.unindexed import MOST_COMPARED
+from orion_recall.recall.candidates.unindexed import MOST_COMPARED, MOST_READ
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.text_vectors import Nearness
+from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import MemoryView, Question, SourceName
 from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view
 
@@ -51,7 +52,9 @@ class Late:
     async def why_off(self) -> str | None:
         return None
 
-    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
         own = {one.key: 0.4 - place / 1000 for place, one in enumerate(OWN_HITS)}
         return {one: own[one] for one in keys if one in own}
 
@@ -99,7 +102,8 @@ async def test_what_only_a_light_arm_could_find_comes_first_when_it_is_nearest(t
     parts = made.ranked[0].parts
     assert (parts["similarity"], parts["late"]) == (0.8, 1.0)
     assert parts["fusion"] > 0.5, "its list weighs a tenth, and that is not held against it"
-    assert "session" not in parts and "neighbour" not in parts, "it has none, and the fused score is not told twice"
+    assert "neighbour" not in parts, "nobody knows what is beside it"
+    assert parts["session"] == pytest.approx((parts["fusion"] + parts["late"]) / 2), "a session of its own"
     assert made.late_interaction is not None and made.late_interaction.count == 61
 
 
@@ -217,3 +221,31 @@ async def test_a_hit_that_cannot_be_read_is_missing_and_the_others_are_answered(
     assert place_of(recalled, MAPPED) == 1
     assert recalled.selection.dropped["missing"] == 1
     assert "wiki:broken" not in caplog.text
+
+
+def told_parts(recalled: Recalled) -> dict[str, float | None]:
+    return {
+        item.memory.id: item.parts.get("told") for item in recalled.ranked if item.memory.id.startswith("wiki:")
+    }
+
+
+async def test_times_that_texts_of_elsewhere_tell_are_read_where_the_question_is_about_such(tokens: TokenCounter):
+    due = view("wiki:due", "The crane is inspected by 12 May 2026.", ts=NOW)
+    arms = [FakeSource("vector", OWN_HITS), of_others(due, MAPPED)]
+    used = profile(ranking={"fusion": 0.5, "told": 1.0, "recency": 0.0})
+    made = sources(tokens, arms, *OWN)
+    coming = await recall(query("Is anything coming up for the crane?"), used, made, now=NOW)
+    assert told_parts(coming) == {"wiki:due": 0.5, MAPPED.id: 0.0}
+    assert coming.ranked[0].memory.id == "wiki:due"
+    other = await recall(query("How much does the crane lift?"), used, made, now=NOW)
+    assert told_parts(other) == {"wiki:due": None, MAPPED.id: None}
+    assert all(not item.memory.told for item in other.ranked)
+
+
+async def test_a_text_of_elsewhere_that_was_not_read_for_times_has_no_such_part(tokens: TokenCounter):
+    many = [view(f"wiki:{place}", f"Crane {place} is inspected on 12 May 2026.") for place in range(MOST_READ + 6)]
+    made = sources(tokens, [FakeSource("vector", OWN_HITS[:3]), of_others(*many)], *OWN)
+    used = profile(ranking={"fusion": 0.5, "told": 1.0, "recency": 0.0})
+    recalled = await recall(query("Is anything coming up for the crane?"), used, made, now=NOW)
+    parts = list(told_parts(recalled).values())
+    assert (parts.count(0.5), parts.count(None)) == (MOST_READ, 6)

@@ -5,8 +5,12 @@ from typing import Any
 import pytest
 
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.bundle.selection import SelectedItem, Selection
+from orion_recall.recall.confidence.answer import AnswerConfidence, gate
+from orion_recall.recall.confidence.answerable import Answerable
+from orion_recall.recall.confidence.factors import confidence
 from tests.samples.layered import asked, cascading, ids, of_kind
-from tests.samples.recall_fakes import profile
+from tests.samples.recall_fakes import profile, scored
 
 FACT, OTHER = of_kind("world", "fact", "other")
 (EPISODE,) = of_kind("experience", "episode")
@@ -62,3 +66,44 @@ async def test_a_cascade_comes_before_no_answer(tokens: TokenCounter):
 async def test_an_empty_answer_is_empty_and_not_withheld(tokens: TokenCounter):
     recalled, _ = await asked(tokens, {}, profile(no_answer={"min_confidence": 0.9}))
     assert (recalled.outcome, recalled.withheld) == ("empty", None)
+
+
+def gated(probability: float | None, least: float) -> str | None:
+    """The reason why an answer of one item is withheld."""
+    item = SelectedItem(scored=scored("fact"), snippet="", line="", tokens=3)
+    sure = confidence(relevance=0.9, quality=0.9, recency=0.9, consistency=0.9, completeness=0.9)
+    of = AnswerConfidence(items={}, overall=sure.overall, answerable=Answerable(probability=probability))
+    selection, withheld = gate(
+        Selection(items=(item,), tokens=3, dropped={}), of, profile(no_answer={"min_probability": least}).no_answer
+    )
+    assert bool(selection.items) == (withheld is None)
+    return withheld.reason if withheld else None
+
+
+def test_an_unlikely_answer_is_withheld_under_the_threshold_and_not_at_it():
+    assert gated(0.159, 0.16) == "the probability of an answer of 0.159 is under the profile's minimum of 0.16"
+    assert gated(0.16, 0.16) is None
+    assert gated(0.0, 0.0) is None, "the minimum is off"
+
+
+def test_what_cannot_be_judged_is_handed_over():
+    assert gated(None, 1.0) is None
+
+
+@pytest.mark.parametrize("fragment", ["Good evening!", "Thanks, that was kind of you"])
+async def test_a_greeting_is_not_searched_for_where_the_profile_says_so(tokens: TokenCounter, fragment: str):
+    recalled, arms = await asked(tokens, FOUND, profile(no_answer={"greetings": True}), fragment=fragment)
+    assert (recalled.outcome, recalled.reports, recalled.rendered) == ("empty", (), "")
+    assert arms[0].requests == []
+    assert recalled.withheld is not None
+    assert recalled.withheld.reason in ("it is a greeting and asks nothing", "it is thanks and asks nothing")
+    assert recalled.withheld.near_misses == 0
+    assert recalled.understood is not None
+    recalled, arms = await asked(tokens, FOUND, profile(), fragment=fragment)
+    assert (recalled.outcome, len(arms[0].requests)) == ("ok", 1)
+
+
+async def test_a_greeting_with_an_intent_is_searched_for(tokens: TokenCounter):
+    by = profile(no_answer={"greetings": True})
+    recalled, _ = await asked(tokens, FOUND, by, fragment="Hello!", intent="the crane")
+    assert recalled.outcome == "ok"

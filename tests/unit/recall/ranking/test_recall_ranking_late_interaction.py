@@ -15,6 +15,7 @@ from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply
 from orion_recall.recall.types import Recalled
 from orion_recall.sources.breaker import Breaker
+from orion_recall.text.passages import FIRST_PASSAGES
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, key, profile, query, sources, view
 
 
@@ -31,7 +32,9 @@ class Compared:
     async def why_off(self) -> str | None:
         return self.off
 
-    async def closeness(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
         self.asked.append((text, set(keys)))
         if self.silent:
             await asyncio.Event().wait()
@@ -114,13 +117,13 @@ async def recalled(tokens: TokenCounter, compared: Compared | None, weight: floa
         late_interaction=compared,
         lexicon=Speakers("Ana"),
     )
-    return await recall(query("what did Ana say?"), late_profile(weight), made, now=NOW)
+    return await recall(query("what did Ana paint?"), late_profile(weight), made, now=NOW)
 
 
 async def test_the_part_decides_with_its_weight_and_is_asked_for_the_pool_without_names(tokens: TokenCounter):
     compared = Compared(a=0.1, b=0.7)
     made = await recalled(tokens, compared)
-    assert compared.asked == [("what did say?", {key("a"), key("b"), key("mapped")})]
+    assert compared.asked == [("what did paint?", {key("a"), key("b"), key("mapped")})]
     assert {item.memory.id: item.parts.get("late") for item in made.ranked} == {"a": 0.0, "b": 1.0, "mapped": None}
     places = [item.memory.id for item in made.ranked]
     assert places.index("b") < places.index("a")
@@ -139,7 +142,7 @@ async def test_a_failure_is_told_and_degrades_nothing(tokens: TokenCounter):
     made = await recalled(tokens, Compared(error=TransientSourceError("no server")))
     assert made.outcome == "ok"
     assert [item.memory.id for item in made.ranked] == ["a", "b", "mapped"]
-    said = query("what did Ana say?", options={"k": 3})
+    said = query("what did Ana paint?", options={"k": 3})
     answer = reply(said, made, latency_ms=1.0, profile="p", decision_id="d")
     assert answer.bundle.stats.sources is not None
     told = answer.bundle.stats.sources["late"]

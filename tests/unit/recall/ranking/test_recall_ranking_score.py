@@ -11,7 +11,7 @@ from orion_recall.recall.ranking.score import combine, score_candidates
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts, recency
 from orion_recall.text.normal import words
-from orion_recall.values import AnswerType, Interval, MemoryView, QuestionTime, SessionNamed
+from orion_recall.values import AnswerType, Interval, MemoryView, QuestionTime
 from tests.samples.recall_fakes import NOW, key, profile, scored, view
 
 HOUR = 3600.0
@@ -267,15 +267,15 @@ def test_what_says_something_is_preferred_to_what_asks():
     assert [(item.memory.id, item.parts["asks_nothing"]) for item in made] == [("b", 1.0), ("a", 0.0)]
 
 
-@pytest.mark.parametrize(("named", "session"), [("first", "one"), ("last", "two")])
-def test_the_first_and_the_last_session_are_those_of_what_was_found(named: SessionNamed, session: str):
+@pytest.mark.parametrize(("named", "session"), [(1, "one"), (-1, "two"), (2, "two"), (-2, "one"), (3, None)])
+def test_a_session_is_named_by_its_place_among_those_of_what_was_found(named: int, session: str | None):
     pair = [
         candidate(name, ts=NOW - age * DAY, session_id=name) for name, age in (("one", 9), ("two", 2), ("own", 0))
     ]
     made = score_candidates(
         pair, profile(), QueryFacts(now=NOW, time=QuestionTime(session=named), session_id="own")
     )
-    assert {item.memory.id for item in made if item.parts["time"]} == {session}
+    assert {item.memory.id for item in made if item.parts.get("time")} == {session} - {None}
 
 
 def test_the_path_part_is_there_only_when_there_is_a_path():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
@@ -85,8 +85,8 @@ async def test_too_low_a_score_is_told_with_the_score(tokens: TokenCounter):
 async def test_what_was_searched_for_is_told(tokens: TokenCounter):
     trace = await told(tokens, fragment="what did Ana order last week?")
     assert trace["searched"]["named_speaker"] == "Ana"
-    assert trace["searched"]["by_meaning"] == "what did order last week?"
-    assert trace["searched"]["by_words"].startswith("what did Ana order last week?")
+    assert trace["searched"]["by_meaning"] == "what did order?"
+    assert trace["searched"]["by_words"].startswith("what did Ana order?")
     assert trace["understood"]["time"]["intervals"][0]["words"] == "last week"
 
 
@@ -151,7 +151,6 @@ def test_thirds_are_rounded_so_that_they_make_a_whole():
 PARTS = ("fusion", "similarity", "neighbour", "recency", "speaker", "time")
 
 
-@settings(max_examples=300)
 @given(
     st.dictionaries(st.sampled_from(PARTS), st.floats(0, 1)),
     st.fixed_dictionaries({name: st.just(0.0) | st.floats(1e-6, 100) for name in PARTS}),
@@ -168,10 +167,9 @@ def test_the_shares_add_up_to_the_printed_score(parts: dict[str, float], weights
     assert all(abs(share - shown) <= 10**-digits + 1e-9 for share, shown in zip(shares, printed, strict=True))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     nears=st.lists(st.sampled_from([0.0, 0.2, 0.55, 0.9]), max_size=8),
-    fragment=st.sampled_from(["what about the crane?", "when did Bo paint it last week?", "what did Ana say?"]),
+    fragment=st.sampled_from(["what about the crane?", "when did Bo paint it last week?", "what did Ana paint?"]),
     cascades=st.booleans(),
 )
 async def test_the_shares_of_every_candidate_of_a_recall_add_up(

@@ -19,6 +19,7 @@ WEIGHTS = {
     "speaker": 0.2,
     "time": 0.4,
     "recency": 0.1,
+    "told": 0.6,
     "tells_time": 0.2,
     "tells_name": 0.2,
     "tells_number": 0.2,
@@ -38,7 +39,9 @@ def item(
 
 def why(*items: ScoredCandidate, layers: dict[int, str] | None = None) -> list[str]:
     kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
-    return why_first(Selection(items=kept, tokens=0, dropped={}), score_shares, layers or {}, now=NOW)
+    return why_first(
+        Selection(items=kept, tokens=0, dropped={}), score_shares, layers or {}, now=NOW, may_name=lambda _: True
+    )
 
 
 def test_why_an_item_is_first_and_by_how_much():
@@ -53,6 +56,21 @@ def test_why_an_item_is_first_and_by_how_much():
 def test_equal_scores_say_what_decides():
     (first, _) = why(item("m1", {"fusion": 0.5}), item("m2", {"fusion": 0.5}))
     assert first.endswith("The next scores the same; the newer one comes first, then the smaller id.")
+
+
+def test_a_lead_that_three_digits_do_not_show_is_none():
+    (first, _) = why(item("m1", {"fusion": 0.5003}), item("m2", {"fusion": 0.5}))
+    assert first.endswith("The next is as good: they are less than 0.001 apart.")
+    assert "0.000" not in first
+
+
+def test_a_told_time_is_what_leads_where_it_makes_the_difference():
+    told, untold = item("m1", {"fusion": 0.5, "told": 1.0}), item("m2", {"fusion": 0.5, "told": 0.0})
+    (first, _) = why(told, untold)
+    assert "it tells of the time asked about" in first
+    assert first.endswith("most of all by the time it tells of.")
+    for one in (told, untold):
+        assert sum(part.share for part in score_shares(one)) == pytest.approx(one.score, abs=1e-6)
 
 
 def test_a_part_that_has_no_words_has_its_name():
@@ -76,7 +94,9 @@ def test_a_part_that_has_no_words_has_its_name():
         ({"fusion": 1.0, "neighbour": 0.7}, {"closeness": 0.6}, "the turn beside it is closer still"),
         ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "the graph says Mira sister of (Ana)"),
         ({"fusion": 1.0}, {"ts": None}, "undated"),
-        ({"fusion": 1.0}, {"ts": NOW + 60}, "of a time still to come"),
+        ({"fusion": 1.0, "told": 0.5}, {}, "it tells of the time asked about"),
+        ({"fusion": 1.0}, {"ts": NOW + 60}, "1 minute later than the time of the question"),
+        ({"fusion": 1.0}, {"ts": NOW + 3 * 86_400}, "3 days later than the time of the question"),
         ({"fusion": 1.0}, {"ts": NOW - 59}, "1 minute old"),
         ({"fusion": 1.0}, {"ts": NOW - 86_400}, "24 hours old"),
         ({"fusion": 1.0}, {"ts": NOW - 9 * 86_400}, "9 days old"),

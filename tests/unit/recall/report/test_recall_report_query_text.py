@@ -45,3 +45,13 @@ def test_a_key_does_not_show() -> None:
     settings = Settings.read(query_text="hash", query_hash_key="hunter2")
     assert "hunter2" not in f"{settings!r} {settings.model_dump_json()} {KeptText.of(settings)!r}"
     assert str(KeptText.of(settings).key) not in repr(KeptText.of(settings))
+
+
+def test_what_is_kept_is_redacted_where_the_settings_say_so() -> None:
+    settings = Settings.read(redact=("log:email",))
+    kept = KeptText.of(settings)
+    assert kept.query("Who is ana@example.org?") == "Who is ‹e-mail address›?"
+    assert kept.intent("ana@example.org") == "‹e-mail address›"
+    assert kept.intent(None) is None
+    assert kept.error(InvalidMessage("payload.x: 'ana@example.org'")) == "payload.x: '‹e-mail address›'"
+    assert KeptText.of(Settings.read(redact=("render:all",))).query("a@example.org") == "a@example.org"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.reply import backend_counts, error_reply, reply, reply_json, why_failed
 from orion_recall.recall.types import Recalled
-from orion_recall.values import SourceReport
+from orion_recall.values import Question, SourceReport
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 FOUNDING_ITEM = ["id", "source", "source_ref", "uri", "score", "ts", "title", "snippet", "tags"]
@@ -108,8 +110,23 @@ async def test_each_further_part_comes_on_request_only(tokens: TokenCounter, par
     assert item.get("entities", ["Fjord Labs"]) == ["Fjord Labs"]
     assert item.get("chunk", "The crane needs a gearbox.") == "The crane needs a gearbox."
     assert stats.get("trace", {"ranked": 2})["ranked"] == 2
-    told = {"time", "asks_for", "class", "class_words", "language", "people", "entities"}
+    told = {"time", "asks_for", "class", "class_words", "shape", "language", "people", "entities"}
     assert stats.get("trace", {"understood": dict.fromkeys(told)})["understood"].keys() == told
+
+
+async def test_the_chunk_of_a_long_memory_is_its_best_passage(tokens: TokenCounter):
+    text = "We spoke of rain. The crane needs a gearbox."
+    long = view("m1", text, passages=(0, 17, 18, len(text)))
+
+    class SecondPassage:
+        async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
+            return dict.fromkeys(keys, 1)
+
+    found = sources(tokens, [FakeSource("vector", (hit("m1", 0.9),))], long)
+    asked = query(options={"include": {"chunks": True}})
+    recalled = await recall(asked, profile(), replace(found, passages=SecondPassage()), now=NOW)
+    (item,) = reply(asked, recalled, latency_ms=1.0, profile="test.v1", decision_id="d-1").bundle.items
+    assert (item.chunk, item.snippet) == ("The crane needs a gearbox.", "… The crane needs a gearbox.")
 
 
 async def test_nothing_found_is_an_empty_bundle_without_an_error(tokens: TokenCounter):

@@ -34,6 +34,10 @@ class Titles:
     def __init__(self, *memories: MemoryView, fails: bool = False, hangs: bool = False) -> None:
         self.memories, self.fails, self.hangs = memories, fails, hangs
         self.asked: list[tuple[Sequence[str], Scope]] = []
+        self.has_some = True
+
+    async def has_titles(self, tenant: str) -> bool:
+        return self.has_some
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
         self.asked.append((names, scope))
@@ -100,8 +104,15 @@ async def test_what_no_arm_found_is_found_by_its_title_and_counts_for_the_arm_th
     assert list(recalled.stage_ms) == ["understand", "search", "fuse", "fetch", "follow", "rank", "select"]
 
 
+async def test_titles_of_external_memories_lead_to_them_as_own_titles_do(tokens: TokenCounter):
+    page = view("wiki:umbra", "It was founded by Ida Miles.", title="Umbra Works")
+    graph = FakeSource("rdf", [hit(page.id, 0.1, read=lambda: page)])
+    recalled = await ask(tokens, LINKS, FakeSource("vector", FIRST[:2]), graph, titles=Titles(CRANE))
+    assert part(recalled, "links") == {"crane": 1.0, "wiki:umbra": 1.0, "shed": 0.0}
+
+
 async def test_a_text_that_names_many_gives_each_of_them_less(tokens: TokenCounter):
-    many = [view(f"m{place}", "x", title=f"Dock {place}") for place in range(8)]
+    many = [view(f"m{place}", "x", title=f"Dock {place}") for place in range(39)]
     listing = view("list", f"Umbra Works, {', '.join(one.title or '' for one in many)}")
     made = sources(
         tokens, [FakeSource("vector", [hit("list", 0.9), hit("shed", 0.1)])], listing, SHED, UMBRA, *many
@@ -109,8 +120,8 @@ async def test_a_text_that_names_many_gives_each_of_them_less(tokens: TokenCount
     used = profile(ranking=LINKS, enable_query_expansion=False)
     recalled = await recall(query("docks"), used, replace(made, titles=Titles(UMBRA, *many)), now=NOW)
     shares = part(recalled, "links")
-    assert set(shares.values()) == {0.0, 1 / (1 + 3.1699250014423126)}
-    assert shares["umbra"] == shares["m0"] > shares["list"] == 0.0
+    assert set(shares.values()) == {0.0, 20 / 40}
+    assert shares["list"] == 0.0
 
 
 async def test_entities_of_a_memory_name_titles_too_and_its_own_title_names_nobody(tokens: TokenCounter):
@@ -181,3 +192,11 @@ async def test_while_the_index_is_away_it_is_not_asked_for_titles(tokens: TokenC
     away = [FakeSource(name, errors=[SourceError("away")]) for name in ("vector", "lexical")]
     await ask(tokens, LINKS, *away, FakeSource("rdf", FIRST), titles=titles)
     assert titles.asked == []
+
+
+async def test_titles_are_not_looked_for_where_no_memory_has_one(tokens: TokenCounter):
+    titles = Titles(UMBRA)
+    titles.has_some = False
+    found = await ask(tokens, LINKS, keywords(), titles=titles)
+    assert titles.asked == []
+    assert part(found, "links") == {}

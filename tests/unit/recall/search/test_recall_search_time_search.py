@@ -11,7 +11,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.time_search import within
 from orion_recall.recall.types import Recalled
-from orion_recall.values import Hit, Interval, Scope, SearchRequest
+from orion_recall.values import Hit, Interval, Scope, SearchRequest, ToldTime
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 DAY = 86_400.0
@@ -85,3 +85,36 @@ def test_the_scope_is_narrowed_and_never_widened():
     assert within(scope, [one]) == Scope(tenant="t", since=4 * DAY, until=6 * DAY)
     assert within(Scope(tenant="t"), [one]) == Scope(tenant="t", since=4 * DAY, until=10 * DAY)
     assert within(Scope(tenant="t"), [one, other]) == Scope(tenant="t", until=10 * DAY)
+
+
+class Telling(FakeSource):
+    """Brings `hits`, and those of `telling` where told times are asked for."""
+
+    def __init__(self, *args: Any, telling: tuple[Hit, ...] = ()) -> None:
+        super().__init__(*args)
+        self.telling = telling
+
+    async def search(self, request: SearchRequest) -> Any:
+        if not request.scope.told:
+            return await super().search(request)
+        self.requests.append(request)
+        return self.telling
+
+
+async def test_what_tells_of_the_named_time_joins_the_candidates(tokens: TokenCounter):
+    made = Telling("vector", (hit("new", 0.9), hit("other", 0.1)), telling=(hit("old", -0.3),))
+    used = profile(time={"told_search_weight": 0.5}, source_timeout_ms=200)
+    told = OLD._replace(told=(ToldTime(MIDNIGHT - DAY, MIDNIGHT),))
+    recalled = await recall(query(TEXT), used, sources(tokens, [made], told, NEW), now=NOW)
+    assert {item.memory.id for item in recalled.ranked} == {"old", "new"}
+    (request,) = [request for request in made.requests if request.scope.told]
+    assert request.scope.told == ((MIDNIGHT - DAY, MIDNIGHT),)
+    assert request.scope.since is None
+    assert request.min_score == -1.0
+
+
+async def test_told_times_are_not_searched_for_where_the_time_is_that_of_saying(tokens: TokenCounter):
+    made = Telling("vector", (hit("new", 0.9),), telling=(hit("old", 0.5),))
+    used = profile(time={"told_search_weight": 0.5}, source_timeout_ms=200)
+    await recall(query("what did we talk about yesterday?"), used, sources(tokens, [made], NEW), now=NOW)
+    assert not any(request.scope.told for request in made.requests)

@@ -43,6 +43,35 @@ def test_other_questions_have_none(text: str):
     assert chains(text) == ()
 
 
+SISTER_WORKS = (("sister", "work"), ("sister work",), ("sister",))
+
+
+@pytest.mark.parametrize(
+    ("text", "readings"),
+    [
+        ("Who is my boss?", [("Bo Lind", ("boss",))]),
+        ("Where does my sister work?", [("Bo Lind", via) for via in SISTER_WORKS]),
+        ("Who conducts our choir?", [("Bo Lind", ("choir", "conducts"))]),
+        ("the employer of my sister", [("Bo Lind", ("sister", "employer"))]),
+        ("Who is my editor at Fjord Labs?", [("Fjord Labs", ("editor",)), ("Bo Lind", ("editor",))]),
+        ("my boss Ana's sister", [("Ana", ("sister",))]),
+    ],
+)  # fmt: skip
+def test_my_is_said_of_the_one_who_asks(text: str, readings: list[tuple[str, tuple[str, ...]]]):
+    assert [(chain.seed, chain.via) for chain in chains(text, "Bo Lind")] == readings
+
+
+@pytest.mark.parametrize("text", ["Where is my bike?", "Where did I put my keys?", "my", "Is it mine?"])
+def test_my_things_are_no_chains(text: str):
+    assert chains(text, "Bo Lind") == ()
+
+
+def test_a_verb_after_who_leads_back_from_what_it_is_done_to():
+    assert [(chain.seed, chain.via) for chain in chains("Who owns Fjord Labs?")] == [("Fjord Labs", ("owns",))]
+    assert chains("Who told Ana about it?") == ()
+    assert chains("Who is Ana?") == ()
+
+
 def test_the_words_that_say_it_are_told():
     assert chains("Where does the sister of Ana work?")[0].words == "sister of Ana work"
     assert chains("Ana's sister's employer, please")[0].words == "Ana's sister's employer"

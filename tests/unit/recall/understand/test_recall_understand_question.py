@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.recall.understand.question import Understanding, understand
-from orion_recall.text.normal import content_words, text_hash
+from orion_recall.text.normal import content_words, text_hash, words
 from tests.samples.recall_fakes import NOW, profile, query
 
 PLAIN = profile(enable_query_expansion=False)
@@ -40,6 +40,11 @@ def test_expansion_adds_to_the_keywords_and_leaves_the_embedded_text_alone():
     assert with_expansion.keyword_text == "What did Bo buy? bought"
     assert with_expansion.terms == {"bo", "buy", "bought"}
     assert with_expansion.dense_text == "What did Bo buy?"
+
+
+def test_a_question_for_what_the_assistant_said_is_understood_as_one():
+    assert asked("What did you suggest about the roof?").asks_assistant
+    assert not asked("What did I say about the roof?").asks_assistant
 
 
 def test_a_named_speaker_is_found_and_taken_out_of_the_embedded_text():
@@ -96,7 +101,8 @@ def test_a_very_long_fragment_is_searched_by_its_beginning():
 def test_any_text_is_understood_the_same_way_twice(fragment: str, speakers: frozenset[str]):
     first = asked(fragment, *speakers)
     assert first == asked(fragment, *sorted(speakers, reverse=True))
-    assert first.question.terms >= set(content_words(fragment))
+    timed = {word for interval in first.question.time.intervals for word in words(interval.words)}
+    assert first.question.terms >= set(content_words(fragment)) - timed
     assert first.named_speaker is None or first.named_speaker in speakers
     assert not first.question.text or first.question.dense_text
 

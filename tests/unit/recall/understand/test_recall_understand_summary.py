@@ -13,7 +13,7 @@ def test_times_are_told_in_utc_with_the_words_that_decided_them():
         speakers=frozenset(),
     )
     interval = {"from": "2023-05-31T22:00:00Z", "until": None, "kind": "open", "words": "after May 2023"}
-    time = {"intervals": [interval], "asks_when": True, "session": None}
+    time = {"intervals": [interval], "asks_when": True, "session": None, "of": "both", "widened": False}
     assert understood(asked)["time"] == time
     interval.pop("words")
     assert understood(asked, with_words=False)["time"] == time
@@ -27,10 +27,11 @@ def test_class_people_and_names_are_told_with_the_words_that_decided_them():
         speakers=frozenset({"Bo", "Ana"}),
     )
     assert understood(asked) == {
-        "time": {"intervals": [], "asks_when": False, "session": None},
+        "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
         "asks_for": [],
         "class": "planning",
         "class_words": ["how should"],
+        "shape": None,
         "language": "english",
         "people": ["Bo"],
         "entities": [
@@ -45,8 +46,9 @@ def test_class_people_and_names_are_told_with_the_words_that_decided_them():
 def test_without_words_no_name_and_no_word_of_the_question_is_told():
     asked = understand(query("How should Bo tell Ana?"), profile(), now=NOW, speakers=frozenset({"Bo"}))
     assert understood(asked, with_words=False) == {
-        "time": {"intervals": [], "asks_when": False, "session": None},
+        "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
         "asks_for": [],
         "class": "planning",
+        "shape": None,
         "language": "english",
     }

@@ -56,7 +56,9 @@ def running(arms: Mapping[SourceName, Any], *, required: str = "vector", every_s
         sources=sources, graph=None, broken={"index": "no longer JSON"}, tenants_of_others={"notes": "acme"}
     )
     settings = Settings.read(ready_sources=required, look_every_s=every_s, default_tenant="home")
-    projector = SimpleNamespace(kind="graph", copy="node:/data", lag=4, error=None)
+    projector = SimpleNamespace(
+        kind="graph", copy="node:/data", lag=4, error=None, projection=SimpleNamespace(damage=None, stalled=None)
+    )
     return SimpleNamespace(opened=opened, settings=settings, profiles={}, projectors=[projector])
 
 
@@ -172,7 +174,8 @@ async def test_late_interaction_that_a_profile_wants_and_does_not_get_is_noted(
 ) -> None:
     service = running({"vector": Store()})
     service.profiles = {"one": SimpleNamespace(profile=SimpleNamespace(ranking=SimpleNamespace(late=weight)))}
-    service.projectors = [SimpleNamespace(kind="index", copy="node:/data", lag=0, error=None)]
+    whole = SimpleNamespace(damage=None)
+    service.projectors = [SimpleNamespace(kind="index", copy="node:/data", lag=0, error=None, projection=whole)]
     service.opened.sources.late_interaction = late
     seen = asyncio.Event()
     look = SourceChecks(service, changed=seen.set)

@@ -1,0 +1,93 @@
+"""The clock of the bus, as far as this process can know it.
+
+The bus's server stamps every entry, so its clock decides whether a ttl is over and what time an answer has. It is
+asked for its time again and again. Each answer bounds the difference between its clock and this process's monotonic
+one: the time was read after the question was sent and before the answer came. The bounds of many answers together
+are narrow, however slow some were. The wall clock of this machine is not used; that it differs is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+log = logging.getLogger("orion_recall.bus")
+
+# How fast two clocks may drift apart: quartz is wrong by less than a tenth of this.
+_DRIFT = 500e-6
+# The server tells whole microseconds, rounded down.
+_TICK_S = 1e-6
+
+
+class BusClock:
+    """The time by the bus's server. `bound_s`: a wall clock that differs by more is warned of."""
+
+    def __init__(
+        self,
+        *,
+        bound_s: float = 1.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._bound_s, self._monotonic, self._wall = bound_s, monotonic, wall
+        self._low, self._high, self._as_of = -math.inf, math.inf, 0.0
+        self._is_beyond = False
+
+    def began(self) -> float:
+        """A reading of this process's clock, to give to `told`."""
+        return self._monotonic()
+
+    def told(self, server_s: float, *, asked_at: float) -> None:
+        """Take what the server has just told, in epoch seconds, after it was asked at `asked_at`."""
+        now = self._monotonic()
+        low, high = server_s - now, server_s + _TICK_S - asked_at
+        drifted_s = (now - self._as_of) * _DRIFT
+        narrow_low, narrow_high = max(low, self._low - drifted_s), min(high, self._high + drifted_s)
+        # They do not meet where the server's clock was set, or another server has taken its place.
+        self._low, self._high = (narrow_low, narrow_high) if narrow_low <= narrow_high else (low, high)
+        self._as_of = now
+        self._warn()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the server has told its time."""
+        return math.isfinite(self._low)
+
+    def earliest(self) -> float:
+        """Epoch seconds that it is at the server at least; 0 while it has not told its time.
+
+        A message that is over by this time is over.
+        """
+        return self._monotonic() + self._low if self.is_known else 0.0
+
+    def now(self) -> float:
+        """Epoch seconds by the server's clock; by this machine's while the server has not told its time."""
+        return self._monotonic() + (self._low + self._high) / 2 if self.is_known else self._wall()
+
+    @property
+    def ahead_s(self) -> float:
+        """Seconds that this machine's wall clock is ahead of the server's, at least; negative when it is behind.
+
+        0 where the two may be the same, or while nothing is known.
+        """
+        if not self.is_known:
+            return 0.0
+        ahead = self._wall() - self._monotonic()
+        return ahead - min(max(ahead, self._low), self._high)
+
+    def _warn(self) -> None:
+        """Tell once that the clocks differ, and once that they agree again."""
+        ahead_s = self.ahead_s
+        is_beyond = abs(ahead_s) > self._bound_s
+        if is_beyond and not self._is_beyond:
+            log.warning(
+                "this machine's clock is %.1f s %s that of the bus: set one of them. Until then the bus's counts "
+                "for every ttl and answer; logs and spans have this machine's",
+                abs(ahead_s),
+                "ahead of" if ahead_s > 0 else "behind",
+            )
+        elif self._is_beyond and not is_beyond:
+            log.info("this machine's clock and that of the bus agree again")
+        self._is_beyond = is_beyond

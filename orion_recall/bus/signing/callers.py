@@ -1,0 +1,160 @@
+"""Checks who sent a message: the signature, its age, that it was not sent before, and what the key allows.
+
+The nonce of a signature is kept on the bus for as long as the signature counts, so all workers together take it
+once. Beside it is the entry that brought it: one that is delivered again, since its worker died, is taken again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orion_recall.backoff import BUS_S, Backoff
+from orion_recall.bus.bounded.limits import ON_LOOP_BYTES, read_apart
+from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.bus.envelope import MESSAGE_FIELDS, Received, size_of
+from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.key_files import Caller, Right
+from orion_recall.bus.signing.key_ring import KeyRing
+from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Signature, read_signature
+from orion_recall.contracts import DELETE_KIND, FEEDBACK_KIND, QUERY_KIND, STORE_KIND, UPDATE_KIND
+from orion_recall.errors import LateSignature, MessageError, RefusedMessage
+
+log = logging.getLogger("orion_recall.bus")
+
+_NEEDS: Mapping[str, Right] = {
+    QUERY_KIND: "recall",
+    STORE_KIND: "write",
+    UPDATE_KIND: "write",
+    DELETE_KIND: "delete",
+    FEEDBACK_KIND: "feedback",
+}
+# One text for all that is no signature of ours: who tries is not told how near it was.
+_NOT_SIGNED = "this worker takes signed messages only (ORION_KEYS_FILE), and this one has no valid signature"
+
+
+class Nonces(Protocol):
+    """Keeps nonces where all workers see them."""
+
+    async def first_of(self, name: str, entry: str, *, keep_ms: int) -> str:
+        """The entry that brought the nonce first, which may be this one."""
+        ...
+
+    async def held_by(self, name: str) -> str | None:
+        """The entry that brought the nonce; None when it is not kept."""
+        ...
+
+
+class Callers:
+    """The callers of one intake stream, by the keys of the ring.
+
+    `now` is the time by the clock of the bus. A signature counts while it is not more than `within_s` from that.
+    """
+
+    def __init__(
+        self, ring: KeyRing, nonces: Nonces, *, stream: str, kind: str, within_s: int, now: Callable[[], float]
+    ) -> None:
+        self._ring, self._nonces, self._within_s, self._now = ring, nonces, within_s, now
+        self._stream, self._needs = stream, _NEEDS[kind]
+
+    async def checked(self, received: Received) -> Received:
+        """The message with its caller. Of one that is refused nothing is kept but whom to answer."""
+        entry = received.entry
+        try:
+            found = await read_apart(size_of(entry), partial(self._signed, entry))
+            if found is None:
+                raise RefusedMessage(_NOT_SIGNED)
+            caller, signature = found
+            await self._refuse(entry, caller, signature)
+        except MessageError as error:
+            return replace(received, payload={}, error=error)
+        return replace(received, caller=caller)
+
+    def caller_of(self, entry: Entry) -> Caller | None:
+        """Who signed it, as far as that is found out quickly; whether it may be served is not asked here."""
+        if size_of(entry) > ON_LOOP_BYTES:
+            return None
+        found = self._signed(entry)
+        return None if found is None else found[0]
+
+    def _signed(self, entry: Entry) -> tuple[Caller, Signature] | None:
+        raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), None)
+        signature = None if raw is None else read_signature(entry.fields.get(SIGNATURE_FIELD), raw)
+        caller = None if signature is None else self._ring.caller(signature.key_id)
+        if signature is None or caller is None or not signature.is_by(caller.key.secret, stream=self._stream):
+            return None
+        return caller, signature
+
+    async def _refuse(self, entry: Entry, caller: Caller, signature: Signature) -> None:
+        """Raises when a message that is rightly signed may not be served."""
+        now, name = self._now(), caller.key.id
+        if caller.is_over(now):
+            raise RefusedMessage(f"the key {name!r} counted until {caller.until}: sign with its successor")
+        if self._needs not in caller.may:
+            raise RefusedMessage(f"the key {name!r} may {', '.join(sorted(caller.may))}, and not {self._needs}")
+        place, nonce = f"{self._stream} {entry.id}", f"{name}:{signature.nonce}"
+        # Not by the entry's id at first: a caller can choose one of the past. What was delivered before was checked
+        # then, and may have waited long for a record that is away.
+        age_s = (now if entry.deliveries <= 1 else min(now, entry.added_at)) - signature.time
+        if abs(age_s) > self._within_s:
+            if await self._nonces.held_by(nonce) == place:
+                return
+            when = f"{age_s:.0f} s before" if age_s > 0 else f"{-age_s:.0f} s after"
+            raise LateSignature(
+                f"it was signed {when} it was read, by the clock of the bus, and {self._within_s} s either way are "
+                "taken (ORION_SIGNED_WITHIN_S): sign it anew"
+            )
+        if await self._nonces.first_of(nonce, place, keep_ms=(2 * self._within_s + 1) * 1000) != place:
+            raise RefusedMessage("a message with this signature has come before: sign each message anew")
+
+
+class BusNonces:
+    """Nonces as keys on the bus, which expire."""
+
+    def __init__(self, redis: Redis, *, prefix: str) -> None:
+        self._redis, self._prefix = redis, prefix
+
+    async def first_of(self, name: str, entry: str, *, keep_ms: int) -> str:
+        """The entry that brought it first; waits while the bus is away, or takes no keys."""
+
+        async def first() -> str | None:
+            if await self._redis.set(f"{self._prefix}{name}", entry, nx=True, px=keep_ms):
+                return entry
+            return await self._held(name)
+
+        while (found := await _when_possible(first)) is None:
+            pass  # it expired in between
+        return found
+
+    async def held_by(self, name: str) -> str | None:
+        """The entry that brought it; waits while the bus is away."""
+        return await _when_possible(partial(self._held, name))
+
+    async def _held(self, name: str) -> str | None:
+        held = cast("bytes | None", await self._redis.get(f"{self._prefix}{name}"))
+        return None if held is None else held.decode("utf-8", "replace")
+
+
+async def _when_possible(ask: Callable[[], Awaitable[str | None]]) -> str | None:
+    backoff = Backoff(*BUS_S)
+    while True:
+        try:
+            return await ask()
+        except (*BUS_AWAY, RedisError) as error:
+            if backoff.is_first:
+                log.error("signed messages wait: the bus keeps no nonces: %s", error)  # noqa: TRY400 (it says all)
+            await backoff.wait()
+
+
+def tenant_of(named: str | None, caller: Caller | None, default: str) -> str:
+    """The tenant of a message that names this one, or none; RefusedMessage where the caller's key is for others."""
+    name = named or (caller.default_tenant if caller is not None else None) or default
+    if caller is not None and not caller.serves(name):
+        raise RefusedMessage(f"the key {caller.key.id!r} is not for tenant {name!r}")
+    return name

@@ -1,0 +1,197 @@
+"""`orion-recall memory forget`: removes what was said from everywhere that is ours, and reports what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_bus, open_postgres
+from orion_recall.cli.connect.own_copies import KINDS, CopyName, OwnCopies
+from orion_recall.cli.connect.record import with_engines
+from orion_recall.cli.memory.options import Actor, Yes
+from orion_recall.cli.output import JsonFlag, console, counted, note, notes, print_json, prose, table, visible
+from orion_recall.errors import SettingsError
+from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
+from orion_recall.memory.forget.target import Kind, Place, Report, Target
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.maintenance import CopyRequests
+from orion_recall.postgres.pool import Pool, close_connection, open_connection
+from orion_recall.settings import Settings
+
+# Tables are rewritten: that may take long.
+_LONGEST_STATEMENT_MS = 3_600_000
+_SHOWN = 10
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Count what would go, by place, and change nothing.")]
+_Full = Annotated[bool, typer.Option("--full", help="Rewrite tables above 256 MB, too; each is locked meanwhile.")]
+
+
+def forget_memories(
+    ids: Annotated[list[str] | None, typer.Option("--id", help="The id of a memory; may be given again.")] = None,
+    person: Annotated[
+        str | None, typer.Option(help="A person: all memories that name them, or that they said.")
+    ] = None,
+    session: Annotated[str | None, typer.Option(help="A session, with its recalls.")] = None,
+    user: Annotated[str | None, typer.Option(help="A user, with their recalls.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="The tenant whose memories they are; given alone: all that it has.")
+    ] = None,
+    dry_run: _DryRun = False,
+    full: _Full = False,
+    yes: Yes = False,
+    actor: Actor = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Forget memories for good: everywhere, and in the files.
+
+    Give --id, --person, --session, --user, or --tenant alone. Text, names and whose it was go from record, history,
+    index and graph. The words of recalls that quoted it go from the decision log and the bus. Then files are
+    written anew, so that the bytes are gone as well. Ids stay taken. The table says what remains where, and until
+    when: backups, exports and what others have read are not reached. A run that was stopped is finished by the same
+    command; exit code 1 while something is left to do.
+
+    Example: `orion-recall memory forget --person "Ana Lindqvist" --dry-run`
+    """
+    settings = find(data)
+    target = _target(settings, ids, person=person, session=session, user=user, tenant=tenant)
+    return asyncio.run(_forget(settings, target, actor, dry_run=dry_run, full=full, yes=yes, as_json=as_json))
+
+
+def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **others: str | None) -> Target:
+    """What is to be forgotten. SettingsError for none, for several, and for one that is empty."""
+    kinds: dict[str, tuple[str, ...]] = {"id": tuple(ids)} if ids is not None else {}
+    kinds |= {name: (value,) for name, value in others.items() if value is not None}
+    for name, values in {**kinds, **({"tenant": (tenant,)} if tenant is not None else {})}.items():
+        # An empty one, as of a script's unset variable, must not widen what is forgotten.
+        if not values or any(not value.strip() for value in values):
+            raise SettingsError(f"--{name} is empty: nothing is forgotten")
+    if len(kinds) > 1 or (not kinds and tenant is None):
+        raise SettingsError("give one of --id, --person, --session, --user, or --tenant alone")
+    whose = tenant or settings.default_tenant
+    if not settings.serves(whose):
+        raise SettingsError(f"tenant {whose!r} is not served here: ORION_TENANTS lists those that are")
+    if not kinds:
+        return Target.of("tenant", whose)
+    ((name, values),) = kinds.items()
+    named: dict[str, Kind] = {"id": "memory", "person": "person", "session": "session", "user": "user"}
+    return Target.of(named[name], whose, *(value if name == "id" else value.strip() for value in values))
+
+
+async def _forget(
+    settings: Settings, target: Target, actor: str | None, *, dry_run: bool, full: bool, yes: bool, as_json: bool
+) -> int:
+    async with contextlib.AsyncExitStack() as stack:
+        settings, own_bus = await with_engines(settings, stack)
+        stores = await stack.enter_async_context(_stores(settings, own_bus=own_bus))
+        told = stack.enter_context(_steps(dry_run=dry_run))
+        forgetting = Forgetting(settings, stores, target, told=told)
+        if not dry_run and not yes:
+            counted_first = await forgetting.dry_run()
+            ids = await forgetting.record.some(_SHOWN)
+            if not _confirmed(counted_first, target, ids, as_json=as_json):
+                note("nothing was forgotten")
+                return 1
+        report = await (forgetting.dry_run() if dry_run else forgetting.run(actor, full=full))
+    _print(report, as_json=as_json)
+    return 1 if report.unfinished else 0
+
+
+@contextlib.asynccontextmanager
+async def _stores(settings: Settings, *, own_bus: bool) -> AsyncGenerator[Stores]:
+    async with contextlib.AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(open_postgres(settings))
+        connection = await open_connection(
+            dsn_of(settings), name="forget", statement_timeout_ms=_LONGEST_STATEMENT_MS
+        )
+        stack.push_async_callback(close_connection, connection)
+        redis = None if settings.bus_url is None else await stack.enter_async_context(open_bus(settings))
+        yield Stores(connection=connection, redis=redis, own_bus=own_bus, copies=partial(_copies, settings, pool))
+
+
+async def _copies(settings: Settings, pool: Pool) -> list[CopyToCompact]:
+    """The copies that the settings name, and all others that are registered."""
+    own, requests = OwnCopies(settings, pool), CopyRequests(pool)
+    found: list[CopyToCompact] = []
+    seen: set[CopyName] = set()
+    for kind in KINDS:
+        if own.is_there(kind):
+            name = await own.name(kind)
+            seen.add(name)
+            found.append(CopyToCompact(name=_called(name), compact=partial(own.ask, kind, "compact", _not_shown)))
+    for one in await Record(pool).copies():
+        name = CopyName(copy=one.copy, kind=one.kind)
+        if name in seen:
+            continue
+        asked = partial(requests.answered, one.copy, one.kind, "compact")
+        compact = None if one.is_gone else asked
+        found.append(CopyToCompact(name=_called(name), compact=compact, silent_s=one.silent_s))
+    return found
+
+
+def _not_shown(done: int, total: int) -> None:
+    """Progress of a copy; the step is shown alone."""
+
+
+def _called(name: CopyName) -> str:
+    return f"{name.kind} of {name.copy}"
+
+
+@contextlib.contextmanager
+def _steps(*, dry_run: bool) -> Generator[Callable[[str], None]]:
+    """Names each step as it begins, on a terminal."""
+    shown = notes()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as steps:
+        step = steps.add_task("counting" if dry_run else "beginning", total=None)
+
+        def told(what: str) -> None:
+            steps.update(step, description=f"forgetting: {what}")
+
+        yield told
+
+
+def _confirmed(report: Report, target: Target, ids: list[str], *, as_json: bool) -> bool:
+    """Whether it is to be done, as answered at a terminal."""
+    what = (
+        f"forget {counted(report.memories, 'memory')} of {target.kind} {', '.join(target.values) or target.tenant}"
+    )
+    question = f"{what}? It cannot be undone"
+    if as_json:
+        raise SettingsError(f"{question}. With --json nobody is asked: give --yes")
+    for one in ids:
+        prose(visible(one), to=notes())
+    if report.memories > len(ids):
+        note(f"… {report.memories} in all")
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise SettingsError(f"{question}. Standard input is no terminal to ask at: give --yes") from None
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(report))
+        return
+    went = "would go" if report.dry_run else "went"
+    rows = [(one.place, _went(one), one.remains, one.until) for one in report.places]
+    console().print(table(("place", went, "remains", "until"), rows))
+    for one in report.unfinished:
+        note(f"left to do: {one}")
+    if report.unfinished:
+        note("run the same command again to finish it")
+
+
+def _went(one: Place) -> str:
+    if one.gone:
+        return f"{one.gone:,} {one.what}".strip()
+    return one.what or ("" if one.remains else "0")

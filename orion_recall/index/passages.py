@@ -1,0 +1,172 @@
+"""Passages of long memories in the index: their points, and the best passage of each memory that a search finds.
+
+A memory whose text is longer than the embedding model sees has its first passage in its own point and one further
+point for each of the others. Those have the parent's key, what its scope is checked by, and vectors, and neither
+text nor words. They belong to a tenant of their own, so that no other search finds or counts them: only the
+searches by vectors of memories ask for both tenants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final
+
+from orion_recall.foreground import FOREGROUND
+from orion_recall.index.text_forms import dense_head
+from orion_recall.text.passages import MOST_PASSAGES, Span, passages
+from orion_recall.values import Change, Memory
+
+OF: Final = "of"
+"""The field of a passage's point that has the key of its memory."""
+
+MOST_TEXTS: Final = 256
+"""Texts that are embedded and written in one go, unless a memory alone has more."""
+
+_IS_PASSAGE: Final = 1 << 63
+_NUMBERS: Final = (1 << 5) - 1
+# Characters that are cut within some milliseconds; for more of them the loop, where recalls wait, is left.
+_ON_THE_LOOP: Final = 50_000
+_AT_A_TIME: Final = 4
+# U+FFFD is in no tenant's name.
+_TENANT: Final = "\ufffdpassages of "
+_SCOPE: Final = ("session", "user", "kind", "tags", "ts")
+# Points of passages that are compared for each memory, to find its best one.
+_COMPARED: Final = 10
+
+
+Found = Sequence[tuple[int, float]]
+"""Points found by a dense search, best first: key and score."""
+
+
+def tenants_of(tenant: str) -> tuple[str, str]:
+    """The tenant of the memories, and that of their further passages."""
+    return tenant, _TENANT + tenant
+
+
+def passage_key(memory: int, number: int) -> int:
+    """The key of a passage's point; that of the memory for the first passage.
+
+    The key of a memory has 63 bits. Here its last five give way to the number, and a 64th says what it is:
+    so the key tells which passage it is, and of which memory but for five bits.
+    """
+    return memory if number == 0 else _IS_PASSAGE | (memory & ~_NUMBERS) | number
+
+
+def _number(key: int) -> int:
+    return key & _NUMBERS if key & _IS_PASSAGE else 0
+
+
+def _memory(key: int) -> int:
+    """The memory that a point belongs to, as a number for comparisons: its key without the last five bits."""
+    return key & ~(_IS_PASSAGE | _NUMBERS)
+
+
+def spans_of(memory: Memory) -> tuple[Span, ...]:
+    """The passages of a memory's text; none where it is embedded as a whole."""
+    return _spans(memory.text, dense_head(memory))
+
+
+@lru_cache(maxsize=MOST_TEXTS)
+def _spans(text: str, head: str) -> tuple[Span, ...]:
+    """Kept for as long as one page is written: they are asked for at several steps."""
+    return passages(text, head)
+
+
+def dense_forms(memory: Memory) -> list[str]:
+    """The texts that are embedded: one for each passage, one for a text that fits as a whole."""
+    head, spans = dense_head(memory), spans_of(memory)
+    if not spans:
+        return [head + memory.text]
+    return [head + memory.text[span.start : span.end] for span in spans]
+
+
+def flat(spans: Sequence[Span]) -> tuple[int, ...]:
+    """The spans as a point's payload has them: starts and ends in turn."""
+    return tuple(chain.from_iterable(spans))
+
+
+def passage_payload(memory: int, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload of a passage's point, by that of its memory."""
+    scope = {name: payload[name] for name in _SCOPE if name in payload}
+    return {"tenant": _TENANT + payload["tenant"], OF: memory} | scope
+
+
+async def in_parts(changes: Sequence[Change]) -> list[Sequence[Change]]:
+    """The changes in order, in parts of about `MOST_TEXTS` texts to embed: long ones are many texts each."""
+    if sum(len(change.memory.text) for change in changes) <= _ON_THE_LOOP:
+        return list(_parts(changes))
+    return await asyncio.to_thread(lambda: list(_parts(FOREGROUND.throttled(changes, _AT_A_TIME))))
+
+
+def _parts(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    part, texts = list[Change](), 0
+    for change in changes:
+        more = max(1, len(spans_of(change.memory))) if change.memory.is_live else 1
+        if texts and texts + more > MOST_TEXTS:
+            yield part
+            part, texts = [], 0
+        part.append(change)
+        texts += more
+    yield part
+
+
+class MemorySearch:
+    """Dense searches for memories among all their passages, of one index."""
+
+    def __init__(self) -> None:
+        self._points_each = 1  # points asked for each memory that is wanted: as many as the last search needed
+
+    async def best(
+        self,
+        limit: int,
+        search: Callable[[int], Awaitable[Found]],
+        memories_of: Callable[[Sequence[int]], Awaitable[Mapping[int, int]]],
+    ) -> list[tuple[int, float]]:
+        """The first `limit` memories that `search` finds: key and best score, best first.
+
+        `search` gives at most so many points. It is repeated with more as long as they are of too few memories.
+        `memories_of` gives the memories of passages, by key: it is asked where only passages of one were found.
+        """
+        wanted = self._points_each * limit
+        while len(best := _best(found := await search(wanted))) < limit and len(found) >= wanted:
+            wanted *= 2
+            self._points_each = max(self._points_each, min(wanted // limit, MOST_PASSAGES))
+        first = list(best.values())[:limit]
+        unknown = [key for key, _ in first if key & _IS_PASSAGE]
+        memories: Mapping[int, int] = await memories_of(unknown) if unknown else {}
+        return [(memories.get(key, key), score) for key, score in first]
+
+
+def _best(found: Found) -> dict[int, tuple[int, float]]:
+    """The best score of each memory, with its key, where that was found, or else that of its best passage."""
+    best: dict[int, tuple[int, float]] = {}
+    for key, score in found:
+        memory = _memory(key)
+        if memory not in best:
+            best[memory] = key, score
+        elif not key & _IS_PASSAGE:
+            best[memory] = key, best[memory][1]
+    return best
+
+
+def points_of(keys: Sequence[int], numbers: Mapping[int, int]) -> dict[int, int]:
+    """The keys of the memories by those of the points that are compared: of each the passage of that number."""
+    if not numbers:
+        return dict(zip(keys, keys, strict=True))
+    return {passage_key(key, numbers.get(key, 0)): key for key in keys}
+
+
+def compared_for(keys: Sequence[int]) -> int:
+    """How many points are looked at to find the nearest passages of these memories."""
+    return _COMPARED * len(keys)
+
+
+def nearest(found: Found, keys: Sequence[int]) -> dict[int, int]:
+    """The number of the nearest passage of each memory of the keys, where that is not the first."""
+    numbers: dict[int, int] = {}
+    for key, _ in found:
+        numbers.setdefault(_memory(key), _number(key))
+    return {key: number for key in keys if (number := numbers.get(_memory(key), 0))}

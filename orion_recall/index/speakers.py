@@ -1,0 +1,82 @@
+"""The speakers in a scope: what of a scope decides whose names a query may know, and what is cached of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
+
+from orion_recall.values import Memory, Scope
+
+MOST_SCOPES = 4_000
+"""Scopes whose speakers are kept; with one more the cache begins anew."""
+
+
+def speaker_scope(scope: Scope) -> Scope:
+    """The scope in which names are known: whose memories a query may see at all.
+
+    Tenant, session, user and tags (a visibility lane may be a tag) count. Kinds and times do not: who asks for
+    facts, or for last week, may still name somebody who spoke before.
+    """
+    return Scope(tenant=scope.tenant, session_id=scope.session_id, user_id=scope.user_id, tags=scope.tags)
+
+
+def speaks_in(memory: Memory, scope: Scope) -> bool:
+    """Whether a memory is one of those whose speakers are known in a `speaker_scope`."""
+    return (
+        memory.tenant == scope.tenant
+        and (scope.session_id is None or memory.session_id == scope.session_id)
+        and (scope.user_id is None or memory.user_id == scope.user_id)
+        and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
+    )
+
+
+class HasNames(Protocol):
+    """What is cached of a scope, with the names in it."""
+
+    names: frozenset[str]
+
+
+T = TypeVar("T", bound=HasNames)
+
+
+class ByScope(Generic[T]):
+    """What is known of scopes, by tenant, so that a write looks at its own tenant's scopes only."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[Scope, T]] = {}
+        self._count = 0
+
+    def get(self, scope: Scope) -> T | None:
+        """What is known of the scope."""
+        return self._of.get(scope.tenant, {}).get(scope)
+
+    def put(self, scope: Scope, known: T) -> None:
+        """Keeps what is known of the scope."""
+        if self._count >= MOST_SCOPES:
+            self.clear()
+        of_tenant = self._of.setdefault(scope.tenant, {})
+        self._count += scope not in of_tenant
+        of_tenant[scope] = known
+
+    def forget(self, tenant: str) -> None:
+        """Forgets the scopes of a tenant."""
+        self._count -= len(self._of.pop(tenant, {}))
+
+    def clear(self) -> None:
+        """Forgets all scopes."""
+        self._of.clear()
+        self._count = 0
+
+    def heard(self, memories: Iterable[Memory]) -> None:
+        """Adds the speakers of memories that were just written to the scopes that they are in."""
+        for memory in memories:
+            speaker = memory.speaker
+            if not speaker:
+                continue
+            for scope, known in self._of.get(memory.tenant, {}).items():
+                if speaker not in known.names and speaks_in(memory, scope):
+                    known.names |= {speaker}
+
+    def tenants(self, among: Iterable[str]) -> set[str]:
+        """Those tenants of whom something is known."""
+        return self._of.keys() & set(among)

@@ -1,0 +1,287 @@
+"""Removes memories from the record for good, with all rows about them; their ids stay taken.
+
+A batch of memories is one transaction. Which memories they were is kept until all is done: a run that was stopped
+finds them no more by what they said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from orion_recall.decisions.blanking import blank_decisions, count_decisions
+from orion_recall.errors import RecordError
+from orion_recall.memory.forget.target import Target
+from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.changes import delete
+from orion_recall.postgres.pool import Connection, translate
+from orion_recall.values import JsonValue
+
+_AT_ONCE = 200
+
+_MAY: LiteralString = """
+SELECT has_table_privilege('memory_forgets', 'INSERT')
+   AND has_column_privilege('memories', 'text', 'UPDATE')
+   AND has_column_privilege('recall_decisions', 'query', 'UPDATE')
+   AND has_table_privilege('memory_access', 'DELETE')
+"""
+_UNFINISHED: LiteralString = """
+SELECT id, salt::text AS salt, selector, kind, begun_at FROM memory_forgets
+WHERE tenant = $1 AND finished_at IS NULL ORDER BY id
+"""
+_BEGIN: LiteralString = """
+INSERT INTO memory_forgets (tenant, kind, actor) VALUES ($1, $2, $3) RETURNING id, salt::text AS salt
+"""
+_NAMED: LiteralString = "UPDATE memory_forgets SET selector = $2 WHERE id = $1"
+_FINISH: LiteralString = """
+UPDATE memory_forgets SET finished_at = now(), salt = NULL, selector = NULL, counts = $2::jsonb WHERE id = $1
+"""
+_DROP_IDS: LiteralString = "DELETE FROM memory_forget_ids WHERE forget = $1"
+_IDS: LiteralString = "SELECT memory_id FROM memory_forget_ids WHERE forget = $1 ORDER BY memory_id"
+_REMEMBER: LiteralString = """
+INSERT INTO memory_forget_ids (forget, memory_id) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING
+"""
+_NEXT: LiteralString = """
+SELECT m.id FROM memories m WHERE m.tenant = $1 AND {condition}
+AND NOT EXISTS (SELECT FROM memory_forget_ids f WHERE f.forget = $3 AND f.memory_id = m.id)
+ORDER BY m.seq LIMIT $4
+"""
+_COUNT: LiteralString = "SELECT count(*) FROM memories m WHERE m.tenant = $1 AND {condition}"
+_SOME: LiteralString = "SELECT m.id FROM memories m WHERE m.tenant = $1 AND {condition} ORDER BY m.seq LIMIT $3"
+# `delete(erase=True)` has blanked what it says; here goes whose it was, and when.
+_BLANK: LiteralString = """
+UPDATE memories SET session_id = NULL, node_id = NULL, user_id = NULL, agent_id = NULL, run_id = NULL,
+    occurred_at = NULL, occurred_until = NULL, mentioned_at = NULL, extracted_by = 'light'
+WHERE tenant = $1 AND id = ANY($2::text[])
+"""
+_BLANK_HISTORY: LiteralString = """
+UPDATE memory_history SET before = CASE WHEN before IS NULL THEN NULL ELSE '{"erased": true}'::jsonb END,
+    actor = NULL, lineage = lineage - 'reason'
+WHERE tenant = $1 AND memory_id = ANY($2::text[])
+"""
+_OTHER_HISTORY: LiteralString = """
+UPDATE memory_history h SET before = '{"erased": true}', lineage = lineage - 'reason'
+WHERE h.tenant = $1 AND {condition} AND h.before <> '{"erased": true}'
+"""
+# What is about the memories, in one statement each; $1 is the tenant, $2 the forgetting.
+_AROUND: Mapping[str, LiteralString] = {
+    "access counts": """
+        DELETE FROM memory_access WHERE tenant = $1
+        AND id IN (SELECT memory_id FROM memory_forget_ids WHERE forget = $2)""",
+    "extraction queue": """
+        DELETE FROM memory_extractions WHERE tenant = $1
+        AND memory_id IN (SELECT memory_id FROM memory_forget_ids WHERE forget = $2)""",
+    "request receipts": """
+        DELETE FROM memory_requests r WHERE tenant = $1 AND EXISTS (
+            SELECT FROM jsonb_array_elements(r.receipt -> 'results') AS one
+            JOIN memory_forget_ids f ON f.forget = $2 AND f.memory_id = one ->> 'id')""",
+    "feedback": """
+        UPDATE recall_feedback b SET note = NULL, actor = NULL
+        WHERE tenant = $1 AND (note IS NOT NULL OR actor IS NOT NULL) AND EXISTS (
+            SELECT FROM memory_forget_ids f WHERE f.forget = $2 AND (
+                f.memory_id = ANY(b.used || b.wrong) OR EXISTS (
+                    SELECT FROM recall_decisions d WHERE d.tenant = $1
+                    AND d.selected_ids @> jsonb_build_array(f.memory_id)
+                    AND (d.id::text = b.decision_id OR d.corr_id = b.corr_id))))""",
+}
+_OF_TENANT: Mapping[str, LiteralString] = {
+    "request receipts": "DELETE FROM memory_requests WHERE tenant = $1",
+    "feedback": "UPDATE recall_feedback SET note = NULL, actor = NULL WHERE tenant = $1 "
+    "AND (note IS NOT NULL OR actor IS NOT NULL)",
+    "merged names": "DELETE FROM entity_merges WHERE tenant = $1",
+}
+_PERSON_FEEDBACK: LiteralString = """
+UPDATE recall_feedback SET note = NULL, actor = NULL WHERE tenant = $1 AND (note ~* $2 OR actor ~* $2)
+"""
+_PERSON_MERGES: LiteralString = """
+DELETE FROM entity_merges WHERE tenant = $1
+AND (alias_label ~* $2 OR alias ~* $2 OR merged_into ~* $2 OR canonical ~* $2)
+"""
+# Every name that the memories give, and those of them that have merges.
+_MERGED_NAMES: LiteralString = """
+WITH given AS (
+    SELECT DISTINCT lower(name) AS name FROM memories m CROSS JOIN LATERAL (
+        SELECT unnest(m.entities) UNION ALL SELECT m.speaker
+        UNION ALL SELECT unnest(ARRAY[told ->> 'subject', told ->> 'relation', told ->> 'object'])
+        FROM jsonb_array_elements(m.statements) AS told
+    ) AS names (name) WHERE m.tenant = $1 AND m.id = ANY($2::text[])
+)
+SELECT DISTINCT name FROM given JOIN entity_merges e ON e.tenant = $1
+    AND given.name IN (lower(e.alias_label), lower(e.merged_into), lower(e.canonical))
+"""
+# Of these the merges of names that no memory gives any more. A name that others are merged into stays with them.
+_UNUSED_MERGES: LiteralString = """
+DELETE FROM entity_merges e WHERE e.tenant = $1
+AND (lower(e.alias_label) = ANY($2::text[]) OR lower(e.merged_into) = ANY($2::text[]))
+AND NOT EXISTS (
+    SELECT FROM memories m WHERE m.tenant = $1 AND m.content_hash <> '' AND (
+        EXISTS (SELECT FROM unnest(m.entities || m.speaker) AS name WHERE lower(name) = lower(e.alias_label))
+        OR EXISTS (SELECT FROM jsonb_array_elements(m.statements) AS told WHERE lower(e.alias_label) IN (
+            lower(told ->> 'subject'), lower(told ->> 'relation'), lower(told ->> 'object'))))
+)
+"""
+_OF_OTHERS: LiteralString = """
+SELECT corr_id FROM recall_decisions WHERE corr_id = ANY($1::text[])
+GROUP BY corr_id HAVING bool_and(tenant IS NOT NULL AND tenant <> $2)
+"""
+_ALIASES: LiteralString = """
+SELECT DISTINCT name FROM entity_merges e, unnest(ARRAY[e.alias_label, e.merged_into, e.canonical]) AS name
+WHERE e.tenant = $1 AND e.kind = 'entity' AND e.undone_at IS NULL AND (
+    e.alias = $2 OR e.canonical_folded = $2 OR lower(e.merged_into) = $2)
+"""
+_COUNTED: Mapping[str, LiteralString] = {
+    "history": """
+        SELECT count(*) FROM memory_history h JOIN memories m ON m.tenant = h.tenant AND m.id = h.memory_id
+        WHERE m.tenant = $1 AND {condition}""",
+    "successions": """
+        SELECT count(*) FROM memory_successions s WHERE s.tenant = $1 AND EXISTS (
+            SELECT FROM memories m WHERE m.tenant = $1 AND m.id IN (s.newer, s.older) AND {condition})""",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one batch removed: its memories, merges of names that only they gave, and their outbox positions."""
+
+    ids: tuple[str, ...]
+    positions: Mapping[str, int]
+    merges: int
+
+
+class ForgetRecord:
+    """One forgetting in the record, over a connection of its own. RecordError while Postgres is away."""
+
+    def __init__(self, connection: Connection, target: Target) -> None:
+        self._connection, self.target = connection, target
+        self.forget = 0
+        self.resumed = False
+
+    async def with_aliases(self) -> Target:
+        """The target; a person under all names that are merged with the given one."""
+        if self.target.kind == "person":
+            with translate("reading merged names"):
+                rows = await self._connection.fetch(_ALIASES, self.target.tenant, self.target.values[0].casefold())
+            self.target = self.target.also_called(tuple(row["name"] for row in rows))
+        return self.target
+
+    async def check_rights(self) -> None:
+        """RecordError for a login that may not forget."""
+        with translate("checking the login's rights"):
+            may = await self._connection.fetchval(_MAY)
+        if not may:
+            raise RecordError(
+                "this login may not forget: let ORION_POSTGRES_DSN name the schema's owner, or a worker's login "
+                "(orion_worker) after `orion-recall migrate`"
+            )
+
+    async def count(self) -> dict[str, int]:
+        """What would go from the record, by place; nothing is changed."""
+        target = self.target
+        given = (target.tenant, target.parameter)
+        with translate("counting what would be forgotten"):
+            found = {"memories": await self._number(_COUNT, *given)}
+            found |= {place: await self._number(query, *given) for place, query in _COUNTED.items()}
+            ids = await self._matching(100_000)
+            found["decisions"] = await count_decisions(self._connection, target.decisions(tuple(ids)))
+        return found
+
+    async def some(self, limit: int) -> list[str]:
+        """The ids of the first memories that would go."""
+        with translate("reading what would be forgotten"):
+            return await self._matching(limit)
+
+    async def begin(self, actor: str | None) -> list[str]:
+        """Begins, or goes on with a run of the same that was stopped; what else is unfinished."""
+        others: list[str] = []
+        with translate("beginning to forget"):
+            for row in await self._connection.fetch(_UNFINISHED, self.target.tenant):
+                if row["selector"] == self.target.selector(row["salt"]):
+                    self.forget, self.resumed = row["id"], True
+                else:
+                    others.append(f"{row['kind']}, begun {row['begun_at']:%Y-%m-%d %H:%M} UTC")
+            if not self.forget:
+                async with self._connection.transaction():
+                    row = await self._connection.fetchrow(_BEGIN, self.target.tenant, self.target.kind, actor)
+                    assert row is not None
+                    self.forget = row["id"]
+                    await self._connection.execute(_NAMED, self.forget, self.target.selector(row["salt"]))
+        return others
+
+    async def next_batch(self) -> Batch | None:
+        """Blanks the next memories, in one transaction; None when there are none."""
+        target, connection = self.target, self._connection
+        with translate("forgetting memories"):
+            async with connection.transaction():
+                await connection.execute(record_sql.LOCK_OUTBOX)
+                rows = await connection.fetch(
+                    _NEXT.replace("{condition}", target.condition),
+                    target.tenant,
+                    target.parameter,
+                    self.forget,
+                    _AT_ONCE,
+                )
+                ids = tuple(row["id"] for row in rows)
+                if not ids:
+                    return None
+                merged = await connection.fetch(_MERGED_NAMES, target.tenant, list(ids))
+                verdicts = await delete(connection, target.tenant, ids, erase=True)
+                for statement in (_BLANK, _BLANK_HISTORY):
+                    await connection.execute(statement, target.tenant, list(ids))
+                await connection.execute(_REMEMBER, self.forget, list(ids))
+                names = [row["name"] for row in merged]
+                merges = await self._run(_UNUSED_MERGES, target.tenant, names) if names else 0
+        positions = {one.id: one.position for one in verdicts if one.position is not None}
+        return Batch(ids=ids, positions=positions, merges=merges)
+
+    async def clear_around(self, told: Callable[[str, int], None]) -> None:
+        """Removes all rows about the memories, and what else the target says; `told` gets counts by place."""
+        target = self.target
+        with translate("forgetting what is about the memories"):
+            for place, statement in _AROUND.items():
+                told(place, await self._run(statement, target.tenant, self.forget))
+            if (condition := target.history_condition) is not None:
+                query = _OTHER_HISTORY.replace("{condition}", condition)
+                told("history of others", await self._run(query, target.tenant, target.parameter))
+            if target.kind == "person":
+                told("feedback", await self._run(_PERSON_FEEDBACK, target.tenant, target.name_pattern))
+                told("merged names", await self._run(_PERSON_MERGES, target.tenant, target.name_pattern))
+            if target.kind == "tenant":
+                for place, statement in _OF_TENANT.items():
+                    told(place, await self._run(statement, target.tenant))
+
+    async def blank_decisions(self) -> int:
+        """Blanks the words of the decisions in the log; how many rows were changed."""
+        ids = await self.ids()
+        with translate("blanking decisions"):
+            return await blank_decisions(self._connection, self.target.decisions(ids))
+
+    async def ids(self) -> tuple[str, ...]:
+        """The memories of this forgetting."""
+        with translate("reading what is forgotten"):
+            return tuple(row["memory_id"] for row in await self._connection.fetch(_IDS, self.forget))
+
+    async def of_others(self, correlation_ids: Sequence[str]) -> frozenset[str]:
+        """Those of some correlation ids that only recalls of other tenants had."""
+        with translate("reading decisions"):
+            rows = await self._connection.fetch(_OF_OTHERS, list(correlation_ids), self.target.tenant)
+        return frozenset(row["corr_id"] for row in rows)
+
+    async def finish(self, counts: Mapping[str, int]) -> None:
+        """Writes the counts; from now on nothing says what was forgotten."""
+        kept: dict[str, JsonValue] = dict(counts)
+        with translate("finishing"):
+            async with self._connection.transaction():
+                await self._connection.execute(_DROP_IDS, self.forget)
+                await self._connection.execute(_FINISH, self.forget, kept)
+
+    async def _matching(self, limit: int) -> list[str]:
+        query = _SOME.replace("{condition}", self.target.condition)
+        rows = await self._connection.fetch(query, self.target.tenant, self.target.parameter, limit)
+        return [row["id"] for row in rows]
+
+    async def _number(self, query: LiteralString, *values: object) -> int:
+        return int(await self._connection.fetchval(query.replace("{condition}", self.target.condition), *values))
+
+    async def _run(self, statement: LiteralString, *values: object) -> int:
+        return int((await self._connection.execute(statement, *values)).rpartition(" ")[2])

@@ -1,0 +1,205 @@
+"""Forgetting, from beginning to end: record, decisions, bus, copies, files. What was stopped is run again.
+
+The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, then it is looked
+for once more, and at last files are rewritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from orion_recall.errors import EngineError, ModelError, SourceError
+from orion_recall.memory.forget.bus import ForgetBus, Matcher
+from orion_recall.memory.forget.record import ForgetRecord
+from orion_recall.memory.forget.storage import RecordStorage
+from orion_recall.memory.forget.target import Place, Report, Target
+from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
+from orion_recall.postgres.pool import Connection
+from orion_recall.settings import Settings
+from orion_recall.text.normal import memory_key
+from orion_recall.values import JsonValue
+
+Told = Callable[[str], None]
+# A recall that has read what is forgotten answers until then at the latest; longer deadlines are not waited for.
+_IN_FLIGHT_S = 5.0
+_BLANKED = ("decisions", "history of others", "feedback")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyToCompact:
+    """A copy of index or graph: `compact` writes its files anew; None: its worker is gone, since `silent_s`."""
+
+    name: str
+    compact: Callable[[], Awaitable[Mapping[str, JsonValue]]] | None
+    silent_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """Everything that is owned. `redis` is None where there is no bus; `own_bus`: it is the embedded one."""
+
+    connection: Connection
+    redis: Redis | None
+    own_bus: bool
+    copies: Callable[[], Awaitable[Sequence[CopyToCompact]]]
+
+
+class Forgetting:
+    """One run for one target. `told` gets the name of each step as it begins."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, target: Target, *, told: Told = lambda what: None
+    ) -> None:
+        self._settings, self._stores, self._told = settings, stores, told
+        self.record = ForgetRecord(stores.connection, target)
+        bus = stores.redis
+        of_others = self.record.of_others
+        self._bus = None if bus is None else ForgetBus(bus, settings, is_ours=stores.own_bus, of_others=of_others)
+        self._gone: Counter[str] = Counter()
+
+    async def dry_run(self) -> Report:
+        """Counts what would go, by place; nothing is changed. RecordError while Postgres is away."""
+        target = await self.record.with_aliases()
+        await self.record.check_rights()
+        report = Report(kind=target.kind, tenant=target.tenant, dry_run=True)
+        for place, count in (await self.record.count()).items():
+            report.add(f"Postgres: {place}", count)
+        report.memories = report.places[0].gone
+        if self._bus is not None:
+            ids = await self.record.some(100_000)
+            for place, count in (await self._bus.clear(self._matcher(ids), dry_run=True)).items():
+                report.add(f"bus: {place}", count)
+        for copy in await self._stores.copies():
+            report.add(copy.name, report.memories, "memories at most")
+        self._add_others(report)
+        return report
+
+    async def run(self, actor: str | None = None, *, full: bool = False) -> Report:
+        """Forgets. RecordError when it cannot go on; running it again finishes what was begun."""
+        target = await self.record.with_aliases()
+        await self.record.check_rights()
+        report = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
+        others = await self.record.begin(actor)
+        report.forget = self.record.forget
+        self._told("the record")
+        await self._memories()
+        forgotten_at = time.monotonic()
+        self._told("decisions and bus")
+        await self._blank()
+        self._told("index and graph")
+        copies = await self._compact(report)
+        in_flight_s = min(_IN_FLIGHT_S, self._settings.deadline_ms / 1000)
+        await asyncio.sleep(max(0.0, forgotten_at + in_flight_s - time.monotonic()))
+        self._told("decisions and bus, once more")
+        await self._blank()
+        await self._tell(report)
+        report.places += copies
+        self._told("the files of Postgres and bus")
+        await RecordStorage(self._stores.connection, report, full=full).rewrite()
+        if self._bus is not None:
+            await self._bus.rewrite(report)
+        self._add_others(report)
+        if not report.unfinished:
+            await self.record.finish(report.counts)
+        report.unfinished += [f"another one was stopped ({other}): run that again, too" for other in others]
+        return report
+
+    async def _memories(self) -> None:
+        stream = self._tombstones()
+        tenant = self.record.target.tenant
+        while (batch := await self.record.next_batch()) is not None:
+            self._gone["memories"] += len(batch.ids)
+            self._gone["merged names"] += batch.merges
+            if stream is not None and batch.positions:
+                # Workers leave them out at once, before their copies have heard of it.
+                await stream.publish({memory_key(tenant, name): at for name, at in batch.positions.items()})
+        await self.record.clear_around(lambda place, count: self._gone.update({place: count}))
+
+    def _tombstones(self) -> TombstoneStream | None:
+        redis = self._stores.redis
+        if redis is None:
+            return None
+        return TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
+
+    async def _blank(self) -> None:
+        self._gone["decisions"] += await self.record.blank_decisions()
+        if self._bus is not None:
+            found = await self._bus.clear(self._matcher(await self.record.ids()))
+            waiting = found.pop("waiting messages")
+            self._gone["waiting messages"] = waiting
+            self._gone.update(found)
+
+    def _matcher(self, ids: Sequence[str]) -> Matcher:
+        return Matcher(self.record.target, ids, self._settings.default_tenant)
+
+    async def _compact(self, report: Report) -> list[Place]:
+        found = Report(kind=report.kind, tenant=report.tenant, dry_run=False)
+        for copy in await self._stores.copies():
+            if copy.compact is None:
+                found.add(copy.name, remains="what it held", until="its worker comes back; then run this again")
+                report.unfinished.append(
+                    f"{copy.name}: its worker is gone: start it and run this again, or delete its folder and "
+                    "take it off the list (`orion-recall status --forget`)"
+                )
+                continue
+            try:
+                done = await copy.compact()
+            except (SourceError, ModelError, EngineError) as error:
+                found.add(copy.name, remains="what it held", until="it is there again; then run this again")
+                report.unfinished.append(f"{copy.name}: {error}")
+                continue
+            _add_copy(found, report, copy.name, done)
+        return found.places
+
+    async def _tell(self, report: Report) -> None:
+        report.memories = self._gone["memories"]
+        waiting = self._gone.pop("waiting messages", 0)
+        kept = "ids and tenant: they stay taken"
+        report.add("Postgres: memories", self._gone.pop("memories", 0), remains=kept, until="for ever")
+        replies = {name: self._gone.pop(name, 0) for name in ("replies", "decision stream", "dead letters")}
+        for place, count in self._gone.items():
+            report.add(f"Postgres: {place}", count, "blanked" if count and place in _BLANKED else "")
+        if self._bus is not None:
+            for place, count in replies.items():
+                report.add(f"bus: {place}", count)
+            if waiting:
+                report.add("bus: waiting messages", remains=f"{waiting} messages", until="a worker serves them")
+                report.unfinished.append(f"{waiting} messages that hold it wait for a worker: run this again then")
+
+    def _add_others(self, report: Report) -> None:
+        """Places that are not reached from here."""
+        settings, never = self._settings, "cannot be reached from here"
+        report.add("backups and exports", remains=f"all that they have; {never}", until="you delete them")
+        report.add("readers of replies and decisions", remains=f"their copies; {never}", until="they delete them")
+        report.add("disks", remains="freed blocks of deleted files", until="the file system writes over them")
+        if settings.mappings is not None or settings.timeline_table != "collapse_mirror":
+            report.add("mapped stores", remains=f"all that they have; {never}", until="their owners delete it")
+        if settings.content_capture:
+            report.add("logs and spans", remains="texts (ORION_CONTENT_CAPTURE)", until="your logging deletes them")
+        if self._bus is None:
+            report.add("bus", remains="not looked at: no bus is configured", until="a run with ORION_REDIS_URL")
+
+
+def _add_copy(found: Report, report: Report, name: str, done: Mapping[str, JsonValue]) -> None:
+    if "compacted" not in done:
+        found.add(name, remains="deleted memories' bytes in its files", until="its worker is of this version")
+        report.unfinished.append(f"{name}: its worker is of an earlier version: update it, and run this again")
+    elif not done["compacted"]:
+        found.add(
+            name,
+            what="deleted",
+            remains="bytes in its server's files, snapshots and logs",
+            until="its server compacts them, and its operator deletes snapshots",
+        )
+    else:
+        builds = f", and {done['builds']} unused builds deleted" if done.get("builds") else ""
+        found.add(name, what=f"files written anew{builds}")
+        held = done.get("held")
+        if held:
+            report.unfinished.append(f"{name}: a rebuild is under way: run this again when it is done")

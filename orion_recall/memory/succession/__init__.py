@@ -1,0 +1,1 @@
+"""Successions: memories that say something new about the same thing as older ones."""

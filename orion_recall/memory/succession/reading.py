@@ -1,0 +1,343 @@
+"""What a text says, for the comparison of two texts: its subject words, families, values, actors and cues.
+
+A reading is made once for a memory, in time linear in its length; of a long text the beginning is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+
+from orion_recall.memory.extraction.role_lists import PERSONS, PETS
+from orion_recall.memory.succession.clauses import Heard, heard_in, phrases_in, sentences_of, without_causes
+from orion_recall.memory.succession.values import MONEY, VERSION, values_of
+from orion_recall.memory.succession.word_lists import (
+    FAMILIES,
+    GENERAL_WORDS,
+    GETS,
+    GREETINGS,
+    NEW,
+    ONE_VALUED,
+    ROLES,
+    SEATS,
+    TALK_WORDS,
+    TRANSACTIONS,
+    CueKind,
+)
+from orion_recall.models.language import small_words
+from orion_recall.text.normal import STOP_WORDS, is_question, without_possessive, words
+from orion_recall.text.roles import is_assistant, names_assistant
+from orion_recall.values import Memory, MemoryView
+
+READ_CHARS = 2000
+_INSTEAD = re.compile(r"\b(?:instead of|rather than|up from|down from) (?:[€$£]\s?)?(?P<value>\d[\d.,]*)")
+_CALLED = re.compile(
+    r"^\W*(?:hey|hi|hello|hiya|thanks|thank you|thx|wow|yeah|yep|yes|no|ok|okay|dear|sorry|congrats|cool|great|sure"
+    r"|well|morning|good morning|aw|oh|haha)\b"
+)
+_TITLES = frozenset("dr mr mrs ms miss madame monsieur prof professor sir frau herr señor señora".split())
+_NOBODY: frozenset[str] = frozenset()
+_QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
+_FEW_WORDS = 60
+_WRITTEN = re.compile(r"\w+(?:['’-]\w+)*")
+_KNOWN = frozenset("the that this your his her their its".split())
+_SECOND_PERSON = frozenset("you your yours you're you'll".split())
+_OTHER_SMALL_WORDS = small_words("french") | small_words("german") | small_words("spanish")
+
+
+_HANDOVER: frozenset[Heard] = frozenset(("handover",))
+_SAYS_CHANGE: frozenset[Heard] = frozenset(("change", "switch", "amount", "shift", "handover", "end", "present"))
+_TIMED = frozenset(("clock", "weekday", "date"))
+_HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
+_FAMILIES_OF: dict[str, frozenset[str]] = {}
+for _name, _listed in FAMILIES.items():
+    for _word in _listed.split():
+        _FAMILIES_OF[_word] = _FAMILIES_OF.get(_word, frozenset()) | {_name}
+_FIRST_OF_TWO = frozenset(word.split("_")[0] for word in _FAMILIES_OF if "_" in word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A part of a text: its subject words with their weights, families, values by type, and cues of change.
+
+    `changed` are the stems of the sentences that say the change, and of those before them; `replaced` the values
+    that are named as those before ("0.86 instead of 0.79"). `phrases` are those of the cues, and `written` the
+    words by their stems, both as they are written.
+    """
+
+    weights: Mapping[str, float]
+    families: frozenset[str]
+    values: Mapping[str, frozenset[str]]
+    cues: frozenset[CueKind]
+    adds: bool
+    actors: frozenset[str]
+    leaving: frozenset[str]
+    renewed: frozenset[str]
+    kin: frozenset[str]
+    owned: bool
+    names: frozenset[str]
+    named: frozenset[str]
+    addresses: bool
+    once: bool
+    role: bool
+    changed: frozenset[str]
+    replaced: frozenset[str]
+    phrases: Mapping[Heard, str]
+    written: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One memory, read: its spans, its speaker and time (epoch seconds), and what it must not be compared for."""
+
+    id: str
+    tenant: str
+    speaker: str
+    at: float | None
+    text_hash: str
+    spans: tuple[Span, ...]
+    whole: Span
+    asks: bool
+    assistant: bool
+    terms: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def first_name(self) -> str:
+        """The first word of the speaker's name, "" without a speaker."""
+        return next(iter(self.speaker.split()), "")
+
+
+def read(memory: Memory) -> Reading:
+    """The memory as the comparison needs it."""
+    at = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+    assistant = is_assistant(memory.speaker, agent_id=memory.agent_id, role=memory.metadata.get("role"))
+    return _read(memory, memory.tenant, at, assistant=assistant)
+
+
+def read_view(memory: MemoryView, tenant: str) -> Reading:
+    """The same of a memory as an index holds it."""
+    return _read(memory, tenant, memory.ts, assistant=memory.assistant or names_assistant(memory.speaker))
+
+
+def may_succeed(new: Reading) -> bool:
+    """Whether its text has a cue of change, or tells a value of what usually has one at a time."""
+    if new.asks:
+        return False
+    return any(span.cues or span.families & ONE_VALUED for span in new.spans)
+
+
+def _read(memory: Memory | MemoryView, tenant: str, at: float | None, *, assistant: bool) -> Reading:
+    # What somebody else is quoted with states nothing of the speaker.
+    text = _QUOTED.sub(" ", memory.text[:READ_CHARS].replace("’", "'"))
+    speaker = (memory.speaker or "").casefold()
+    names = _name_words(memory.entities, speaker)
+    sentences = sentences_of(text)
+    whole = _span(text, sentences, speaker, names)
+    if len(words(text)) <= _FEW_WORDS:
+        spans: tuple[Span, ...] = (whole,)
+    else:
+        spans = tuple(
+            _span(" ".join(near), near, speaker, names)
+            for near in (sentences[max(0, place - 1) : place + 2] for place in range(len(sentences)))
+        )
+    return Reading(
+        id=memory.id,
+        tenant=tenant,
+        speaker=speaker,
+        at=at,
+        text_hash=memory.text_hash,
+        spans=spans,
+        whole=whole,
+        asks=bool(sentences) and all(is_question(one) for one in sentences),
+        assistant=assistant,
+        terms=frozenset(term for term, weight in whole.weights.items() if weight >= 1.0),
+    )
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """A rough stem of a folded English word."""
+    word = without_possessive(word)
+    if len(word) <= 3 or word.isdigit():
+        return word
+    for ending, least in (("ies", 4), ("ing", 5), ("ied", 4), ("ed", 4), ("er", 6), ("es", 5), ("s", 4)):
+        if word.endswith(ending) and len(word) - len(ending) >= least - 2 and not word.endswith("ss"):
+            word = word[: -len(ending)] + ("y" if ending in ("ies", "ied") else "")
+            break
+    if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "aeiouls":
+        word = word[:-1]
+    return word[:-1] if len(word) > 3 and word[-1] == "e" else word
+
+
+def _name_words(entities: Sequence[str], speaker: str) -> frozenset[str]:
+    own = frozenset(words(speaker))
+    return frozenset(
+        without_possessive(word)
+        for name in entities
+        for word in words(name)
+        if word not in own and len(word) > 1 and word not in _TITLES
+    )
+
+
+def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[str]) -> Span:
+    folded = text.casefold()
+    said = words(folded)
+    weights: dict[str, float] = {}
+    families: set[str] = set()
+    because, called = without_causes(folded), _called(sentences, names)
+    for word, following in pairwise((*words(because), "")):
+        bare = without_possessive(word)
+        families |= families_of(bare) | families_of(word, following)
+        if bare in STOP_WORDS or bare in _OTHER_SMALL_WORDS or (len(bare) < 2 and not bare.isdigit()):
+            continue
+        if bare in called:
+            weight = 0.1
+        elif bare in names:
+            weight = 1.2
+        elif bare in GENERAL_WORDS or bare in TALK_WORDS:
+            weight = 0.15
+        elif bare.isdigit() or bare[0].isdigit():
+            weight = 0.3
+        else:
+            weight = 1.0
+        root = stem(bare)
+        weights[root] = max(weight, weights.get(root, 0.0))
+    values = values_of(folded, said, names - called)
+    if not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
+        families.discard("home")  # a class that moved to Thursdays is nobody's flat
+    if MONEY.search(folded):
+        families.add("price")
+    if VERSION.search(folded):
+        families.add("version")
+    actors, kin, owned = _actors(sentences, speaker, names)
+    stated = [words(one.casefold()) for one in sentences if not is_question(one)]
+    phrases: dict[Heard, str] = {}
+    for sentence in stated:
+        phrases = {**phrases_in(sentence), **phrases}
+    heard, replaced = frozenset(phrases), _replaced(said, names)
+    heard |= _HANDOVER if replaced else frozenset[Heard]()
+    return Span(
+        weights=weights,
+        families=frozenset(families),
+        values=values,
+        cues=frozenset(one for one in heard if one != "adds" and one != "leaves"),
+        adds="adds" in heard,
+        actors=actors,
+        leaving=(_leaving(sentences, speaker, names) if heard & {"leaves", "handover"} else _NOBODY) | replaced,
+        renewed=_renewed(said),
+        kin=kin,
+        owned=owned,
+        names=frozenset(stem(name) for name in names),
+        named=names,
+        addresses=not _SECOND_PERSON.isdisjoint(said),
+        once=not TRANSACTIONS.isdisjoint(said),
+        role=not ROLES.isdisjoint(said),
+        changed=_changed(stated),
+        replaced=frozenset(one["value"].rstrip(".,") for one in _INSTEAD.finditer(folded)),
+        phrases=phrases,
+        written=_written(text),
+    )
+
+
+def _written(text: str) -> Mapping[str, str]:
+    """The words of a text by their stems, as they are first written."""
+    found: dict[str, str] = {}
+    for word in _WRITTEN.findall(text):
+        found.setdefault(stem(without_possessive(word.casefold())), without_possessive(word))
+    return found
+
+
+def _changed(stated: Sequence[Sequence[str]]) -> frozenset[str]:
+    """The stems of the sentences that say a change, and of those before them ("The hall is full. It is moved")."""
+    found: set[str] = set()
+    for place, said in enumerate(stated):
+        if heard_in(said) & _SAYS_CHANGE:
+            found.update(stem(word) for near in stated[max(0, place - 1) : place + 1] for word in near)
+    return frozenset(found)
+
+
+def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
+    """The names that are only called out, as in "Thanks, Mira!": nothing is said about them."""
+    called: set[str] = set()
+    others: set[str] = set()
+    for sentence in sentences:
+        for word in words(folded := sentence.casefold()):
+            if (bare := without_possessive(word)) in names:
+                is_called = bare == word and _CALLED.search(f"{folded} ") is not None and _is_called(bare, folded)
+                (called if is_called else others).add(bare)
+    return frozenset(called - others)
+
+
+def families_of(word: str, following: str = "") -> frozenset[str]:
+    """The families that a folded word is of, alone or with the word after it."""
+    families = _FAMILIES_OF.get(word, _NOBODY)
+    if word in _FIRST_OF_TWO:
+        families |= _FAMILIES_OF.get(f"{word}_{following}", _NOBODY)
+    return families
+
+
+def _leaving(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
+    """Who acts in the sentences in which somebody leaves or takes over."""
+    there = (one for one in sentences if heard_in(words(one)) & {"leaves", "handover"})
+    return _NOBODY.union(*(_actors([one], speaker, names)[0] for one in there))
+
+
+def _replaced(said: Sequence[str], names: frozenset[str]) -> frozenset[str]:
+    """The folded names of those whose post somebody gets, as in "Ravi gets Sheila's chair"."""
+    found: set[str] = set()
+    for place, (word, following) in enumerate(pairwise(said)):
+        bare = without_possessive(word)
+        if (
+            bare != word
+            and bare in names
+            and following in SEATS
+            and not GETS.isdisjoint(said[max(0, place - 3) : place])
+        ):
+            found.add(bare)
+    return frozenset(found)
+
+
+def _renewed(said: Sequence[str]) -> frozenset[str]:
+    """The stems of what is called new: "a new mobile number". "The new flat" is known already."""
+    found: set[str] = set()
+    for before, (place, word) in zip(("", *said), enumerate(said), strict=False):
+        if word in NEW and before not in _KNOWN:
+            found.update(map(stem, said[place + 1 : place + 3]))
+    return frozenset(found)
+
+
+def _is_called(name: str, sentence: str) -> bool:
+    """Whether the name is called out, as in "Thanks, Mira!"."""
+    after = sentence.find(name) + len(name)
+    return sentence[after : after + 1] in (",", "!", ".", "?", ":")
+
+
+def _actors(
+    sentences: Sequence[str], speaker: str, names: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str], bool]:
+    """Who acts at the beginnings of the sentences, whose relatives are named, and whether something is "my"."""
+    actors: set[str] = set()
+    kin: set[str] = set()
+    owned = False
+    for sentence in sentences:
+        said = words(sentence.casefold())
+        for place, word in enumerate(said):
+            if word in ("my", "our", "mon", "ma", "mes", "notre", "mein", "meine", "mi", "mis"):
+                owned = True
+                for ahead in said[place + 1 : place + 4]:
+                    bare = without_possessive(ahead)
+                    if bare in PERSONS or bare in PETS:
+                        kin.add(bare)
+                        break
+            elif word in ("me", "us", "mine", "ours"):
+                owned = True
+            elif word in ("i", "we") or word.startswith(("i'", "we'")):
+                actors.update(speaker.split()[:1])
+        for word in said[:2] if said[:1] and said[0] not in GREETINGS else ():
+            if (bare := without_possessive(word)) in names and not _is_called(bare, sentence.casefold()):
+                actors.add(bare)
+                break
+    return frozenset(actors), frozenset(kin), owned

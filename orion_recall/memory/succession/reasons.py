@@ -1,0 +1,59 @@
+"""Why a succession was recognised: the words as they are written, and the kinds of change in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from orion_recall.memory.succession.word_lists import CueKind
+
+_VALUE = "value"
+_PLAIN: Mapping[str, str] = {
+    "end": "something is over",
+    "handover": "somebody takes over",
+    "shift": "another time",
+    "switch": "one thing in place of another",
+    "amount": "a higher or lower amount",
+    "change": "something is different from now on",
+    "present": "it is so now",
+    _VALUE: "another value",
+}
+_TYPES: Mapping[str, str] = {
+    "money": "amount of money",
+    "clock": "time of day",
+    "date": "date",
+    "weekday": "weekday",
+    "name": "name",
+    "number": "number",
+}
+_MOST = 4
+
+
+def seen_in(
+    cues: Collection[CueKind],
+    phrases: Iterable[str],
+    families: Iterable[str],
+    shared: Iterable[str],
+    clash: Iterable[str],
+) -> str:
+    """What is kept with a succession: its cues, a colon, and what was seen, as it is written."""
+    said = ", ".join(f'"{phrase}"' for phrase in dict.fromkeys(phrases))
+    words = ", ".join(f'"{word}"' for word in list(shared)[:_MOST])
+    about = ", ".join(name.replace("_", " ") for name in sorted(families))
+    others = ", ".join(_TYPES.get(kind, kind) for kind in clash)
+    parts = [
+        f"it says {said}" if said else "",
+        f"both say {words}" if words else "",
+        f"both are about: {about}" if about else "",
+        f"another {others}" if others else "",
+    ]
+    return f"{'/'.join(sorted(cues)) or _VALUE}: {'; '.join(part for part in parts if part)}"
+
+
+def plain(reason: str) -> str:
+    """The kept reason in plain words; one that has no cues before its colon stays as it is."""
+    cues, colon, seen = reason.partition(":")
+    kinds = cues.split("/")
+    if not colon or not all(kind in _PLAIN or kind == "weak" for kind in kinds):
+        return reason
+    told = ", ".join(text for kind, text in _PLAIN.items() if kind in kinds) or _PLAIN[_VALUE]
+    return f"{told}: {seen.strip()}" if seen.strip() else told

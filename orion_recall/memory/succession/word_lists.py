@@ -1,0 +1,332 @@
+"""Word lists for recognising successions: cues of change, families of words, what is left out.
+
+English first, with the plainest cues of three other languages. All folded; a phrase is matched as whole words.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+CueKind = Literal["change", "switch", "present", "amount", "shift", "end", "handover", "weak"]
+"""change: another value; switch: one thing for another; present: it is so now; amount: a higher or lower value;
+shift: another time; end: it is over; handover: another person; weak: only with more."""
+
+CUES: dict[CueKind, str] = {
+    "change": """
+        no _ for me | from _ on | from _ onwards | as from | no longer | not any more | not anymore | any
+        more | anymore | any longer | instead | from now on | from today | from today on | from tomorrow |
+        from tomorrow on | from this week | from this month | as of today | as of now | as of | with effect
+        from | starting today | starting tomorrow | changed my | moved _ to | moved _ _ to | changed our |
+        changed the | has changed | have changed | changes to | moved to | moved into | moved out | moved
+        over | moving to | moving into | moved house | moved from | renamed | rename | now called | new name
+        | swapped | traded | upgraded to | updated to | went back to | reverted | these days | nowadays |
+        becomes | became | has become | turned into | has turned | rolled out | is now | are now | am now |
+        it's now | i'm now | we're now | used to | after all | put me on | put me with | put us on | put us
+        in | put me in | new number | new address | my new | our new | starts as | started as | start as |
+        gave _ back | gave _ _ back | gave _ _ _ back | taken it over | took it to | took _ away | took _ _
+        away | took _ _ _ away | taken it to | has it now | were given | gave us until | extended | takes
+        effect | we go with | we went with | going with | plus maintenant | désormais | dorénavant | à
+        partir de | au lieu de | remplace | a déménagé | déménage | ne plus | statt | stattdessen | ab
+        sofort | nicht mehr | von jetzt an | umgezogen | zieht um | gewechselt | en vez de | en lugar de | a
+        partir de | ahora | ya no | desde ahora | se mudó | cambió | adesso | d'ora in poi
+    """,
+    "switch": """
+        switched to | switched over | switched from | switching to | changed to | changed from | migrated
+        | migrated to | gone over to | went over to | going over to | replaced | replaces | replacing
+        | swapped | traded | traded in | scrap the | scrapped | ditched | we go with
+        | we went with | we're going with | going with | passé à | umgestiegen | ersetzt | cambiado a
+    """,
+    "present": """
+        now | starts | now i | now we | i've got the | we've got the | i got the | since monday | since
+        tuesday | since wednesday | since thursday | since friday | since saturday | since sunday | since
+        january | since february | since march | since april | since may | since june | since july | since
+        august | since september | since october | since november | since december | since last | since
+        yesterday | since the | since this | since today | maintenant | jetzt | seit | desde
+    """,
+    "amount": """
+        raised | raises | raise | put up to | puts up | puts _ _ up | went up | goes up | cut to | was cut |
+        been cut | lowered | reduced | increased | dropped to | down to | is up to | now up to | augmenté |
+        erhöht | gesenkt | subió | bajó
+    """,
+    "shift": """
+        moved | move | postpone | moves to | moved to | postponed | pushed back | pushed _ back
+        | pushed _ _ back | put _ off | put _ back | pushed | put back | put off | brought forward
+        | bring forward | rescheduled | reschedule | reschedules | delayed | a week later | one week later
+        | a day later | a day earlier | one day later | one day earlier | a week earlier | one week earlier
+        | days later | weeks later | days earlier | weeks earlier | an hour later | an hour earlier
+        | hour later | hour earlier | month later | later than planned | earlier than planned | slips
+        | slipped | slip | shifted | shifts | shift it | make it | another week | by a week
+        | by a day | by two weeks | by a month | same time | same hour | same place | new date | new time
+        | new deadline | extended | changed the time | reporté | repoussé | décalé | avancé | verschoben
+        | vorverlegt | verlegt | verschieben | aplazado | aplazada | pospuesto | adelantado | rimandato
+        | spostato
+    """,
+    "end": """
+        cancelled | canceled | cancel | called off | call it off | is off | are off | was off | fell through
+        | falls through | fallen through | not happening | not going | no more | stopped | stop | quit | quits
+        | gave up | given up | giving up | dropped | got rid of | sold | sell it | lost my | lost the | died
+        | is dead | gone | gone for good | stolen | closed | closes
+        | has shut | shut down | shut | retired | retires | bankrupt | bust | ended | is over | are over
+        | split up | broke up | divorced | separated | withdrew | withdrawn | expired | cancelled my
+        | resigned | resigns | handed in my notice | given notice | gave notice | fired | laid off | on leave
+        | on sabbatical | parental leave | has left | have left | left for | had to leave | leaves
+        | is leaving | are leaving | i'm leaving | moved away | moved out | moved on | unsubscribed | deleted
+        | discontinued | passed away | double booked | double-booked | can't come | can't make it | won't come
+        | won't be coming | won't make it | won't happen | won't be there
+        | doctor's orders | annulé | annulée | quitte | a quitté | terminé | abgesagt | fällt aus | gekündigt
+        | verlässt | verlassen | cancelado | cancelada | dejado | deja | annullato
+    """,
+    "handover": """
+        took over | takes over | taking over | taken over | take over | taking it over | handed over
+        | hands over | handed | hand over | handed it | steps in | stepped in | stepping in | filling in
+        | fills in | succeeds | succeeded | her chair | his chair | her desk | his desk | her job | his job
+        | her role | his role | her place | his place | in charge now | becomes | is the new | as the new
+        | becomes the | does it now | responsible now | instead of him | instead of her
+        | prend la relève | reprend | remplace | übernimmt | übernommen | löst | se hace cargo | asume
+    """,
+    "weak": """
+        has left | left | started | starting | begin | began | bought | got | finally | again | today
+        | yesterday | changed | later | earlier | next week | this summer | this year | this month | decided
+    """,
+}
+
+IDIOMS = """
+    fired up | fired me up | fires me up | gone through | going through | been through | closed minded |
+    make it happen | make it work | make it all | make it easy | pay off | pays off | paid off | ended up |
+    ends up | not going to be | not going back | won't believe | won't forget | won't regret | dropped by |
+    dropped in | closed on | left over | had to leave it | gone well | gone wild | moved on to | moved by |
+    moved me | moved to tears | stopped by | stop by | gone mad | used to it | get used to | got used to |
+    getting used to | move forward | move fast | pushed me | pushed us | pushed himself | pushed myself |
+    sold out | sold well | quit on | broke up laughing | shut up | changed my life | changed our lives |
+    changed them | changed me | gave up on | won't give up | never give up | stop there | now that | now
+    let's | now we can | is used to | are used to | be used to | was used to | up to you | up to me | now
+    and then | now and again | every now | right now | until now | till now | by now | just now | for now |
+    even now
+"""
+"""Phrases that say no change, though a phrase in them does."""
+
+TALK_WORDS = frozenset(
+    """
+        happen happens happened look looks looking looked feel feels feeling felt help helps helped helping
+        helpful mean means meant keep keeps keeping kept happy glad sure hope hopes hoping wish try tries tried
+        trying support supports supporting supportive amazing awesome incredible inspiring chat chats chatted
+        chatting lately recently nice lovely wonderful fantastic excited exciting proud dream dreams journey
+        difference kind kinds easy hard tough different important special remember believe believes belief wow
+        yeah yep hey sounds sound totally definitely appreciate appreciated congrats congratulations motivated
+        motivation motivate motivating encourage encouragement inspire inspired push pushing life lives world
+        show shows someone everyone somebody anyone person share shares shared sharing experience experiences
+        learn learned learning image photo picture check plan plans idea ideas ok okay solid data quote
+    """.split()
+)
+"""Words that everybody says of everything: two texts that share them are not about the same."""
+
+LEAVES = """
+    has left | have left | left | leaves | is leaving | retired | retires | is retiring | resigned | resigns
+    | gone | has gone | moved away | moved out | on leave | parental leave | on sabbatical | died
+    | passed away | fired | laid off | quit | quits | cancelled | canceled | called off
+    | is off | was off | bankrupt | has shut | shut | quitte | a quitté | verlässt | verlassen | gekündigt
+    | cancelado | deja
+"""
+"""Phrases by which the one who is named ends: whoever he was before, he is not any more."""
+
+SEATS = frozenset("desk chair job role place post position office seat".split())
+GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
+"""Words of "Ravi gets Sheila's desk": whoever gets another's seat takes over."""
+
+NEW = frozenset("new nouveau nouvelle nouvel neu neue neuer neues nuevo nueva".split())
+
+ADDITIONS = """
+    also | as well | another | one more | a second | second | a third | too | in addition | additionally
+    | besides | extra | further | on top | as i said | as you know | as always | as usual | still | aussi
+    | auch | außerdem | noch ein | noch eine | también | además
+"""
+"""Phrases that add something, or repeat it: nothing before is over."""
+
+FAMILIES: dict[str, str] = {
+    "home": """
+        live lives living lived flat apartment house home address street lane avenue boulevard floor landlord
+        roommate flatmate moved tenant rent
+    """,
+    "work": """
+        work_at works_at work_for works_for work_as works_as working_at working_for working_as worked_at job
+        employer company hired career position firm nurse nursing clinic hospital laboratory lab bakery
+    """,
+    "boss": "boss manager supervisor report reports lead leads leader head director chief chair running",
+    "workspace": "desk workspace coworking studio workplace",
+    "diet": """
+        vegetarian vegan pescatarian meat fish seafood shellfish eat eats eating diet dairy gluten lactose
+        milk sugar allergic keto
+    """,
+    "drink": "drink drinks drinking alcohol wine beer coffee tea caffeine decaf juice soda",
+    "price": """
+        price prices cost costs fee fees rate rent pay pays paid salary wage wages charge charges fare
+        membership budget euro euros dollar dollars pound pounds € $ £ daily monthly quote estimate an_hour
+        a_month a_day per_hour per_day per_month a_year ticket tickets
+    """,
+    "training": """
+        rehearse rehearses rehearsal répète répétons répétition probe proben ensayo ensayamos practice
+        practise training class lesson course workshop stand-up standup
+    """,
+    "deadline": "deadline due submit submission deliver delivery finish",
+    "meeting": "meeting meet appointment call stand-up standup retro interview session consultation",
+    "bicycle": "bike bicycle cycle ride rides riding cycling frame",
+    "car": "car drive drives driving van vehicle",
+    "transport": "bus train tram metro cycle cycling walk bike drive commute",
+    "number": "number numbers line extension",
+    "editor": "editor ide edit editing cut cutting code coding program programs programme software",
+    "recorder": "recorder record recording records tape taping microphone mic",
+    "computer": "laptop computer notebook machine",
+    "camera": "camera lens photos pictures",
+    "storage": "photos backup backups cloud store stored drive",
+    "accounts": "books bookkeeping bookkeeper accounts accountant tax taxes receipts",
+    "doctor": "doctor gp physician practice",
+    "dentist": "dentist orthodontist",
+    "therapist": "therapist physio physiotherapist psychologist",
+    "dose": "mg ml tablet tablets pill pills dose medicine medication drops",
+    "hair": "hair hairdresser barber salon",
+    "school": "school kindergarten nursery university college primary",
+    "partner": """
+        girlfriend boyfriend partner married engaged single dating husband wife wedding divorced relationship
+    """,
+    "title": "called name named title renamed rename working-title",
+    "version": "version release released production deployed upgrade rolled",
+    "key": "key keys spare",
+    "secret": "password passcode code pin combination",
+    "owner": "owner owns own responsible charge maintainer maintains maintain does contact",
+    "bank": "bank account savings",
+    "music": """
+        sing sings singing alto altos soprano sopranos tenor bass choir orchestra band violin piano guitar
+        drums
+    """,
+    "sport": "gym running run marathon swim swimming football tennis training",
+    "trip": "fly flying flight trip travel travelling journey holiday holidays summer voyage",
+    "concert": "concert gig show performance recital sing sings",
+    "visit": "visit visits come comes coming guest guests stay",
+    "supplier": "supplier supplies supply buy provider insurance",
+    "shift": "shift shifts",
+    "opening": "open opens opening closes hours",
+    "thesis": "thesis adviser advisor supervisor",
+    "teacher": "teacher teaches teach tutor coach",
+    "commission": "editor producer commission commissions produce produces producing features broadcast",
+    "smoke": "smoke smokes smoking cigarettes pack",
+    "study": "study studies studying learn learning learns major",
+    "database": "database db",
+    "cleaning": "cleaner cleans cleaning",
+    "chat": "chat messenger messaging slack teams whatsapp telegram signal discord",
+    "launch": "launch launches release premiere opening wedding live",
+    "parcel": "parcel package delivery shipment arrives",
+    "office_hours": "arrive start starts starting begins begin",
+    "meal": "lunch dinner breakfast brunch",
+}
+"""Families of words for one attribute: texts that use words of one family are about the same kind of thing."""
+
+ONE_VALUED = frozenset(
+    """
+        home work boss workspace diet drink smoke price deadline bicycle car number editor recorder computer
+        accounts doctor dentist therapist dose hair school partner title version key secret owner supplier
+        shift opening thesis teacher commission database parcel training chat launch cleaning storage
+    """.split()
+)
+"""The families whose subject usually has one value at a time."""
+
+FAMILY_VALUES: dict[str, tuple[str, ...]] = {
+    "home": ("name", "number"),
+    "work": ("name",),
+    "boss": ("name",),
+    "workspace": ("name",),
+    "price": ("money", "number"),
+    "training": ("weekday", "clock", "name"),
+    "deadline": ("date", "weekday"),
+    "meeting": ("date", "weekday", "clock"),
+    "concert": ("date", "weekday"),
+    "trip": ("date", "weekday"),
+    "number": ("number",),
+    "dose": ("number",),
+    "version": ("number",),
+    "owner": ("name",),
+    "opening": ("clock",),
+    "title": ("name",),
+    "supplier": ("name",),
+    "teacher": ("name",),
+    "doctor": ("name",),
+    "dentist": ("name",),
+    "therapist": ("name",),
+    "school": ("name",),
+    "secret": ("number", "name"),
+    "parcel": ("weekday", "date"),
+    "launch": ("date", "weekday"),
+    "cleaning": ("weekday", "clock", "name"),
+}
+"""The types of the values that a family's words tell."""
+
+GENERAL_WORDS = frozenset(
+    """
+        go goes going went gone get gets got getting make makes made take takes took taking give gives gave
+        given put puts say says said tell told talk talks come comes came see sees saw know knows think thinks
+        want wants need needs like likes love loves good great nice big little lot lots bit way day days week
+        weeks month months year years time times hour hours minute minutes morning evening night noon today
+        tomorrow yesterday tonight last next first new old now still yet already since thing things something
+        anything nothing everything one two three four five six seven eight nine ten dozen half many much well
+        back again always never ever soon later earlier please thanks thank hello hi dear really quite also
+        every each around away use uses used using set start started done do does man woman people everybody
+        news finally monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays
+        thursdays fridays saturdays sundays january february march april may june july august september
+        october november december o'clock am pm past quarter until till from note number left leave leaves
+        changed change moved move moves moving called same another instead longer more less yes no not can
+        could can't don't won't let lets let's mr mrs ms dr miss madame monsieur professor sir mister whole
+        early late look looks keep keeps kept find found show shows sure okay ok right small long short happy
+        sorry own stay stays work works working worked job jobs madam janvier février mars avril mai juin
+        juillet août septembre octobre novembre décembre januar februar märz juni juli oktober dezember enero
+        febrero abril mayo junio julio agosto septiembre octubre noviembre diciembre yeah yep yup hey wow
+        awesome amazing cool lovely fun glad family friends friend together support idea ideas stuff positive
+        important awareness picture pictures photo share shared life world joy proud passion moment moments
+        memories becomes become bring brings brought bought buy buys sold euro euros dollar dollars pound
+        pounds
+    """.split()
+)
+"""Words that say little about the subject: they count a little where two texts share them, and never alone."""
+
+NEED_A_SUBJECT = frozenset(
+    "price deadline version number secret key title owner parcel work launch transport".split()
+)
+"""Families of what many things have: two texts must share the thing as well."""
+
+TRANSACTIONS = frozenset("invoice invoices bought paid ordered order receipt bill bills sold booked signed".split())
+"""Words of what happens once: such a text restates nothing, whatever number it tells."""
+
+WEEKDAYS: dict[str, str] = {
+    word: day
+    for day, listed in {
+        "monday": "monday mondays mon lundi montag lunes",
+        "tuesday": "tuesday tuesdays tue tues mardi dienstag martes",
+        "wednesday": "wednesday wednesdays wed mercredi mittwoch miércoles",
+        "thursday": "thursday thursdays thu thur thurs jeudi donnerstag jueves",
+        "friday": "friday fridays fri vendredi freitag viernes",
+        "saturday": "saturday saturdays sat samedi samstag sonnabend sábado",
+        "sunday": "sunday sundays sun dimanche sonntag domingo",
+    }.items()
+    for word in listed.split()
+}
+"""The days of the week in four languages, by word."""
+
+EVENTS = frozenset("training meeting concert deadline trip parcel opening visit".split())
+"""Families of what is arranged: whoever says that it is moved, it is the same."""
+
+ROLES = frozenset(
+    """
+        boss manager supervisor producer editor director head lead leader chief chair coach trainer teacher
+        tutor adviser advisor doctor dentist therapist contact accountant bookkeeper owner maintainer lawyer
+        agent landlord landlady cleaner hairdresser babysitter nanny assistant secretary treasurer president
+        captain conductor host organiser organizer representative buyer supplier responsible charge runs leads
+        manages reports
+    """.split()
+)
+"""Words for what somebody is to others: one who leaves makes room for another."""
+
+GREETINGS = frozenset(
+    """
+        hello hi hey dear thanks thank good morning evening bonjour salut cher chère chers hallo liebe lieber
+        hola
+    """.split()
+)
+"""Words before the name of whom a text is addressed to."""

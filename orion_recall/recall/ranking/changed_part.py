@@ -1,0 +1,177 @@
+"""Which part of an older memory a newer one has changed, and whether a question asks about that part.
+
+"Wren goes to Beckett Park. She has piano on Mondays" is succeeded by "Wren plays the drums now": for a question
+about her instrument, not for one about her school. The words of a question are compared, no vectors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from orion_recall.memory.extraction.role_lists import PERSONS
+from orion_recall.memory.succession.reading import families_of, stem
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ONE_VALUED, ROLES
+from orion_recall.recall.ranking.reading import MemoryReading, Said, reading_of
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+
+_UNKNOWN = 0.5
+"""Where the older memory has no word of the question: it was found by its meaning, or by what is beside it."""
+_LEAST, _ENOUGH = 0.4, 0.65
+"""Of what the question finds in the older memory, the share that the newer one must change, and that is enough."""
+_GENERAL_WEIGHT = 0.5
+_NOBODY: frozenset[str] = frozenset()
+_KIN = frozenset(map(stem, PERSONS))
+_TIMES = frozenset(("clock", "date", "weekday"))
+_AMOUNTS = frozenset(("money", "number"))
+_KINDS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
+    (re.compile(r"\b(?:when|what time|what day|which days?|what date|until when|how late)\b"), _TIMES),
+    (re.compile(r"\bhow much\b|\bwhat (?:do|does|did) .* (?:cost|pay|earn)"), _AMOUNTS),
+    (re.compile(r"\b(?:how many|number)\b"), frozenset(("number",))),
+)
+_ASKS_PERSON = re.compile(r"\b(?:who|whom|whose|who's|qui|wer|quién)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A telling word of a question with its families, or the type of value that it asks for."""
+
+    stems: frozenset[str] = _NOBODY
+    families: frozenset[str] = _NOBODY
+    kinds: frozenset[str] = _NOBODY
+    weight: float = 1.0
+
+    def is_in(self, said: Said) -> bool:
+        """Whether the text has one of its stems, families or types of values."""
+        if self.kinds:
+            return not self.kinds.isdisjoint(said.kinds)
+        return not (self.stems.isdisjoint(said.stems) and self.families.isdisjoint(said.families))
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A memory's reading, and the places of the question's elements that it has."""
+
+    reading: MemoryReading
+    found: frozenset[int]
+
+
+class AskedChanges:
+    """How far one question asks for what a newer memory changes in an older one; each pair is compared once."""
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        self._elements = elements(asked) if asked else ()
+        self._compared: dict[int, _Compared] = {}
+        self._shares: dict[tuple[int, int], float] = {}
+
+    def share(self, older: ScoredCandidate, newer: ScoredCandidate) -> float:
+        """How far what the question finds in the older memory is what the newer one changes, from 0 to 1.
+
+        1 for an empty question. Where somebody takes another's place, that is what the older one tells of him, for
+        a question that asks for a person.
+        """
+        if not self.asked:
+            return 1.0
+        pair = older.candidate.key, newer.candidate.key
+        if (known := self._shares.get(pair)) is None:
+            known = self._shares[pair] = self._share(self._of(older), self._of(newer))
+        return known
+
+    def carried(self, first: ScoredCandidate, last: ScoredCandidate) -> float:
+        """How far the last of a chain of successions changes what the question asks of the first one, from 0 to 1.
+
+        Somebody who takes another's place changes what was said before the other came.
+        """
+        if not self.asked or self._of(last).reading.whole.hands_over:
+            return 1.0
+        return self.share(first, last)
+
+    def _of(self, item: ScoredCandidate) -> _Compared:
+        key = item.candidate.key
+        if (known := self._compared.get(key)) is None:
+            reading = reading_of(item.memory)
+            found = frozenset([place for place, one in enumerate(self._elements) if one.is_in(reading.whole)])
+            known = self._compared[key] = _Compared(reading, found)
+        return known
+
+    def _share(self, older: _Compared, newer: _Compared) -> float:
+        old, new = older.reading, newer.reading
+        if new.whole.hands_over and not _asks_for_person(self.asked):
+            return 0.0
+        # Whom both are about tells nothing, as long as the question asks for something of him.
+        about = (old.names & new.whole.stems) | (_KIN & new.whole.stems)
+        found = [place for place in older.found if not self._elements[place].stems & about] or older.found
+        if not found:
+            return _UNKNOWN
+        missing = [self._elements[place] for place in found if place not in newer.found]
+        whole = sum([self._elements[place].weight for place in found])
+        share = 1.0 - _untouched(missing, old, new) / whole if missing else 1.0
+        return max(0.0, min(1.0, (share - _LEAST) / (_ENOUGH - _LEAST)))
+
+
+@lru_cache(maxsize=256)
+def elements(question: str) -> tuple[Element, ...]:
+    return tuple(_read(question.casefold()))
+
+
+def _read(folded: str) -> Iterator[Element]:
+    said = words(folded)
+    for word, following in zip(said, (*said[1:], ""), strict=False):
+        bare = without_possessive(word)
+        families = families_of(word, following)
+        if bare not in STOP_WORDS:
+            families |= families_of(bare)
+        is_general = bare in STOP_WORDS or bare in GENERAL_WORDS
+        if families or not is_general:
+            weight = _GENERAL_WEIGHT if is_general else 1.0
+            yield Element(stems=frozenset((stem(bare),)), families=families, weight=weight)
+    for pattern, kinds in _KINDS:
+        if pattern.search(folded):
+            yield Element(kinds=kinds)
+
+
+def _untouched(missing: Sequence[Element], old: MemoryReading, new: MemoryReading) -> float:
+    """The weight of those elements, which the newer memory has not, that are in no clause that it changes.
+
+    A clause that has nothing in common with it but general words may be one that it changes: that is half of one.
+    """
+    changed, share = _changed(old, new)
+    return sum([one.weight * (1.0 - share * any(one.is_in(part) for part in changed)) for one in missing])
+
+
+def _changed(old: MemoryReading, new: MemoryReading) -> tuple[Sequence[Said], float]:
+    """The clauses of the older memory that the newer one changes, and how sure that is."""
+    if new.whole.hands_over:
+        names = new.names - new.greeted
+        changed = [one for one in old.clauses if one.stems & names]
+        return ([old.whole] if not changed or not names.isdisjoint(old.speaker) else changed), 1.0
+    return _nearest(old.clauses, new.whole, old.names)
+
+
+def _nearest(clauses: Sequence[Said], new: Said, about: frozenset[str]) -> tuple[Sequence[Said], float]:
+    """The clauses that tell a value of a type that the newer text tells, else those with most in common with it."""
+    if new.kinds and (valued := [clause for clause in clauses if clause.kinds & new.kinds]):
+        return valued, 1.0
+    shared = [_in_common(clause, new, about) for clause in clauses]
+    most = max(shared, default=0)
+    nearest = [clause for clause, count in zip(clauses, shared, strict=True) if count == most]
+    told = any(
+        clause.families & new.families & ONE_VALUED or clause.telling & new.telling - about for clause in nearest
+    )
+    return nearest, 1.0 if told else _UNKNOWN
+
+
+def _in_common(clause: Said, new: Said, about: frozenset[str]) -> int:
+    """How many families of one value, and words other than names, both have."""
+    return len(clause.families & new.families & ONE_VALUED) + len(clause.stems & new.stems - about)
+
+
+@lru_cache(maxsize=256)
+def _asks_for_person(question: str) -> bool:
+    folded = question.casefold()
+    said = words(folded)
+    return _ASKS_PERSON.search(folded) is not None or not ROLES.isdisjoint((*said, *(one[:-1] for one in said)))

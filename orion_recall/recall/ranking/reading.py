@@ -1,0 +1,149 @@
+"""The reading of a memory's text for ranking: its stems, families, values, clauses and cues, each made once.
+
+Whatever compares memories for being newer reads them here. A part is made when it is first asked for, and the
+readings of the last memories are kept from one recall to the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+from orion_recall.memory.succession.clauses import Heard, heard_in
+from orion_recall.memory.succession.reading import families_of, stem
+from orion_recall.memory.succession.values import values_of
+from orion_recall.memory.succession.word_lists import FAMILIES, GENERAL_WORDS, GREETINGS
+from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+from orion_recall.values import MemoryView
+
+READ_CHARS = 1000
+"""Characters of a memory that are read."""
+_KEPT = 2048
+_BEGINNING = 60
+_FEW_WORDS = 35
+_SHORTEST = 3
+_NOBODY: frozenset[str] = frozenset()
+_HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
+_TIMES = frozenset(("clock", "date", "weekday"))
+_NEWS: frozenset[Heard] = frozenset(("change", "switch", "present", "amount", "shift"))
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
+_CLAUSE_END = re.compile(
+    r"(?<=[.!?;])\s+|\n+|(?:,|,? (?:and|but|while|so)) (?=(?:I|he|she|we|they|it|you)(?:'\w+)? \w)", re.IGNORECASE
+)
+
+
+class Said:
+    """What a text, or a part of it, says."""
+
+    def __init__(self, text: str) -> None:
+        self._folded = text.casefold().replace("’", "'")
+        self._words = words(self._folded)
+        stems, families = set[str](), set[str]()
+        for word, following in zip(self._words, (*self._words[1:], ""), strict=False):
+            bare = without_possessive(word)
+            families |= families_of(word, following)
+            if bare != word:
+                families |= families_of(bare)
+            if bare not in STOP_WORDS:
+                stems.add(stem(bare))
+        if "home" in families and "moved" in self._words and _HOMES.isdisjoint(self._words) and self.kinds & _TIMES:
+            families.discard("home")  # a class that moved to Thursdays is nobody's flat
+        self.stems, self.families = frozenset(stems), frozenset(families)
+
+    @cached_property
+    def values(self) -> Mapping[str, frozenset[str]]:
+        """Its values by type."""
+        return values_of(self._folded, self._words, _NOBODY)
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The types of its values."""
+        return frozenset(self.values)
+
+    @cached_property
+    def telling(self) -> frozenset[str]:
+        """The stems of the words that tell what it is about: no numbers, no general words."""
+        bare = map(without_possessive, self._words)
+        return frozenset(
+            stem(one)
+            for one in bare
+            if len(one) >= _SHORTEST and one not in STOP_WORDS and one not in GENERAL_WORDS and not one.isdigit()
+        )
+
+    @cached_property
+    def is_new(self) -> bool:
+        """Whether it says that something is so now, has moved or has changed."""
+        return not _NEWS.isdisjoint(self._heard)
+
+    @cached_property
+    def hands_over(self) -> bool:
+        """Whether it says that somebody takes the place of another."""
+        return "handover" in self._heard and "change" not in self._heard
+
+    @cached_property
+    def _heard(self) -> frozenset[Heard]:
+        return heard_in(self._words)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it states one thing."""
+        return len(self._words) <= _FEW_WORDS
+
+
+class MemoryReading:
+    """One memory, read."""
+
+    def __init__(self, text: str, speaker: str, entities: tuple[str, ...]) -> None:
+        self._text, self._speaker, self._entities = text, speaker, entities
+
+    @cached_property
+    def whole(self) -> Said:
+        """The text."""
+        return Said(self._text)
+
+    @cached_property
+    def clauses(self) -> tuple[Said, ...]:
+        """Its clauses that have a subject of their own."""
+        return self._parts(_CLAUSE_END)
+
+    @cached_property
+    def statements(self) -> tuple[Said, ...]:
+        """Its sentences; a short text is one."""
+        return (self.whole,) if self.whole.is_short else self._parts(_SENTENCE_END)
+
+    @cached_property
+    def speaker(self) -> frozenset[str]:
+        """The stems of its speaker's name."""
+        return frozenset(map(stem, words(self._speaker)))
+
+    @cached_property
+    def entities(self) -> frozenset[str]:
+        """The stems of the names of its entities."""
+        return frozenset(stem(word) for name in self._entities for word in words(name))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The stems of whom it names and of who says it."""
+        return self.entities | self.speaker
+
+    @cached_property
+    def greeted(self) -> frozenset[str]:
+        """Whom it greets at its beginning: "Dear Oda", "Hi Per"."""
+        said = words(self._text[:_BEGINNING])
+        return frozenset(stem(one) for word, one in pairwise(said[:5]) if word in GREETINGS)
+
+    def _parts(self, end: re.Pattern[str]) -> tuple[Said, ...]:
+        parts = [one for one in end.split(self._text) if one.strip()]
+        return (self.whole,) if len(parts) == 1 else tuple(map(Said, parts))
+
+
+def reading_of(memory: MemoryView) -> MemoryReading:
+    """The memory's reading: of a long text that of the beginning."""
+    return _reading(memory.text[:READ_CHARS], memory.speaker or "", memory.entities)
+
+
+@lru_cache(maxsize=_KEPT)
+def _reading(text: str, speaker: str, entities: tuple[str, ...]) -> MemoryReading:
+    return MemoryReading(text, speaker, entities)

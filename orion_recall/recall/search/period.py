@@ -1,0 +1,237 @@
+"""The search of a period: everything of a time, or of a session, that a question names and asks nothing else of.
+
+Words say nothing of what happened yesterday. So the index lists the memories of the period, whatever they say, and
+all sources search inside it alone. The period is as exact as it was named; only where it holds nothing it is a day
+wider on both sides, since people are often a day off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from orion_recall.errors import SourceError
+from orion_recall.interfaces import ChronologicalIndex
+from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.search.fallback import INDEX_SOURCES
+from orion_recall.recall.search.time_search import within
+from orion_recall.recall.understand.question import Understanding
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.scoring.part_values import READ_CHARS
+from orion_recall.scoring.time_overlap import overlap, widened
+from orion_recall.scoring.told_overlap import told_share
+from orion_recall.text.normal import without_possessive, words
+from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName, TimedKey
+
+MOST_OF_PERIOD: Final = 200
+"""Memories of a period that are candidates; of a period with more, as many of each of its parts."""
+_PARTS: Final = 10
+_SHORT_S: Final = 3 * 86_400.0
+# "This year" tells little of yesterday: a told time may be twice as long as the period.
+_TELLS: Final = 0.7
+_PAGE: Final = 256
+# A page holds one session at least that was not known before; most hold dozens.
+_MOST_PAGES: Final = 20
+
+Asked = tuple[Understanding, Scope]
+Pair = tuple[Candidate, MemoryView]
+
+
+def is_of_period(understood: Understanding) -> bool:
+    """Whether the question is answered by everything of its period."""
+    return understood.shape == "recap"
+
+
+def is_of_what_happened(time: QuestionTime) -> bool:
+    """Whether what was told of the time later belongs to it; a time that was only widened is told of by nothing."""
+    return time.of == "both" and bool(time.intervals) and not time.widened
+
+
+async def tries(
+    understood: Understanding, scope: Scope, index: ChronologicalIndex | None, *, own_session: str | None
+) -> AsyncIterator[Asked]:
+    """The understandings and scopes to search by, one after another until something is found.
+
+    A session that is named by its place becomes the scope, where it is all that is asked for; else it counts in the
+    score. `own_session` is the query's.
+    """
+    time = understood.question.time
+    named: str | None = None
+    if time.session is not None and index is not None:
+        named = await session_at(index, scope, time.session, without=own_session)
+        if named is not None:
+            question = replace(understood.question, time=replace(time, session_id=named))
+            understood = replace(understood, question=question)
+    if not is_of_period(understood):
+        yield understood, scope
+        return
+    if not time.intervals:
+        if named is None:  # nobody knows which session it is
+            understood = replace(understood, shape=None)
+        yield understood, replace(scope, session_id=scope.session_id or named)
+        return
+    yield understood, scope
+    wider = tuple(widened(one) if _is_short(one) else one for one in time.intervals)
+    if wider != time.intervals:
+        time = replace(understood.question.time, intervals=wider, widened=True)
+        yield replace(understood, question=replace(understood.question, time=time)), scope
+
+
+def is_answered(result: PassResult) -> bool:
+    """Whether there is something of the time, be it of others than those who are named."""
+    return bool(result.ranked) or result.dropped["other_people"] > 0
+
+
+def _is_short(one: Interval) -> bool:
+    """Of a few days: who names a month or a year is not a day off."""
+    return one.start is not None and one.end is not None and one.end - one.start <= _SHORT_S
+
+
+def of_period(
+    requests: Mapping[SourceName, SearchRequest], intervals: Sequence[Interval]
+) -> dict[SourceName, SearchRequest]:
+    """The requests, each for the time of the intervals alone."""
+    return {
+        name: replace(request, scope=within(request.scope, intervals, widened_s=0.0))
+        for name, request in requests.items()
+    }
+
+
+async def keys_of_period(
+    index: ChronologicalIndex | None,
+    requests: Mapping[SourceName, SearchRequest],
+    time: QuestionTime,
+    *,
+    timeout_s: float,
+) -> list[int]:
+    """The keys of the memories of the period, at most `MOST_OF_PERIOD`, and of as many that tell of it later.
+
+    `requests` are those for the period; without one to the index it is not asked. None while the index is away.
+    """
+    asked = [requests[name] for name in INDEX_SOURCES if name in requests]
+    if index is None or not asked:
+        return []
+    scope = asked[0].scope
+    listed: list[Coroutine[None, None, Sequence[TimedKey]]] = [_listed(index, scope)]
+    if is_of_what_happened(time):
+        ranges = tuple((one.start, one.end) for one in time.intervals)
+        later = replace(scope, until=None, told=ranges)
+        listed.append(index.in_time_order(later, MOST_OF_PERIOD))
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await asyncio.gather(*listed)
+    except (SourceError, TimeoutError):
+        return []
+    return list(dict.fromkeys(one.key for part in found for one in part))
+
+
+async def _listed(index: ChronologicalIndex, scope: Scope) -> Sequence[TimedKey]:
+    """All memories of the scope; of too many as many of each part of its time, the newest ones of that."""
+    found = await index.in_time_order(scope, MOST_OF_PERIOD, newest_first=True)
+    if len(found) < MOST_OF_PERIOD:
+        return found
+    since, until = scope.since, found[0].ts
+    if since is None:
+        since = (await index.in_time_order(scope, 1))[0].ts
+    step = (until - since) / _PARTS
+    if step <= 0:
+        return found
+    edges = [since + place * step for place in range(_PARTS)]
+    parts = [
+        replace(scope, since=start, until=end) for start, end in zip(edges, [*edges[1:], scope.until], strict=True)
+    ]
+    most = MOST_OF_PERIOD // _PARTS
+    lists = await asyncio.gather(*(index.in_time_order(part, most, newest_first=True) for part in parts))
+    return [one for part in lists for one in part]
+
+
+def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidate]:
+    """The candidates, and those of the keys that no source has found."""
+    known = {candidate.key for candidate in pool}
+    return [*pool, *(Candidate(key=key) for key in keys if key not in known)]
+
+
+def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped) -> list[Pair]:
+    """The candidates of the period, and of the people that the question names: nothing else belongs into a recap.
+
+    Where the question is of what happened then, what was told of it later belongs to it. What was said before is a
+    plan, and may have come otherwise.
+    """
+    time = understood.question.time
+    within = _in_time(kept, time, dropped) if time.intervals else list(kept)
+    if not understood.people:
+        return within
+    people = _People.of(within, understood.people, with_sessions=time.of == "said")
+    for candidate, memory in within:
+        if not people.has(memory):
+            dropped.note("other_people", candidate.key)
+    return [one for one in within if people.has(one[1])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _People:
+    """What is of some people: what they said, what names them, and where talk is asked for their sessions."""
+
+    speakers: frozenset[str]
+    names: frozenset[str]
+    sessions: frozenset[str | None]
+
+    @classmethod
+    def of(cls, kept: Sequence[Pair], people: Sequence[str], *, with_sessions: bool) -> _People:
+        sessions = {memory.session_id for _, memory in kept if with_sessions and memory.speaker in people}
+        return cls(
+            speakers=frozenset(people),
+            names=frozenset(words(one)[0] for one in people if words(one)),
+            sessions=frozenset(sessions) - {None},
+        )
+
+    def has(self, memory: MemoryView) -> bool:
+        if memory.speaker in self.speakers or memory.session_id in self.sessions:
+            return True
+        return not self.names.isdisjoint(map(without_possessive, words(memory.text[:READ_CHARS])))
+
+
+def _in_time(kept: Sequence[Pair], time: QuestionTime, dropped: Dropped) -> list[Pair]:
+    found: list[Pair] = []
+    for candidate, memory in kept:
+        said = overlap(time.intervals, memory.ts, memory.until, exactly=True)
+        if said or (is_of_what_happened(time) and _tells_later(memory, time)):
+            found.append((candidate, memory))
+        else:
+            dropped.note("other_time", candidate.key)
+    return found
+
+
+def _tells_later(memory: MemoryView, time: QuestionTime) -> bool:
+    told = [one for one in memory.told if not one.weekly]
+    if memory.ts is None or not told:
+        return False
+    begun = [(one.start, one.end) for one in time.intervals if one.start is None or one.start <= memory.ts]
+    return bool(begun) and told_share(told, begun) >= _TELLS
+
+
+async def session_at(
+    index: ChronologicalIndex, scope: Scope, place: int, *, without: str | None = None
+) -> str | None:
+    """The session at a place by its first turn in the whole scope: from 1 on, or from -1 (the last) back.
+
+    The session `without` has no place. None where there are fewer sessions, or the index does not answer.
+    """
+    newest_first, wanted = place < 0, abs(place)
+    seen: dict[str, None] = {} if without is None else {without: None}
+    wanted += len(seen)
+    try:
+        for _ in range(_MOST_PAGES):
+            page = await index.in_time_order(scope, _PAGE, newest_first=newest_first, without_sessions=tuple(seen))
+            for one in page:
+                if one.session_id is not None:
+                    seen.setdefault(one.session_id)
+            if len(seen) >= wanted:
+                return list(seen)[wanted - 1]
+            if len(page) < _PAGE:
+                return None
+    except SourceError:
+        return None
+    return None

@@ -1,0 +1,91 @@
+"""Questions for a list: those that want all of a kind rather than one answer. English only.
+
+"Which invoices have I sent?"   "Who belongs to the band?"   "How many flats have I lived in?"   "List my tasks."
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_MOST_WORDS: Final = 40
+"""Words that are read: a question has fewer, and what is longer is a text."""
+
+# Plural without an s at its end.
+_IRREGULAR: Final = "people|children|men|women|kids|folks|feet|teeth|mice|geese|media|data|criteria|staff"
+# An s at its end, and no plural; or a plural of which one answer is meant.
+_SINGULAR: Final = frozenset(
+    """this is was has does its us bus gas yes plus bonus status virus campus focus menu process business address
+    class glass boss access success progress pass dress press stress mess loss kiss illness fitness wellness news
+    series species tennis basis analysis crisis physics mathematics maths politics economics always perhaps lens
+    canvas atlas christmas texas paris towards besides less unless across steps instructions directions ingredients
+    odds thanks means lens chess address days weeks months years hours minutes seconds
+    metres meters kilometres kilometers miles litres liters gallons grams kilos inches degrees""".split()
+)
+_OWNERS: Final = "my|our|the|your|his|her|their|all|all my|all our|all the|all of my|all of our|all of the"
+_GROUP: Final = (
+    r"family|families|team|band|group|choir|crew|board|club|class|committee|household|department|circle|staff|squad"
+    r"|company|project|flat|house|crowd|gang|chat|cast|guest list|list"
+)
+_HAVE: Final = r"(?:have|has|had|did|do|does|are|is|were|was|will|can|could|should|would|may|must|might|am|shall)"
+_PERSON: Final = r"(?:i|we|you|they|he|she|people|everybody|everyone|[\w'’-]+)"
+
+_LISTS: Final = re.compile(
+    rf"""^(?:(?:please|so|and|ok|okay|now|can\ you|could\ you|would\ you)\ )*(?:
+      (?:list|enumerate)\ .+
+      |(?:give|show|tell|send|write|make|get|find)\ (?:me\ |us\ )?(?:a\ |the\ |an\ )?
+        (?:full\ |complete\ |short\ )*list\b.*
+      |(?:give|show|tell|name|find|get|recall)\ (?:me\ |us\ )?(?:about\ )?(?:all|every|each)\ .+
+      |name\ (?:me\ )?(?:all|every|each|some|the)\ .+
+      |(?:what|who)\ all\ .+
+      |(?:what|which|who)\ (?:are|were)\ (?:all|all\ the|all\ of\ the|all\ my|all\ our)\ .+
+      |who\ (?:all\ |else\ )?(?:belongs|belonged|belong)\ to\ .+
+      |who\ (?:all\ |else\ )?(?:is|are|was|were)\ (?:all\ )?(?:in|on|part\ of|members\ of|a\ member\ of)
+        \ (?:{_OWNERS})\ (?:\w+\ )?(?:{_GROUP})\b.*
+      |what\ (?:else\ )?(?:have|has)\ (?!changed\b|happened\b|gone\b|been\b){_PERSON}
+        \ (?:\w+ed|\w{{2,}}t|\w{{2,}}n|made|paid|said|read|had|sung|done|sold|told)\b.*
+        \b(?:since|so\ far|up\ to\ now|until\ now|over\ the|in\ the\ last|in\ the\ past|this\ year|already|ever)\b.*
+      |what\ (?:things|stuff|items|kinds?\ of\ things|else)\ .+
+      |what\ (?:do|does)\ {_PERSON}\ (?:keep|own|collect|store|subscribe\ to|play|possess)\b.*
+      |which\ (?:ones\ )?of\ (?:my|our|the|these|those|them|us|his|her|their)\b.*
+    )$""",
+    re.VERBOSE,
+)
+_ANYWHERE: Final = re.compile(
+    r"\b(?:all (?:of )?(?:the|my|our|your|his|her|their|these|those)|all|each of|every one of)"
+    r" ([\w'’-]+)(?: ([\w'’-]+))?"
+)
+_OF_A_KIND: Final = re.compile(
+    rf"\b(?:which|what) (?:(?:[\w-]+) )??([\w-]+)"
+    rf" (?:{_HAVE}|there|i|we|you|they|he|she|live|belong|come|work|own)\b"
+)
+_WHAT_ARE: Final = re.compile(
+    rf"^(?:what|who|which) (?:are|were) (?:{_OWNERS})(?: [\w'’-]+)?? ([\w-]+)(?: (?!of\b).*| of .*)?$"
+)
+_HOW_MANY: Final = re.compile(r"\bhow many (?:[\w-]+ ){0,2}?([\w-]+)(?: |$)")
+_PLURAL: Final = re.compile(rf"(?:{_IRREGULAR}|\w{{2,}}[^s\W\d]s)")
+_WHOLE: Final = frozenset("time day night week way year month morning evening right things well over along".split())
+
+
+def asks_for_list(words: Sequence[str]) -> bool:
+    """Whether the question, in folded words, asks for all of a kind."""
+    if not words or len(words) > _MOST_WORDS:
+        return False
+    said = " ".join(words).replace("’", "'")
+    if _LISTS.match(said):
+        return True
+    if words[0] == "how" or " how many " in said:
+        return any(_is_plural(match[1]) for match in _HOW_MANY.finditer(said))
+    if (match := _WHAT_ARE.match(said)) is not None:
+        return _is_plural(match[1])
+    if (match := _OF_A_KIND.search(said)) is not None and _is_plural(match[1]):
+        return True
+    return any(
+        match[1] not in _WHOLE and any(_is_plural(word) for word in match.groups() if word)
+        for match in _ANYWHERE.finditer(said)
+    )
+
+
+def _is_plural(word: str) -> bool:
+    return word not in _SINGULAR and _PLURAL.fullmatch(word) is not None

@@ -1,0 +1,120 @@
+"""The people in a question: the speakers that it names, and the speaker that asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
+from itertools import pairwise
+
+from orion_recall.text.normal import STOP_WORDS, content_words, without_possessive, words
+from orion_recall.text.roles import names_assistant
+
+# "We" and "our" are more than the one who asks: what others say of themselves may be of them, too.
+FIRST_PERSON = frozenset("i i'm i'd i'll i've me my mine myself".split())
+# Without the name, questions for somebody's work are near to any talk of work.
+_NOTHING_TOLD = frozenset("living job jobs profession occupation work works working worked".split())
+_EDGES = '.,;:!?"“”()'
+
+
+def asking_speaker(user: str | None, speakers: frozenset[str], callers: Sequence[str]) -> str | None:
+    """The speaker that is meant by "I", as written; None when nobody knows.
+
+    `callers` has the speakers of users, as `user=speaker`. Else it is the speaker called as the user is, else the
+    one speaker with the user's first name, else the only speaker who is no assistant.
+    """
+    if user is not None:
+        given = dict(part.split("=", 1) for part in callers)
+        if (found := _called(given.get(user, user), speakers)) is not None or user in given:
+            return found
+    people = [speaker for speaker in speakers if not names_assistant(speaker)]
+    return people[0] if len(people) == 1 and len(speakers) > 1 else None
+
+
+@lru_cache(maxsize=64)
+def assistants(speakers: frozenset[str]) -> tuple[str, ...]:
+    """The assistants among the speakers, in the order of their names."""
+    return tuple(sorted(filter(names_assistant, speakers)))
+
+
+def is_first_person(said: Sequence[str]) -> bool:
+    """Whether folded words of a question speak of the one who asks, and of nobody else with them."""
+    return not FIRST_PERSON.isdisjoint([word.replace("’", "'") for word in said])
+
+
+def _called(name: str, speakers: frozenset[str]) -> str | None:
+    wanted = tuple(words(name.replace("_", " ")))
+    if not wanted:
+        return None
+    by_words = {tuple(words(speaker)): speaker for speaker in sorted(speakers, reverse=True)}
+    if (same := by_words.get(wanted)) is not None:
+        return same
+    first = [
+        speaker for parts, speaker in by_words.items() if parts[:1] == wanted[:1] and 1 in (len(parts), len(wanted))
+    ]
+    return first[0] if len(first) == 1 else None
+
+
+@lru_cache(maxsize=64)
+def name_words(speakers: frozenset[str]) -> frozenset[str]:
+    """The folded words of all names."""
+    return frozenset(word for speaker in speakers for word in words(speaker))
+
+
+@lru_cache(maxsize=64)
+def by_first_name(speakers: frozenset[str]) -> Mapping[str, Sequence[tuple[str, tuple[str, ...]]]]:
+    """The speakers, as written and in words, by the first word of their names."""
+    names: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for speaker in sorted(speakers):
+        if name := tuple(words(speaker)):
+            names.setdefault(name[0], []).append((speaker, name))
+    return names
+
+
+def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    """The speakers whom the words name, as written, each with the words that name them.
+
+    `said` are the folded words of `text`. A full name wins over the first name in it, a first name that several
+    bear names them all, and a stop word ("Will", "The Doctor") names nobody alone. A first name with another last
+    name is somebody else: "Ana Brook" is not the speaker "Ana Miles".
+    """
+    names = by_first_name(speakers)
+    asked = tuple(without_possessive(word) for word in said)
+    named: dict[str, frozenset[str]] = {}
+    for place, word in enumerate(asked):
+        bearers = names.get(word, ())
+        whole = [len(name) for _, name in bearers if asked[place : place + len(name)] == name]
+        length = max(whole, default=1)
+        if length == 1 and word in STOP_WORDS:
+            continue
+        said_here = asked[place : place + length]
+        for speaker, name in bearers:
+            if name == said_here or (
+                not whole and not _has_other_last_name(text, name, asked[place + 1 : place + 2])
+            ):
+                named[speaker] = named.get(speaker, frozenset()).union(said_here)
+    return named
+
+
+def _has_other_last_name(text: str, name: Sequence[str], following: Sequence[str]) -> bool:
+    """Whether the first name stands before a last name that is not the speaker's."""
+    if len(name) < 2 or not following or following[0] in name[1:]:
+        return False
+    parts = text.split()
+    return any(
+        words(first) == [name[0]]
+        and first[-1].isalnum()
+        and second[0].isupper()
+        and _first_word(second) == following[0]
+        for first, second in pairwise(parts)
+    )
+
+
+def _first_word(part: str) -> str:
+    return without_possessive(next(iter(words(part)), ""))
+
+
+def without_names(text: str, names: Set[str]) -> str:
+    """The text without the words of names; the whole text when hardly anything would be left to compare."""
+    kept = [part for part in text.split() if without_possessive(part.casefold().strip(_EDGES)) not in names]
+    rest = " ".join(kept)
+    return rest if any(word not in _NOTHING_TOLD for word in content_words(rest)) else text

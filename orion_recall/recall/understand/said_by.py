@@ -1,0 +1,285 @@
+"""Questions for what somebody said: who said it, about what, and when.
+
+said_by("What did Ana say about the roof last week?", ...) -> Ana, "the roof", last week
+
+Read are questions ("What did Ana say", "Has Ana written anything about", "Which book did Ana recommend"), clauses
+("remind me what Ana said") and nouns ("Ana's advice on", "anything from Ana about"). English only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from orion_recall.recall.understand.people import assistants, by_first_name, named_speakers
+from orion_recall.text.normal import STOP_WORDS, content_words, words
+from orion_recall.text.reported import BASE_FORMS, NOUNS, SAID, SAYING
+from orion_recall.values import Interval, QuestionTime
+
+_READ_CHARS = 400
+_TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|[^\w\s]", re.UNICODE)
+_ASKING = frozenset("what which how where who whom when why whatever what's".split())
+_AUXILIARIES = frozenset("did does do has have had".split())
+_ADVERBS = frozenset(
+    """ever just already also actually even then recently last first again once originally exactly always really
+    still only usually""".split()
+)
+_DETERMINERS = frozenset("the my our his her their your".split())
+_ADDRESSEES = frozenset("me us you him her them myself everybody everyone people".split())
+_ABOUT = frozenset("about regarding concerning on of for re over with".split())
+_LINKS = frozenset("in at on during since from to and that , this of by".split())
+_EMPTY = frozenset("anything something things thing everything else there it this that".split())
+_GIVING = frozenset("give given gave make made".split())
+# "the man from the garage" is a man.
+_AFTER_HEAD = frozenset("from of at in for on with who whom".split())
+_OF_SAYING = frozenset("yesterday today ago last this recently".split())
+_MOST_ROLE_WORDS, _MOST_NAME_WORDS = 4, 4
+# What ends a name, and what ends a role.
+_NO_NAME = SAYING | _ADVERBS
+_NO_ROLE = _NO_NAME | {"give", "given", "gave"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidBy:
+    """Whose words a question asks for.
+
+    `name` is as the question has it ("Ana", "I", "the plumber"), `speakers` are the speakers of that name as
+    written. `names` are the folded names by which a text may report what that person said. `topic` are the words of
+    what it was about, "" where the question names none. `intervals` are the times of which it must have been said.
+    `by_role`: a role ("my boss") is named instead of a person. `is_strict`: nothing but the words of that person
+    answers ("What did Ana say about the roof?"); else they are likelier to ("Which roof did Ana mention?").
+    """
+
+    name: str
+    speakers: tuple[str, ...]
+    names: tuple[str, ...]
+    topic: str = ""
+    intervals: tuple[Interval, ...] = ()
+    by_role: bool = False
+    is_strict: bool = False
+
+
+class _Subject(NamedTuple):
+    name: str
+    speakers: tuple[str, ...]
+    names: tuple[str, ...]
+    end: int
+    by_role: bool = False
+
+
+def said_by(text: str, time: QuestionTime, *, speakers: frozenset[str], asker: str | None) -> SaidBy | None:
+    """What the first 400 characters ask of somebody's words; None when they ask for something else.
+
+    `asker` is the speaker that "I" means. A pronoun such as "she" is nobody here.
+    """
+    return _Reader(text[:_READ_CHARS], time, speakers, asker).read()
+
+
+class _Reader:
+    def __init__(self, text: str, time: QuestionTime, speakers: frozenset[str], asker: str | None) -> None:
+        self.tokens = _TOKEN.findall(text)
+        self.folded = [token.casefold().replace("’", "'") for token in self.tokens]
+        self.time, self.speakers, self.asker = time, speakers, asker
+
+    def read(self) -> SaidBy | None:
+        """The first reading from the left."""
+        asked: int | None = None
+        for place, word in enumerate(self.folded):
+            if word in _AUXILIARIES and (asked is not None or place == 0):
+                found = self._verb_after(place + 1, BASE_FORMS if word in ("did", "does", "do") else SAID)
+                if found is not None:
+                    subject, end = found
+                    before = [] if asked is None else self.folded[asked:place]
+                    return self._made(subject, end, before)
+            elif word in ("what", "whatever") and (found := self._verb_after(place + 1, SAID)) is not None:
+                return self._made(*found)
+            elif word == "from" and place and self.folded[place - 1] in (*_EMPTY, *NOUNS, "news", "word"):
+                if (subject := self._subject(place + 1)) is not None:
+                    return self._made(subject, subject.end)
+            elif (found := self._noun(place)) is not None:
+                return self._made(*found)
+            if word in _ASKING:
+                asked = place
+        return None
+
+    def _verb_after(self, place: int, forms: frozenset[str]) -> tuple[_Subject, int] | None:
+        """The subject that begins here, and where its verb of saying ends."""
+        subject = self._subject(place)
+        if subject is None:
+            return None
+        at = subject.end
+        while at < len(self.folded) and self.folded[at] in _ADVERBS:
+            at += 1
+        if at >= len(self.folded):
+            return None
+        # "What advice did Ana give": the noun stands before the auxiliary.
+        of_noun = self.folded[at] in _GIVING and place > 1 and self.folded[place - 2] in NOUNS
+        return (subject, at + 1) if of_noun or self.folded[at] in forms else None
+
+    def _noun(self, place: int) -> tuple[_Subject, int] | None:
+        """ "Ana's advice on": a name with its possessive ending, and what somebody says."""
+        after = self.folded[place + 1] if place + 1 < len(self.folded) else ""
+        if after not in NOUNS or not self.folded[place].endswith("'s"):
+            return None
+        first = place
+        while first and self.tokens[first - 1][0].isupper() and self.folded[first - 1] not in _ASKING:
+            first -= 1
+        bare = [*self.tokens[first:place], self.tokens[place][:-2]]
+        subject = self._named(bare, place + 1)
+        return None if subject is None else (subject, place + 2)
+
+    def _subject(self, place: int) -> _Subject | None:
+        if place >= len(self.folded):
+            return None
+        word = self.folded[place]
+        if word in ("i", "we"):
+            return None if self.asker is None else _of_speakers(self.tokens[place], (self.asker,), place + 1)
+        if word == "you":
+            mine = assistants(self.speakers)
+            return _of_speakers("the assistant", mine, place + 1) if mine and self.asker not in mine else None
+        if word in _DETERMINERS:
+            return self._role(place)
+        end = place
+        while (
+            end < len(self.tokens)
+            and end - place < _MOST_NAME_WORDS
+            and self.tokens[end][0].isalnum()
+            and self.folded[end] not in _NO_NAME
+            and (self.tokens[end][0].isupper() or self._is_speaker(place, end + 1))
+        ):
+            end += 1
+        subject = self._named(self.tokens[place:end], end) if end > place else None
+        if subject is None or self.folded[end : end + 1] != ["and"] or (other := self._subject(end + 1)) is None:
+            return subject
+        return _Subject(
+            f"{subject.name} and {other.name}",
+            tuple(dict.fromkeys((*subject.speakers, *other.speakers))),
+            tuple(sorted({*subject.names, *other.names})),
+            other.end,
+            by_role=other.by_role,
+        )
+
+    def _is_speaker(self, place: int, end: int) -> bool:
+        said = tuple(words(" ".join(self.tokens[place:end])))
+        bearers = by_first_name(self.speakers).get(said[0], ()) if said else ()
+        return any(name[: len(said)] == said for _, name in bearers)
+
+    def _named(self, tokens: Sequence[str], end: int) -> _Subject | None:
+        name = " ".join(tokens)
+        said = words(name)
+        if not said or said[0] in STOP_WORDS | _ASKING:
+            return None
+        found = tuple(named_speakers(name, said, self.speakers))
+        names = {" ".join(said), *(" ".join(words(speaker)) for speaker in found)}
+        if len(found) <= 1:  # of several with one first name, a text that tells it alone may mean another
+            names |= {words(speaker)[0] for speaker in found if self._is_only(speaker)}
+        return _Subject(name, found, tuple(sorted(names)), end)
+
+    def _is_only(self, speaker: str) -> bool:
+        return len(by_first_name(self.speakers)[words(speaker)[0]]) == 1
+
+    def _role(self, place: int) -> _Subject | None:
+        end = place + 1
+        while end < len(self.folded) and self.folded[end] not in _NO_ROLE:
+            end += 1
+        role = [word for word in self.folded[place + 1 : end] if word not in STOP_WORDS or word in _AFTER_HEAD]
+        if not role or end >= len(self.folded) or end - place - 1 > _MOST_ROLE_WORDS:
+            return None
+        if self.folded[end - 1] in STOP_WORDS:  # "the mayor of the state": no verb
+            return None
+        name = " ".join(self.tokens[place:end])
+        if role[-1] in ("assistant", "bot", "chatbot", "ai") and (mine := assistants(self.speakers)):
+            return _of_speakers(name, mine, end)
+        found = named_speakers(name, words(name), self.speakers)
+        if found:
+            return _of_speakers(name, tuple(found), end)
+        head = role[: next((at for at, word in enumerate(role) if word in _AFTER_HEAD), None)] or role
+        return _Subject(name, (), tuple(sorted({" ".join(head), head[-1]})), end, by_role=True)
+
+    def _made(self, subject: _Subject, end: int, before: Sequence[str] = ()) -> SaidBy:
+        """`before` are the words from the question word up to the auxiliary."""
+        rest, is_about, intervals = self._rest(end)
+        noun = [word for word in before if word not in _EMPTY | NOUNS | _ASKING and word not in STOP_WORDS]
+        topic = " ".join([*noun, *rest])
+        if not [word for word in content_words(topic) if word not in _EMPTY]:
+            topic = ""
+        is_strict = (not before or before[0] in ("what", "what's")) and not noun and (not topic or is_about)
+        return SaidBy(
+            name=subject.name,
+            speakers=subject.speakers,
+            names=subject.names,
+            topic=topic,
+            intervals=intervals if is_strict else (),
+            by_role=subject.by_role,
+            is_strict=is_strict,
+        )
+
+    def _rest(self, end: int) -> tuple[list[str], bool, tuple[Interval, ...]]:
+        """The words of the topic, whether "about" or its like leads to them, and the times of saying.
+
+        "about the ferry on Monday": that Monday may be the ferry's; "yesterday", and whatever stands before
+        "about", is the time of saying.
+        """
+        spans = self._spans(end)
+        prepositions = [at for at in range(end, len(self.folded)) if self.folded[at] in _ABOUT]
+        about = next((at for at in prepositions if not self._tells_time(at, spans)), None)
+        skipped: set[int] = set()
+        intervals: list[Interval] = []
+        for interval, (first, last) in spans.items():
+            of_topic = about is not None and first > about + 1 and not _is_of_saying(interval)
+            if of_topic and any(self._is_topic(at) for at in range(about + 1 if about else end, first)):
+                continue
+            intervals.append(interval)
+            skipped |= set(range(first, last))
+            while first - 1 >= end and self.folded[first - 1] in _LINKS:
+                first -= 1
+                skipped.add(first)
+        at = end
+        while at < len(self.folded) and at not in skipped and at != about and self._is_addressee(at):
+            at += 1
+        kept = [one for one in range(at, len(self.tokens)) if one not in skipped and self.tokens[one][0].isalnum()]
+        if not kept:  # nothing but whom it was said to: a name, if not "me", tells more than nothing
+            kept = [one for one in range(end, at) if self.folded[one] not in _ADDRESSEES | {"to"}]
+            return [self.tokens[one] for one in kept], bool(kept), tuple(intervals)
+        while kept and self.folded[kept[0]] in _EMPTY:
+            kept = kept[1:]
+        is_about = kept[:1] == [about]
+        return [self.tokens[one] for one in kept[is_about:]], is_about, tuple(intervals)
+
+    def _is_addressee(self, at: int) -> bool:
+        word = self.folded[at]
+        if word == "to":
+            return at + 1 < len(self.folded) and self._is_addressee(at + 1)
+        return word in _ADDRESSEES or (self.tokens[at][0].isupper() and word not in STOP_WORDS)
+
+    def _is_topic(self, at: int) -> bool:
+        return self.tokens[at][0].isalnum() and self.folded[at] not in STOP_WORDS | _EMPTY | _LINKS
+
+    def _tells_time(self, at: int, spans: Mapping[Interval, tuple[int, int]]) -> bool:
+        """Whether the preposition belongs to a time: "on Monday"."""
+        return any(first in (at, at + 1) for first, _ in spans.values()) or at in (
+            one for first, last in spans.values() for one in range(first, last)
+        )
+
+    def _spans(self, end: int) -> dict[Interval, tuple[int, int]]:
+        """The question's times after the verb or before it, and their tokens."""
+        found: dict[Interval, tuple[int, int]] = {}
+        for interval in self.time.intervals:
+            said = [token.casefold().replace("’", "'") for token in _TOKEN.findall(interval.words)]
+            places = [at for at in range(len(self.folded)) if said and self.folded[at : at + len(said)] == said]
+            if places:
+                found[interval] = (places[0], places[0] + len(said))
+        return found
+
+
+def _is_of_saying(interval: Interval) -> bool:
+    """Whether the words tell when something was said wherever they stand: yesterday, last week, since, ago."""
+    said = words(interval.words)
+    return interval.kind == "open" or not _OF_SAYING.isdisjoint(said)
+
+
+def _of_speakers(name: str, speakers: tuple[str, ...], end: int) -> _Subject:
+    names = {" ".join(words(speaker)) for speaker in speakers}
+    return _Subject(name, speakers, tuple(sorted(names)), end)

@@ -1,0 +1,91 @@
+"""Whether a question asks about the present state of something, or about what it was before. English, mainly.
+
+asks_about(words("Who is my dentist these days?")) -> "now"
+asks_about(words("Who was my dentist before?"))    -> "before"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from orion_recall.values import QuestionTime, Tense
+
+# Who asks what is true, or was, asks in a sentence or two; a longer text tells, and asks for what belongs to it.
+_MOST_WORDS = 30
+
+
+def _phrases(text: str) -> re.Pattern[str]:
+    listed = sorted((" ".join(one.split()) for one in text.split("|")), key=len, reverse=True)
+    patterns = (re.escape(one).replace("_", r"\S+") for one in listed)
+    return re.compile(r"(?<!\S)(?:" + "|".join(patterns) + r")(?!\S)")
+
+
+_NOW: Final = _phrases(
+    """
+        now | nowadays | these days | currently | at present | at the moment | right now | today's | still
+        | any more | anymore | any longer | as of now | by now | up to date | latest | newest | current
+        | present | at this point | maintenant | actuellement | en ce moment | toujours | encore | jetzt
+        | zurzeit | derzeit | aktuell | momentan | noch | ahora | actualmente | hoy en día | todavía
+    """
+)
+_BEFORE: Final = _phrases(
+    """
+        used to | did _ use to | before | previous | previously | former | formerly | earlier | originally
+        | original | at first | in the past | once | back then | no longer | has _ changed | have _ changed
+        | had been | changed | history of | develop | developed | evolve | evolved | how has _ _ moved
+        | over time | over the months | over the weeks | so far | first plan | until recently
+        | what has changed | what's changed | what changed | moved from | replaced | how has | how have
+        | how did _ _ change | how did _ _ develop | predecessor | successive | timeline | avant | autrefois
+        | auparavant | ancien | ancienne | changé | évolué | früher | vorher | bisher | ehemalige | ehemaliger
+        | geändert | verändert | antes | anterior | anteriormente | cambiado
+    """
+)
+# Whose old thing is asked for, or what the old one was: not "how old", nor "did we sell the old car".
+_OLD: Final = re.compile(
+    r"(?<!\S)(?:(?:my|our|your|his|her|its|their|\S+['’]s) old|(?:was|were|is|are|what's|who's) the old)(?!\S)"
+)
+_PAST: Final = _phrases(
+    """
+        was | were | did | had | wasn't | weren't | didn't | ago | yesterday | last | i've | i have been
+        | said | told | happened | happen | talked | discussed | mentioned | asked | recap | summary
+        | summarise | summarize | summarized | summarised | war | waren | hatte | hat | était | étaient
+        | avait | fue | era | a dit
+    """
+)
+_PRESENT: Final = _phrases(
+    """
+        is | are | am | do | does | can | must | should | has | have | isn't | aren't | don't | doesn't | will
+        | 's | who's | what's | where's | when's | how's | which | my | our | est | sont | ai | a | ist | sind
+        | habe | muss | es | está | son | travaille | arbeite | arbeitet | paie | fait | wohnt | wohne | heißt
+        | vit | habite | trabaja | vive
+    """
+)
+
+# "What do I do before I go": an order of steps, where nothing of the question is past.
+_BEFORE_DOING: Final = re.compile(
+    r"(?<!\S)before (?=(?:i|you|we|he|she|they|it|one|the|a|an|my|our|your)\b|\w{2,}ing\b)"
+)
+
+# "Who leads", "what belongs".
+_THIRD_PERSON: Final = re.compile(r"(?:who|what|which \S+|whose \S+) \w{2,}[^s\W]s\b")
+
+
+def asks_about(said: Sequence[str], time: QuestionTime, *, now: float) -> Tense | None:
+    """`now`, `before`, or None for a question about something that happened.
+
+    `said` are the folded words of the question. A time that is over makes a question none about the present.
+    """
+    if len(said) > _MOST_WORDS:
+        return None
+    text = " ".join(said)
+    if _BEFORE.search(text if _PAST.search(text) else _BEFORE_DOING.sub("", text)) or _OLD.search(text):
+        return "before"
+    if any(interval.end is not None and interval.end <= now for interval in time.intervals):
+        return None
+    if _NOW.search(text):
+        return "now"
+    if _PAST.search(text):
+        return None
+    return "now" if _PRESENT.search(text) or _THIRD_PERSON.match(text) else None

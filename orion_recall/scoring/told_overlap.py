@@ -1,0 +1,76 @@
+"""Overlap of told times with the intervals that a question is about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from orion_recall.values import MemoryView, QuestionTime, TimeRange, ToldTime
+
+_DAY_S: Final = 86_400.0
+WEEK_S: Final = 7 * _DAY_S
+# What comes every week says less of one day than what is told for it.
+_WEEKLY: Final = 0.8
+# A told time of up to four times the length of an interval is about it.
+_MEANT: Final = 0.5
+
+
+def told_ranges(time: QuestionTime, now: float) -> tuple[TimeRange, ...]:
+    """The intervals that told times are compared with; none where only the time of saying counts.
+
+    Of a question for what is to come no interval begins before `now` (epoch seconds); one that names no time is
+    about all that is to come.
+    """
+    if time.of == "said":
+        return ()
+    if not time.ahead:
+        return tuple((one.start, one.end) for one in time.intervals)
+    if not time.intervals:
+        return ((now, None),)
+    return tuple(
+        (now if one.start is None else max(one.start, now), one.end)
+        for one in time.intervals
+        if one.end is None or one.end > now
+    )
+
+
+def tells_of(told: Iterable[ToldTime], ranges: Sequence[TimeRange]) -> bool:
+    """Whether one of the told times overlaps one of the intervals."""
+    return any(_overlaps(one, since, until) for one in told for since, until in ranges)
+
+
+def told_share(told: Iterable[ToldTime], ranges: Sequence[TimeRange]) -> float:
+    """How well the told times fit: 1 for one that is as short as the interval it overlaps, less for a longer one.
+
+    "This year" overlaps tomorrow, too, but tells little of it: sqrt(length of the interval / of the told time). An
+    interval counts as a day at least.
+    """
+    best = 0.0
+    for one in told:
+        length = one.until - one.since
+        for since, until in ranges:
+            if _overlaps(one, since, until):
+                asked = math.inf if since is None or until is None else max(until - since, _DAY_S)
+                share = 1.0 if length <= asked else math.sqrt(asked / length)
+                best = max(best, share * _WEEKLY if one.weekly else share)
+    return best
+
+
+def is_told_of(memory: MemoryView, ranges: Sequence[TimeRange], *, ahead: bool) -> bool:
+    """Whether the memory tells of one of the intervals, and not of a much longer time.
+
+    Unless what is to come is asked for, a memory from before the interval does not count: it told of a plan.
+    """
+    if not ahead and memory.ts is not None:
+        ts = memory.ts
+        ranges = [one for one in ranges if one[0] is None or ts >= one[0]]
+    return told_share(memory.told, ranges) >= _MEANT
+
+
+def _overlaps(one: ToldTime, since: float | None, until: float | None) -> bool:
+    start, end, weekly = one
+    if weekly and since is not None and end <= since:
+        weeks = math.floor((since - end) / WEEK_S) + 1
+        start, end = start + weeks * WEEK_S, end + weeks * WEEK_S
+    return (until is None or start < until) and (since is None or end > since)

@@ -1,0 +1,155 @@
+"""The queue of a worker's queries: bounded, fair to tenants, and without what could not be answered in time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from orion_recall.bus.consumer_loop import Turned
+from orion_recall.bus.fair_queue import FairQueue
+from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.callers import tenant_of
+from orion_recall.bus.signing.key_files import Caller
+from orion_recall.errors import Overloaded, RefusedMessage
+from orion_recall.serving.admission import Admission
+from orion_recall.settings import Settings
+from orion_recall.telemetry import LOG_WORKER
+
+log = logging.getLogger(LOG_WORKER)
+
+_TOLD_EVERY_S = 10.0
+# Of larger messages neither tenant nor ttl is read before their turn: reading them is what takes long.
+_MOST_PEEKED_BYTES = 64 << 10
+_MOST_BYTES = 64 << 20
+# Those whose tenant is not known share one queue. No tenant has this name: an identifier is not empty.
+_UNKNOWN = ""
+
+
+class QueryQueue:
+    """Queries that wait for a slot. `earliest` is the clock of the bus, 0 while it is not known.
+
+    `caller_of` says who signed a query, where queries are signed: nobody takes the turns of others.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        admission: Admission,
+        *,
+        earliest: Callable[[], float],
+        caller_of: Callable[[Entry], Caller | None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.turned_away: Counter[str] = Counter()
+        self._settings, self._admission, self._earliest = settings, admission, earliest
+        self._queue, self._caller_of = FairQueue(), caller_of
+        self._clock, self._told_at = clock, -math.inf
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def slots(self) -> int:
+        """Recalls that may be under way at once."""
+        return self._admission.slots
+
+    @property
+    def ids(self) -> Iterable[str]:
+        """The ids of the entries that wait."""
+        return [entry.id for entry in self._queue]
+
+    def put(self, entry: Entry, *, first: bool = False) -> list[Turned]:
+        """Let the entry wait. What is to be turned away for it: itself, or another tenant's where that has more."""
+        tenant, ttl_ms = _peeked(entry, "")
+        tenant = self._tenant_of(entry, tenant)
+        ahead = self._queue.ahead_of(tenant)
+        left_s = self._left_s(entry, ttl_ms)
+        if not first and not self._admission.fits(left_s, ahead, is_only=not self._queue.has(tenant)):
+            return [self._turned(entry, "no_time", ahead, left_s)]
+        self._queue.put(tenant, entry, first=first)
+        turned: list[Turned] = []
+        while len(self._queue) > self._settings.max_waiting or self._queue.size_bytes > _MOST_BYTES:
+            turned.append(self._turned(self._queue.drop_newest(), "full", len(self._queue), math.inf))
+        return turned
+
+    def _tenant_of(self, entry: Entry, named: str) -> str:
+        """The tenant whose turn it takes: where queries are signed, one that its key is for."""
+        caller: Caller | None = None
+        if self._caller_of is not None and (caller := self._caller_of(entry)) is None:
+            return _UNKNOWN
+        try:
+            tenant = tenant_of(named, caller, self._settings.default_tenant)
+        except RefusedMessage:
+            return _UNKNOWN
+        return tenant if self._settings.serves(tenant) else _UNKNOWN
+
+    def take(self) -> Entry | Turned | None:
+        """The entry whose turn it is, turned away when there is no time left for it; None when none waits."""
+        found = self._queue.take()
+        if found is None:
+            return None
+        tenant, entry = found
+        left_s = self._left_s(entry, _peeked(entry, tenant)[1])
+        if self._admission.is_too_late(left_s):
+            return self._turned(entry, "no_time", self._queue.ahead_of(tenant), left_s)
+        return entry
+
+    def ended(self, seconds: float, *, is_busy: bool) -> None:
+        """Take that an answer took so long."""
+        self._admission.ended(seconds, is_busy=is_busy)
+
+    def loop_was_late(self, seconds: float) -> None:
+        """Take that the event loop came so much too late."""
+        self._admission.loop_was_late(seconds)
+
+    def _left_s(self, entry: Entry, ttl_ms: int | None) -> float:
+        if ttl_ms is None:
+            return math.inf
+        return entry.added_at + ttl_ms / 1000 - max(self._earliest(), entry.added_at)
+
+    def _turned(self, entry: Entry, why: str, ahead: int, left_s: float) -> Turned:
+        self.turned_away[why] += 1
+        self._warn()
+        retry_after_ms = math.ceil(self._admission.retry_after_s(ahead) * 1000)
+        if why == "full":
+            reason = f"no more than {self._settings.max_waiting} queries may wait (ORION_MAX_WAITING)"
+        else:
+            reason = f"{ahead} queries are before this one, and its ttl leaves {max(0.0, left_s) * 1000:.0f} ms"
+        error = Overloaded(f"overloaded: {reason}; ask again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)
+        return Turned(entry=entry, error=error)
+
+    def _warn(self) -> None:
+        """Tell of overload, once in ten seconds while it lasts."""
+        if self._clock() - self._told_at < _TOLD_EVERY_S:
+            return
+        self._told_at = self._clock()
+        log.warning(
+            "overloaded: queries that cannot be answered in time are refused, %d since the start; %d wait",
+            self.turned_away.total(),
+            len(self._queue),
+        )
+
+
+def _peeked(entry: Entry, default_tenant: str) -> tuple[str, int | None]:
+    """Tenant and ttl of a query as far as they can be read quickly; whether it is valid is found out later."""
+    raw = entry.fields.get(b"envelope") or entry.fields.get(b"data") or b""
+    if len(raw) > _MOST_PEEKED_BYTES:
+        return _UNKNOWN, None
+    try:
+        found: Any = json.loads(raw)
+    except (ValueError, RecursionError):
+        return _UNKNOWN, None
+    data = _object(found)
+    ttl_ms = data.get("ttl_ms")
+    has_ttl = isinstance(ttl_ms, int) and not isinstance(ttl_ms, bool) and 0 <= ttl_ms <= 2**53
+    tenant = _object(_object(data.get("payload")).get("options")).get("tenant")
+    return (tenant if isinstance(tenant, str) and tenant else default_tenant), ttl_ms if has_ttl else None
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

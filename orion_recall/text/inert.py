@@ -1,0 +1,112 @@
+"""Memory text as data in a prompt: changes what could pose as another part of it, such as role words and headings.
+
+A text cannot be kept from saying "ignore your instructions". It can be kept from looking as if somebody else said
+so: a message of the system, a heading of the prompt, the end of the memories. What is changed looks nearly the
+same.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from orion_recall.text.normal import one_line
+
+COLON: Final = "\N{RATIO}"
+HASH: Final = "\N{MUSIC SHARP SIGN}"
+
+# Who speaks in the formats of chats and prompts, in the languages that are written most.
+_ROLES: Final = """system sistema système systeme assistant asistente assistente assistent assistante user usuario
+    usuário utilisateur benutzer nutzer human developer tool function instruction instructions instrucciones
+    anweisung anweisungen response prompt ai model bot chatbot gpt chatgpt llm observation admin administrator
+    operator 系统 系統 助手 用户 用戶 指令 システム ユーザー アシスタント
+    система ассистент пользователь инструкция""".split()
+# Letters of other scripts that look like Latin ones.
+_LOOK_ALIKE: Final = dict(
+    zip("аеорсухѕіјһԁѵАВЕКМНОРСТХЅІЈοανρΑΒΕΗΙΚΜΝΟΡΤΧΥ", "aeopcyxsijhdvABEKMHOPCTXSIJoavpABEHIKMNOPTXY", strict=True)
+)
+_COLONS: Final = "：﹕︓︰ː˸։׃܃܄⁚"
+_WIDTHS: Final = (
+    (0xFF01, 0xFF5E),
+    (0xFE50, 0xFE6B),
+    (0x1D400, 0x1D7FF),
+    (0x24B6, 0x24E9),
+    (0x2100, 0x214F),
+    (0x2070, 0x209C),
+    (0x1D2C, 0x1D6A),
+    (0x2B0, 0x2B8),
+)
+
+
+def _folding() -> dict[int, str]:
+    """Every letter and sign that looks like one of ASCII, to that one: the places of a text stay what they are."""
+    table = {ord(one): other for one, other in _LOOK_ALIKE.items()} | {ord(one): ":" for one in _COLONS}
+    for first, last in _WIDTHS:
+        for code in range(first, last + 1):
+            plain = unicodedata.normalize("NFKC", chr(code))
+            if len(plain) == 1 and plain.isascii():
+                table[code] = plain
+    return table
+
+
+_FOLDED: Final = _folding()
+
+
+def _words(roles: Sequence[str]) -> str:
+    """The roles as they are written, and as they are after folding."""
+    return "|".join(sorted({re.escape(form) for role in roles for form in (role, role.translate(_FOLDED))}))
+
+
+_ROLE: Final = re.compile(
+    rf"(?<!\w)(?:{_words(_ROLES)})(?:\s(?:message|prompt|instructions?|note|turn))?"
+    r"(?:\s?\([^()\n]{0,30}\))?[^\w\s:]{0,4}\s{0,4}(?P<sign>:(?:\W{0,8}:)?)",
+    re.IGNORECASE,
+)
+_HEADING: Final = re.compile(r"##+|^\s*#(?=\s)", re.MULTILINE)
+_FENCE: Final = re.compile(r"(?P<sign>['\"~=_*+-])(?P=sign){2,}")
+_FENCES: Final = tuple(3 * sign for sign in "'\"~=_*+-")
+
+
+def folded(text: str) -> str:
+    """The text with ASCII letters for those that look like them, of the same length."""
+    return text if text.isascii() else text.translate(_FOLDED)
+
+
+def inert(text: str) -> str:
+    """The text on one line, as `one_line` gives it, without what could pose as another part of a prompt.
+
+    The colon after a role word ("System:", "### Instruction:", in wide letters too) and marks of headings are shown
+    with look-alikes, and fences of three signs and more have two.
+    """
+    shown = _visible(text)
+    # To look for the fences costs a tenth of the expression, and hardly any text has one.
+    if any(map(shown.__contains__, _FENCES)):
+        shown = _FENCE.sub(r"\g<sign>\g<sign>", shown)
+    return _without_roles(shown).replace("\n", " ")
+
+
+def _visible(text: str) -> str:
+    """The text line by line without what a reader does not see, which could part a role word from its colon."""
+    return "\n".join(filter(None, map(one_line, text.splitlines())))
+
+
+def _without_roles(text: str) -> str:
+    plain = folded(text)
+    if ":" not in plain and "#" not in plain:
+        return text
+    changed = {
+        place: COLON
+        for match in _ROLE.finditer(plain)
+        for place in range(*match.span("sign"))
+        if plain[place] == ":"
+    }
+    for match in _HEADING.finditer(plain):
+        changed |= {place: HASH for place in range(match.start(), match.end()) if plain[place] == "#"}
+    if not changed:
+        return text
+    signs = list(text)
+    for place, sign in changed.items():
+        signs[place] = sign
+    return "".join(signs)

@@ -1,0 +1,136 @@
+"""Clock times in a text: "14:15", "at 3 pm", "noon", "from 9 to 10:30", as minutes of a day."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_HOURS: Final = {
+    word: hour
+    for hour, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
+}
+_NAMED: Final = {"noon": 12, "midday": 12, "midi": 12, "midnight": 24, "minuit": 24}
+_HOUR_WORD = "|".join(_HOURS)
+_ONE = rf"""(?:
+      (?P<half>half\s+past|quarter\s+past|quarter\s+to)\s+(?P<of>{_HOUR_WORD}|1[0-2]|[1-9])\b
+    | (?P<named>{"|".join(_NAMED)})\b
+    | (?P<hour>2[0-4]|[01]?\d)(?:[:.h](?P<minute>[0-5]\d))?(?![\w:]|[.,/]\d)
+      (?P<sure>\s?(?:(?P<half_day>[ap])\.?m\b\.?|o['’]?clock\b|uhr\b|h\b))?
+    | (?P<joined>2[0-3]|1\d|0?\d)(?P<joined_half>[ap])m\b
+    | (?P<joined_h>2[0-3]|1\d|0?\d)h\b
+    | (?P<word>{_HOUR_WORD})\b(?P<word_sure>\s+(?:(?P<word_half>[ap])\.?m\b\.?|o['’]?clock\b))?
+    )"""
+_CLOCK = re.compile(_ONE, re.VERBOSE | re.IGNORECASE)
+_LEAD = re.compile(
+    r"[\s,(:–-]*(?P<led>(?:at|@|from|between|around|about|by|before|after|um|à|a\s+las|entre|de|von)\s+)?"
+    r"(?:around\s+|about\s+|exactly\s+|the\s+)?",
+    re.IGNORECASE,
+)
+_TO = re.compile(r"\s*(?:-|–|to|until|till|and|bis|et|à|y)\s*", re.IGNORECASE)
+# After a bare number that is led by "at": "at 5, please", "at 8 with Omar"; not "at 5 places".
+_GOES_ON = re.compile(
+    r"""\s*(?:$|[,.;:!?()–-]|(?:on|in|with|and|for|sharp|to|until|till|at|so|but|or|if|as|tomorrow|today|tonight|then|
+        please|instead|from|by|the|we|i|you|he|she|they|it|is|was|mon|tues|wednes|thurs|fri|satur|sun)\b|\w+day\b)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_BEFORE = re.compile(r"[\s,]+(?:on\s+|o\s+)?$", re.IGNORECASE)
+_MINUTES = 24 * 60
+# Bare hours up to here are of the afternoon: nobody meets at five in the morning without saying so.
+_BARE = 6
+
+
+class Clock(NamedTuple):
+    """The minutes of a day from `start` up to `end`, and the place in the text after them."""
+
+    start: int
+    end: int
+    after: int
+
+
+class _Point(NamedTuple):
+    minutes: int
+    precise: bool
+    sure: bool
+    half_told: bool
+    after: int
+
+
+def clock_after(text: str, place: int, *, pm_until: int = 0) -> Clock | None:
+    """The clock time that follows there, with the words that lead to it.
+
+    A bare number is one only after "at" and the like. Hours up to `pm_until` are of the afternoon or evening.
+    """
+    lead = _LEAD.match(text, place)
+    assert lead is not None  # it may be empty
+    led = lead["led"] is not None
+    return _clock(text, lead.end(), led=led, pm_until=pm_until)
+
+
+def clock_before(text: str, place: int) -> tuple[int, Clock] | None:
+    """The clock time that ends right before there, as in "at 14:15 on Friday", and where its words begin."""
+    joined = _BEFORE.search(text, max(0, place - 8), place)
+    if joined is None:
+        return None
+    start = max(0, joined.start() - 24)
+    for match in re.finditer(r"(?<![\w.:,/-])(?:at\s+|@\s*|by\s+|around\s+)?[\w]", text[start : joined.start()]):
+        found = clock_after(text, start + match.start())
+        if found is not None and found.after == joined.start():
+            return start + match.start(), found
+    return None
+
+
+def _clock(text: str, place: int, *, led: bool, pm_until: int) -> Clock | None:
+    first = _point(text, place, pm_until)
+    if first is None:
+        return None
+    joined = _TO.match(text, first.after)
+    if joined is not None:
+        last = _point(text, joined.end(), pm_until)
+        if last is not None and (last.sure or led):
+            start = first.minutes
+            if last.minutes <= start and not last.precise and last.minutes + 720 <= _MINUTES:
+                last = last._replace(minutes=last.minutes + 720)
+            if last.half_told and not first.half_told and start + 720 < last.minutes:
+                start += 720  # "2 to 4 pm"
+            if start < last.minutes:
+                return Clock(start, last.minutes, last.after)
+    if not first.sure and not (led and _GOES_ON.match(text, first.after)):
+        return None
+    return Clock(first.minutes, first.minutes + (1 if first.precise else 60), first.after)
+
+
+def _point(text: str, place: int, pm_until: int) -> _Point | None:
+    """One time of day. Bare hours from 1 to 6 are of the afternoon."""
+    match = _CLOCK.match(text, place)
+    if match is None:
+        return None
+    if match["half"]:
+        hour = _hour(_HOURS.get(match["of"].casefold()) or int(match["of"]), None, max(pm_until, _BARE))
+        minutes = {"half": 30, "quarter": 15}[match["half"].split()[0].casefold()]
+        to = match["half"].casefold().endswith("to")
+        return _Point(hour * 60 + (-minutes if to else minutes), True, True, False, match.end())
+    if match["named"]:
+        return _Point(_NAMED[match["named"].casefold()] * 60 % _MINUTES, False, True, True, match.end())
+    if match["joined"] or match["joined_h"]:
+        half, digits = match["joined_half"], match["joined"] or match["joined_h"]
+        return _Point(_hour(int(digits), half, pm_until) * 60, False, True, half is not None, match.end())
+    if match["word"]:
+        half = match["word_half"]
+        hour = _hour(_HOURS[match["word"].casefold()], half, max(pm_until, _BARE))
+        return _Point(hour * 60, False, match["word_sure"] is not None, half is not None, match.end())
+    half, minute = match["half_day"], match["minute"]
+    bare = minute is None and match["sure"] is None
+    hour = _hour(int(match["hour"]), half, max(pm_until, _BARE) if bare else pm_until)
+    if minute is not None and "." in match[0] and half is None and match["sure"] is None:
+        return _Point(hour * 60 + int(minute), True, False, False, match.end())  # 9.30 may be a price
+    colon = minute is not None
+    return _Point(
+        (hour * 60 + int(minute or 0)) % _MINUTES, colon, colon or match["sure"] is not None, half is not None,
+        match.end(),
+    )  # fmt: skip
+
+
+def _hour(hour: int, half: str | None, pm_until: int) -> int:
+    if half is not None:
+        return hour % 12 + (12 if half.casefold() == "p" else 0) if hour <= 12 else hour
+    return hour + 12 if 1 <= hour <= pm_until else hour % 24

@@ -1,0 +1,165 @@
+"""Tense: whether a question looks ahead, and whether its times are of what was said or of what is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from orion_recall.values import TimeOf
+from orion_recall.when.vocabulary import (
+    ARRANGED,
+    EVENT_VERBS,
+    FUTURE,
+    NO_VERBS,
+    OWED,
+    PAST,
+    PLAN_NOUNS,
+    TALK_VERBS,
+)
+
+_BE: Final = frozenset("am is are i'm we're you're they're he's she's it's what's who's where's when's".split())
+_DO: Final = frozenset(("do", "does"))
+_PRESENT: Final = _BE | _DO
+# "What did we talk about yesterday": the time is that of the talk.
+_ABOUT: Final = frozenset("talk talked talking chat chatted chatting speak spoke spoken speaking".split())
+_SMALL: Final = frozenset(("the", "this", "that"))
+_OPENING: Final = frozenset("and so but also ok okay then well please hey hi".split())
+# Between a verb and its auxiliary stands a subject of so many words at most: "does my little sister come".
+_SUBJECT: Final = 4
+# What may be on: somebody who "is on" is on call, or on the team.
+_THINGS: Final = frozenset(("what", "which", "anything", "something", "nothing", "there"))
+# After "do I have": what makes it a question for appointments, not for possessions ("do we have notes").
+_HELD: Final = frozenset(
+    """on anything something to in at for this next tomorrow tonight today a an planned coming scheduled left , .
+    ? !""".split()
+)
+_RECAP: Final = re.compile(
+    r"""\b(?:recaps?|recapitulate|summar(?:y|ies|i[sz]e)|sum\s+up|overview|rundown|digest|highlights
+       |catch\s+(?:me|us)\s+up|bring\s+(?:me|us)\s+up\s+to\s+(?:date|speed)|wrap[\s-]?up)\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), will_is_a_verb: bool) -> bool:
+    """Whether the words ask for what is still to come; what comes again is then read as the next one.
+
+    `words` are folded, in order, with signs. `will_is_a_verb`: one of them is the verb "will", not a name.
+    """
+    if will_is_a_verb or not FUTURE.isdisjoint(words):
+        return True
+    if not PAST.isdisjoint(words):
+        return False
+    following = (*words[1:], "")
+    return (
+        any(
+            after in OWED.get(word, ()) or (word in ("due", "must") and after != "to")
+            for word, after in zip(words, following, strict=True)
+        )
+        or not PLAN_NOUNS.isdisjoint(words)
+        or _is_arranged(words)
+        or _is_held(words)
+        or _is_on(words)
+        or _is_going_to_happen(words, names)
+    )
+
+
+def asks_for_plans(words: Sequence[str]) -> bool:
+    """Whether appointments and the like are asked for by name: "what is coming up", "which deadlines"."""
+    return not PLAN_NOUNS.isdisjoint(words) or _is_on(words)
+
+
+def _is_arranged(words: Sequence[str]) -> bool:
+    """ "Is anything planned", "what have we booked"; not "who planned the party"."""
+    places = [place for place, word in enumerate(words) if word in ARRANGED]
+    before = {"is", "are", "have", "has", "anything", "nothing", "something", "what's", "we've", "i've", "get"}
+    return any(not before.isdisjoint(words[max(0, place - _SUBJECT) : place]) for place in places)
+
+
+def _is_held(words: Sequence[str]) -> bool:
+    """ "What do I have on", "what have I got", "does Ana have anything"."""
+    for place, word in enumerate(words):
+        if word in ("have", "has") and words[place + 2 : place + 3] == ["got"]:
+            return True
+        if word == "have" and (place + 1 == len(words) or words[place + 1] in _HELD):
+            before = words[max(0, place - _SUBJECT) : place]
+            if not _DO.isdisjoint(before):
+                return True
+    return False
+
+
+def _is_on(words: Sequence[str]) -> bool:
+    """ "What's on", "is anything on", "what is coming up"; not "who is on call"."""
+    pairs = set(pairwise(words))
+    on = {("what's", "on"), ("anything", "on"), ("something", "on"), ("coming", "up")}
+    if not _THINGS.isdisjoint(words):
+        on |= {("is", "on"), ("are", "on")}
+    on |= {("comes", "up"), ("comes", "next"), ("what's", "next"), ("is", "next")}
+    on |= {("what", "happens"), ("what's", "happening"), ("is", "happening")}
+    return not pairs.isdisjoint(on)
+
+
+def _is_going_to_happen(words: Sequence[str], names: frozenset[str]) -> bool:
+    """The present of what is arranged: "am I meeting", "when is the concert", "does the train leave"."""
+    start = next((place for place, word in enumerate(words) if word not in _OPENING and word.isalnum()), 0)
+    if words[start : start + 1] and words[start] in ("am", "is", "are"):
+        return True
+    for place, word in enumerate(words):
+        after = words[place + 1 : place + 2 + _SUBJECT]
+        if word in ("when", "when's") and (word == "when's" or not _PRESENT.isdisjoint(after[:1])):
+            return True
+        if word in _BE and any(_is_doing(one) and one not in names for one in after):
+            return True
+        if word in _DO and any(one in EVENT_VERBS for one in after[1:]):
+            return True
+    return False
+
+
+def _is_doing(word: str) -> bool:
+    return word.endswith("ing") and len(word) > 4 and word not in NO_VERBS
+
+
+def time_of(text: str, words: Sequence[str], times: Sequence[int], *, ahead: bool, all_ahead: bool) -> TimeOf:
+    """What the intervals of a question are of: what was said then, what happens then as told, or both.
+
+    `times` are the places of their first words. `ahead`: the question looks ahead; `all_ahead`: its intervals begin
+    after now, when nothing was said yet.
+    """
+    if all_ahead:
+        return "told"
+    if asks_for_recap(text) or is_about_talk(words):
+        return _of_talk(words, times)
+    return "told" if ahead else "both"
+
+
+def _of_talk(words: Sequence[str], times: Sequence[int]) -> TimeOf:
+    """ "Say about yesterday" is of what is told of it; "say about the roof on Monday" may be of either."""
+    subject = next((place for place, word in enumerate(words) if word == "about"), len(words))
+    after = [place for place in times if place > subject]
+    if not after or words[max(0, subject - 1)] in _ABOUT or words[subject + 1] in ("on", "in", "at", "during"):
+        return "said"
+    between = [word for word in words[subject + 1 : after[0]] if word not in _SMALL]
+    return "both" if between else "told"
+
+
+def asks_for_recap(text: str) -> bool:
+    """Whether a recap or summary is asked for by name."""
+    return _RECAP.search(text) is not None
+
+
+def is_about_talk(words: Sequence[str]) -> bool:
+    """Whether it asks what somebody said: "what did Ana say", "have we discussed"; not "tell me who came"."""
+    for place, word in enumerate(words):
+        if word not in TALK_VERBS:
+            continue
+        if words[place + 1 : place + 2] in (["me"], ["us"]) and _is_an_order(words, place):
+            continue
+        return True
+    return False
+
+
+def _is_an_order(words: Sequence[str], place: int) -> bool:
+    """Whether the verb is an order to the one asked: "tell me", "can you remind us"."""
+    before = [word for word in words[:place] if word.isalpha() and word not in _OPENING]
+    return not before or before[-1] in ("you", "to") or before[-2:-1] in (["can"], ["could"])

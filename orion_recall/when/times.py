@@ -1,0 +1,229 @@
+"""The time in a question: its intervals, the words that decided them, and whether it asks for a time.
+
+times("What did Ana say last week?", now) -> one interval: the whole week before the one of `now`
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final, NamedTuple
+
+from orion_recall.values import NO_TIME, Interval, QuestionTime, TimeKind
+from orion_recall.when.calendar import DAY, day_of
+from orion_recall.when.phrases import period
+from orion_recall.when.reading import Period, Reading, asks_ahead, reading
+from orion_recall.when.sessions import session_named
+from orion_recall.when.tense import time_of
+
+_ASKS_WHEN: Final = re.compile(
+    r"""^\W*(?:(?:and|so|but|also|ok(?:ay)?|then)\W+)*(?:(?:on|in|at|by|since|from|around|about|until)\s+)?
+        (?:when(?!ever)\b(?!\s+(?:he|she|they|it|i|we|you|the)\b[^?]*,)
+           |(?:what|which)(?:\s+exact)?\s+(?:year|month|week|weekend|day|date|time|season|weekday|decade|quarter)\b(?!s|'s|’s)
+           |how\s+long\s+ago\b)
+      | \b(?:know|tell\s+me|remember|recall|remind\s+me|say|said|sure)\s+(?:since\s+)?
+        (?:when\b|(?:what|which)\s+(?:year|month|week|day|date)\b|how\s+long\s+ago\b)
+      | \bwhat\s+(?:was|is|were)\s+the\s+(?:exact\s+)?(?:date|year|month|day|time)\b
+      | \bhow\s+long\s+ago\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# "Three days ago" is seldom counted exactly.
+_COUNTED: Final = frozenset(("ago", "back", "now"))
+_JOINED: Final = frozenset(("and", "or", "&", ","))
+# "Who came by last night?" asks for no end of anything.
+_WITH_BY: Final = frozenset(
+    """come comes came coming go goes went going stop stops stopped drop drops dropped pass passes passed swing
+    swung stand stood""".split()
+)
+# "What was I up to last weekend?" asks for no end either.
+_UP_TO_SOMETHING: Final = frozenset("be been am are is was were i you we they he she get got".split())
+_RANGING: Final = frozenset(("to", "until", "till", "through", "-", "–"))
+
+
+class _Named(NamedTuple):
+    """One interval in wall-clock time; None is without end on that side."""
+
+    start: datetime | None
+    end: datetime | None
+    kind: TimeKind
+    first: int
+    after: int
+    period: Period | None
+
+
+def times(
+    text: str,
+    now: datetime,
+    *,
+    names: frozenset[str] = frozenset(),
+    south: bool = False,
+    day_first: bool = False,
+) -> QuestionTime:
+    """What the text says of time, relative to `now`, which has a zone.
+
+    `names` are folded words that are people's names here: "April" is then no month unless a number says so.
+    `south` moves the seasons by half a year; `day_first` reads 3/5/2023 as the third of May.
+    """
+    asks_when = _ASKS_WHEN.search(text) is not None
+    read = reading(text, now, names=names, south=south, day_first=day_first)
+    if read is None:
+        ahead = asks_ahead(text, names=names, asks_when=asks_when)
+        return QuestionTime(asks_when=asks_when, ahead=ahead) if asks_when or ahead else NO_TIME
+    session = session_named(text)
+    named = _all(read)
+    found = (_interval(read, one) for one in named)
+    intervals = tuple(interval for interval in found if interval is not None)
+    places = [one.first for one in named]
+    moment = now.timestamp() if intervals else 0.0
+    all_ahead = bool(intervals) and all(one.start is not None and one.start > moment for one in intervals)
+    return QuestionTime(
+        intervals=intervals,
+        asks_when=asks_when,
+        session=None if session is None else session[0],
+        of=time_of(text, read.words, places, ahead=read.future, all_ahead=all_ahead) if intervals else "both",
+        ahead=read.future if intervals else asks_ahead(text, names=names, asks_when=asks_when),
+    )
+
+
+def _all(read: Reading) -> list[_Named]:
+    found: list[_Named] = []
+    place = 0
+    while place < len(read.words):
+        try:
+            one = _at(read, place)
+        except (ValueError, OverflowError):  # beyond the years that a calendar has
+            one = None
+        if one is None:
+            place += 1
+            continue
+        if found and _says_which_days(read, found[-1], one):
+            one = one._replace(first=found.pop().first)
+        found.append(one)
+        place = max(one.after, place + 1)
+    return _years_shared(read, found)
+
+
+def _says_which_days(read: Reading, one: _Named, days: _Named) -> bool:
+    """ "Next weekend, the 19th and 20th": what stands after the comma says what is meant before it."""
+    if one.period is None or days.period is None or one.period.grain not in ("weekend", "week"):
+        return False
+    return days.kind == "date" and read.word(one.after) == "," and days.first - one.after <= 2
+
+
+def _at(read: Reading, place: int) -> _Named | None:
+    """The interval that the words from there on tell."""
+    word = read.word(place)
+    if word in ("between", "from") and (both := _from_to(read, place)) is not None:
+        return both
+    link, after = word, place + 1
+    if word == "prior" and read.word(after) == "to":
+        link, after = "before", after + 1
+    elif word == "up" and read.word(after) == "to" and read.word(place - 1) not in _UP_TO_SOMETHING:
+        link, after = "until", after + 1
+    elif word == "later" and read.word(after) == "than":
+        link, after = "after", after + 1
+    elif word in ("as", "on", "in") and read.word(after) == "of":
+        link, after = "", place
+    if link == "by" and read.word(place - 1) in _WITH_BY:
+        return None
+    if link in ("since", "before", "after", "until", "till", "by", "following"):
+        # "Which plans have changed since July" looks ahead, and yet July is over.
+        at = read.at(read.now, future=False) if link == "since" else read
+        if (one := period(at, after)) is None:
+            return None
+        return _opened(read, link, place, one)
+    one = period(read, place)
+    if one is None:
+        return None
+    joined = read.word(one.after)
+    ranging = joined in _RANGING and one.grain in ("day", "month", "year", "quarter")
+    if ranging and (both := _from_to(read, place - 1, first=one)) is not None:
+        return both
+    kind: TimeKind = "date" if one.kind == "date" else "relative" if one.kind == "relative" else "period"
+    return _Named(one.span.start, one.span.end, kind, place, one.after, one)
+
+
+def _opened(read: Reading, link: str, place: int, one: Period) -> _Named:
+    start: datetime | None = None
+    end: datetime | None = None
+    if link == "since":
+        start = one.span.start
+    elif link in ("after", "following"):
+        start = one.span.end
+    elif link == "before":
+        end = one.span.start
+    else:
+        end = one.span.end
+    if start is None and end is not None and read.future and end > read.now:
+        start = day_of(read.now)  # "what is due by Friday": what is over is due no more
+    return _Named(start, end, "open", place, one.after, None)
+
+
+def _from_to(read: Reading, place: int, first: Period | None = None) -> _Named | None:
+    """ "from May to July 2022", "between the 3rd and the 5th of May"; both ends are inside."""
+    one = period(read, place + 1) if first is None else first
+    if one is None:
+        return _from_a_number(read, place)
+    joined = read.word(one.after)
+    if joined not in _RANGING and not (joined == "and" and read.word(place) == "between"):
+        return None
+    other = period(read, one.after + 1)
+    if other is None:
+        return None
+    if not one.year_told:  # "August 11 and August 15 2023": the first is the one before the second
+        again = period(read.at(other.span.end - DAY, future=False), place + 1)
+        one = again if again is not None and (other.year_told or other.span.start < one.span.start) else one
+    elif not other.year_told:
+        again = period(read.at(one.span.start, future=True), one.after + 1)
+        other = again if again is not None else other
+    start, end = min(one.span.start, other.span.start), max(one.span.end, other.span.end)
+    return _Named(start, end, "period", max(place, 0) if first is None else place + 1, other.after, None)
+
+
+def _from_a_number(read: Reading, place: int) -> _Named | None:
+    """ "between 3 and 5 May", "from the 3rd to the 5th of May"."""
+    after = place + 2 if read.word(place + 1) == "the" else place + 1
+    match = re.fullmatch(r"([12]?\d|3[01])(?:st|nd|rd|th)?", read.word(after))
+    if match is None or read.word(after + 1) not in (*_RANGING, "and"):
+        return None
+    other = period(read, after + 2)
+    if other is None or other.grain != "day" or not 0 < int(match[1]) < other.span.start.day:
+        return None
+    start = other.span.start.replace(day=int(match[1]))
+    return _Named(start, other.span.end, "period", place, other.after, None)
+
+
+def _years_shared(read: Reading, found: list[_Named]) -> list[_Named]:
+    """ "in May and June 2022": a year that is told of the second is the first's, too."""
+    for place in range(len(found) - 1, 0, -1):
+        one, other = found[place - 1], found[place]
+        if one.period is None or other.period is None or one.period.year_told or not other.period.year_told:
+            continue
+        if other.first - one.after <= 2 and read.word(one.after) in _JOINED:
+            again = period(read.at(other.period.span.end - DAY, future=False), one.first)
+            if again is not None and again.after == one.after:
+                found[place - 1] = one._replace(start=again.span.start, end=again.span.end, period=again)
+    return found
+
+
+def _interval(read: Reading, one: _Named) -> Interval | None:
+    try:
+        start, end = _instant(one.start, read.zone), _instant(one.end, read.zone)
+    except (ValueError, OverflowError):  # beyond the calendar in UTC
+        return None
+    if start is not None and end is not None and end <= start:
+        end = start + timedelta(days=1).total_seconds()  # a day that a zone's calendar left out
+    return Interval(
+        start=start,
+        end=end,
+        kind=one.kind,
+        words=read.said(one.first, one.after),
+        exact=one.period is not None
+        and one.period.grain in ("day", "part", "hour")
+        and read.word(one.after - 1) not in _COUNTED,
+    )
+
+
+def _instant(moment: datetime | None, zone: tzinfo) -> float | None:
+    """Epoch seconds of a wall clock's time; one that is skipped in spring is told by the clock before."""
+    return None if moment is None else moment.replace(tzinfo=zone).astimezone(UTC).timestamp()

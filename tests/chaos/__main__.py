@@ -1,0 +1,103 @@
+"""Trials of the promises: what is never lost, never leaked and always said.
+
+    python -m tests.chaos [steady fuzz leaks overload soak] [--queries 20000] … [--json FILE]
+
+All of them, or those named, one after the other, at the sizes that are published unless options say less. Exit code
+1 when a promise is broken; of promises of time only with --timed, for they hold on a machine that has nothing else
+to do. Ctrl-C ends everything that was started, and shows the trials that were finished.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from orion_recall.cli.output import console
+from tests.bench.command import parser_of, say
+from tests.chaos import fuzz, leaks, overload, soak, steady
+from tests.chaos.trial import Trial, as_json, show
+
+Runs = Callable[[argparse.Namespace], Awaitable[Trial]]
+TRIALS: dict[str, Runs] = {
+    "steady": lambda given: steady.run(
+        queries=given.queries,
+        stores=given.stores,
+        per_s=given.per_s,
+        seed=given.seed,
+        faults=given.faults,
+        most_minutes=given.most_minutes,
+    ),
+    "fuzz": lambda given: fuzz.run(
+        inputs=given.inputs, giants=given.giants, seed=given.seed, most_minutes=given.most_minutes
+    ),
+    "leaks": lambda given: leaks.run(
+        questions=given.questions,
+        tenants=given.tenants,
+        in_flight=given.in_flight,
+        seed=given.seed,
+        most_minutes=given.most_minutes,
+    ),
+    "overload": lambda given: overload.run(seconds=given.seconds, memories=given.memories),
+    "soak": lambda given: soak.run(minutes=given.minutes, memories=given.memories),
+}
+
+
+def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = parser_of(__doc__)
+    parser.add_argument("trials", nargs="*", metavar="TRIAL", help=f"of {', '.join(TRIALS)}; without any: all")
+    parser.add_argument("--seed", type=int, default=20261122)
+    parser.add_argument("--most-minutes", type=float, default=600.0, help="steady, fuzz, leaks: each ends then")
+    parser.add_argument("--timed", action="store_true", help="broken promises of time count, too")
+    parser.add_argument("--queries", type=int, default=20_000, help="steady: queries")
+    parser.add_argument("--stores", type=int, default=2_000, help="steady: stores")
+    parser.add_argument("--per-s", type=float, default=20.0, help="steady: messages a second")
+    parser.add_argument("--faults", nargs="*", default=(), metavar="FAULT", help="steady: these faults only")
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="fuzz: generated inputs")
+    parser.add_argument("--giants", type=int, default=500, help="fuzz: messages up to the limit")
+    parser.add_argument("--questions", type=int, default=100_000, help="leaks: queries")
+    parser.add_argument("--tenants", type=int, default=50, help="leaks: tenants")
+    parser.add_argument("--in-flight", type=int, default=16, help="leaks: queries at once")
+    parser.add_argument("--seconds", type=float, default=120.0, help="overload: of every phase")
+    parser.add_argument("--memories", type=int, default=500, help="overload, soak: memories of each tenant")
+    parser.add_argument("--minutes", type=float, default=30.0, help="soak")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.trials if name not in TRIALS]:
+        parser.error(f"there is no trial {unknown[0]!r}: {', '.join(TRIALS)}")
+    return given
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the trials and report; the exit code."""
+    given = read_options(arguments)
+    ended: list[Trial] = []
+    code = 0
+    try:
+        for name in given.trials or TRIALS:
+            say(f"{name} begins")
+            ended.append(asyncio.run(_run(TRIALS[name], given)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say("stopped")
+        code = 130
+    show(ended, console(width=140))
+    if given.json is not None:
+        given.json.write_text(json.dumps(as_json(ended), indent=2) + "\n", "utf-8")
+    if any(given.timed or not promise.is_timed for trial in ended for promise in trial.broken):
+        return 1
+    return code
+
+
+async def _run(runs: Runs, given: argparse.Namespace) -> Trial:
+    """SIGTERM ends it as Ctrl-C does."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await runs(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Engines and workers of a trial, what is done to them, and what the record says in plain SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.postgres.pool import Connection
+from orion_recall.shipped import shipped_folder
+from tests.acceptance.processes import WorkerProcess, running_engines, start_worker
+
+_ODD = "tests.chaos.odd_worker"
+# Those of processes.py, which are for tests, taken back: a trial is of the service as it is shipped.
+_AS_SHIPPED = {
+    "ORION_CLAIM_IDLE_MS": "5000",
+    "ORION_REFRESH_MS": "1000",
+    "ORION_DEADLINE_MS": "2000",
+    "ORION_PROFILES_DIR": str(shipped_folder("profiles")),
+}
+
+
+@dataclass(slots=True)
+class Place:
+    """Engines, and workers that are ended with it; their logs stay until then."""
+
+    engines: EmbeddedEngines
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+    workers: dict[str, WorkerProcess] = field(default_factory=dict[str, WorkerProcess])
+    logs: list[Path] = field(default_factory=list[Path])
+
+    async def start(self, name: str, **environment: str) -> WorkerProcess:
+        """A worker that takes messages; of one name there is one at a time, and its folder stays."""
+        given = _AS_SHIPPED | self.settings | environment
+        worker = await start_worker(self.engines, self.folder / name, module=_ODD, **given)
+        self.workers[name] = worker
+        self.logs.append(worker.running.err_file)
+        return worker
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL, and wait until it is gone."""
+        worker = self.workers.pop(name)
+        worker.send(signal.SIGKILL)
+        await worker.ended()
+
+    async def stop(self, name: str) -> int:
+        """SIGTERM, and its exit code."""
+        return await self.workers.pop(name).stop()
+
+    async def kill_engine(self, name: str) -> None:
+        """SIGKILL to an engine and all its processes; it is started again by who keeps it alive."""
+        pid = self.engines.pids[name]
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if name == "postgres" else []
+        for one in (pid, *map(int, children)):
+            try:
+                os.kill(one, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        while self.engines.pids.get(name) in (pid, None):
+            await asyncio.sleep(0.05)
+
+    def logged(self, words: str) -> int:
+        """How often the workers' logs have these words."""
+        return sum(log.read_text("utf-8", "replace").count(words) for log in self.logs)
+
+    async def rows(self, sql: str, *arguments: object) -> list[Any]:
+        """The rows of a statement, over a connection of its own."""
+        async with self.sql() as connection:
+            return list(await connection.fetch(sql, *arguments))
+
+    @asynccontextmanager
+    async def sql(self) -> AsyncGenerator[Connection]:
+        """A connection to the record."""
+        opened: Any = await asyncpg.connect(self.engines.postgres_dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        try:
+            yield cast("Connection", opened)
+        finally:
+            await cast("Any", opened).close()
+
+    async def copies_caught_up(self, *, timeout_s: float = 900.0) -> bool:
+        """Wait until the copies of all running workers have everything; False when they do not in time."""
+        statement = "SELECT count(*) AS n FROM projections WHERE position >= (SELECT max(position) FROM outbox)"
+        async with asyncio.timeout(timeout_s):
+            while (await self.rows(statement))[0]["n"] < 2 * len(self.workers):
+                await asyncio.sleep(0.2)
+        return True
+
+
+@asynccontextmanager
+async def open_place(**settings: str) -> AsyncGenerator[Place]:
+    """Engines that are kept alive, in a folder of their own; all is ended and removed after the block."""
+    async with running_engines() as (engines, folder):
+        engines.supervise()
+        place = Place(engines, folder, settings)
+        try:
+            yield place
+        finally:
+            for worker in place.workers.values():
+                worker.send(signal.SIGCONT)
+                worker.send(signal.SIGKILL)
+            for worker in place.workers.values():
+                await worker.ended()

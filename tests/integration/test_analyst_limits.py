@@ -1,0 +1,200 @@
+"""What a login of an analyst cannot do: hold up those who write, or read the decisions of other tenants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+from decision_samples import decision, envelope
+from deploy_servers import guarded_postgres, role_dsn, role_passwords, run_program, run_psql, session
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.decisions import sql as decision_sql
+from orion_recall.decisions.log import DecisionLog
+from orion_recall.decisions.retention import purge_older
+from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
+from orion_recall.errors import RecordError
+from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.record.sql import LOCK_OUTBOX
+from orion_recall.memory.replicas import writer_lock
+from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.postgres.migrations import Migration
+from orion_recall.postgres.pool import Pool, migrate, open_connection, open_pool, shipped_migrations
+from orion_recall.text.normal import number_of
+
+OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
+NUMBERS = (7402116889, 7402116890, 7402116891, 7402116892, number_of("index", "a"))
+
+
+@pytest.fixture(scope="module")
+async def dsn() -> AsyncGenerator[str]:
+    """A superuser's DSN of a database with roles and schema."""
+    async with guarded_postgres() as one:
+        assert run_psql(one, role_passwords(), "roles.sql", "passwords.sql").returncode == 0
+        code, _, err = await run_program({"ORION_POSTGRES_DSN": role_dsn(one, OWNER)}, "migrate")
+        assert code == 0, err
+        yield one
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(role_dsn(dsn, WORKER), name="worker", max_size=2, statement_timeout_ms=5000)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def analyst(dsn: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(role_dsn(dsn, ANALYST), name="sql", max_size=1)
+    yield opened
+    await opened.close()
+
+
+def memory(name: str) -> MemoryV1:
+    return MemoryV1(id=name, text=f"text of {name}")
+
+
+async def test_no_advisory_lock_of_an_analyst_stops_a_write(dsn: str, worker: Pool) -> None:
+    async with session(role_dsn(dsn, ANALYST)) as analyst:
+        for number in NUMBERS:
+            await analyst.execute("SELECT pg_advisory_lock($1)", number)
+        stored = await Record(worker).store([compose(memory("held"), "default")])
+        assert stored.position is not None
+        assert await purge_older(worker, datetime(2000, 1, 1, tzinfo=UTC)) == []
+        lock = WriterLock(role_dsn(dsn, WORKER), kind="index", copy="a")
+        assert await lock.acquire()
+        await lock.release()
+        further = Migration(name="memory/9999_of_a_test.sql", sql="SELECT 1", sha256="x")
+        assert await migrate(role_dsn(dsn, OWNER), [*shipped_migrations(), further]) == [further.name]
+        async with session(dsn) as superuser:
+            await superuser.execute("DELETE FROM orion_recall.orion_migrations WHERE name = $1", further.name)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT FROM write_locks FOR UPDATE",
+        "LOCK TABLE write_locks IN ACCESS SHARE MODE",
+        "LOCK TABLE orion_migrations IN ACCESS SHARE MODE",
+        "SELECT take_write_lock('outbox', 1)",
+        "SELECT try_write_lock('decisions', 1)",
+        "LOCK TABLE recall_decisions IN SHARE MODE",
+        "SET temp_file_limit = '100GB'",
+    ],
+)
+async def test_an_analyst_cannot_take_what_writers_lock(dsn: str, sql: str) -> None:
+    async with session(role_dsn(dsn, ANALYST)) as analyst:
+        with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError)):
+            async with analyst.transaction():
+                await analyst.execute(sql)
+        await analyst.execute("SET default_transaction_read_only = off")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with analyst.transaction():
+                await analyst.execute(sql)
+
+
+async def test_writers_wait_for_each_other_and_for_workers_of_an_earlier_version(dsn: str, worker: Pool) -> None:
+    one = await open_connection(role_dsn(dsn, WORKER), name="former", statement_timeout_ms=5000)
+    try:
+        for number, lock in enumerate((LOCK_OUTBOX, "SELECT pg_advisory_xact_lock(7402116890)")):
+            async with one.transaction():
+                await one.execute(lock)
+                storing = asyncio.create_task(Record(worker).store([compose(memory(f"w{number}"), "default")]))
+                done, _ = await asyncio.wait([storing], timeout=0.3)
+                assert not done, lock
+            assert (await storing).position is not None
+    finally:
+        await one.close()
+
+
+async def test_the_writer_lock_is_kept_over_its_transactions(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_lock, "_LONGEST_TRANSACTION_S", 0.0)
+    one, other = (WriterLock(role_dsn(dsn, WORKER), kind="graph", copy="b") for _ in range(2))
+    try:
+        for _ in range(3):
+            assert await one.acquire()
+            assert not await other.acquire()
+        await one.release()
+        assert await other.acquire()
+    finally:
+        await one.release()
+        await other.release()
+
+
+async def test_the_limits_of_an_analysts_session(dsn: str) -> None:
+    async with session(role_dsn(dsn, ANALYST)) as analyst:
+        names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "temp_file_limit")
+        assert [await analyst.fetchval(f"SHOW {name}") for name in names] == ["1min", "5s", "1min", "1GB"]
+        assert await analyst.fetchval("SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user") == 10
+
+
+@pytest.mark.slow
+async def test_a_result_is_bounded_in_bytes(analyst: Pool) -> None:
+    log = DecisionLog(analyst)
+    result = await log.run_sql("SELECT n, repeat('x', 1000000) AS much FROM generate_series(1, 1000) AS n")
+    assert (len(result.rows), result.truncated, result.is_too_large) == (8, True, True)
+    assert result.rows[7] == (8, "x" * 1_000_000)
+    assert result.columns == ("n", "much")
+    with pytest.raises(RecordError, match=r"first row alone is larger than 8388608 bytes\. Name fewer columns"):
+        await log.run_sql("SELECT repeat('x', 100000000)")
+    rows = await log.run_sql(
+        "SELECT n, NULL AS nothing, n FROM generate_series(1, 9) AS n ORDER BY n DESC;", limit=9
+    )
+    assert rows.rows == tuple((n, None, n) for n in range(9, 0, -1))
+    assert not rows.truncated
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "VALUES (1, 'a')",
+        "TABLE recall_decisions",
+        "WITH one AS (SELECT 1) SELECT * FROM one -- a comment",
+        "/* why */ (SELECT 1) UNION (SELECT 2)",
+        "SHOW timezone",
+        "EXPLAIN SELECT 1",
+        "SELECT pg_sleep(0)",
+        "SELECT '[1]'::jsonb, ARRAY['a'], ROW(1, 2), 1.5::numeric, now()",
+    ],
+)
+async def test_every_kind_of_statement_that_reads_is_run(analyst: Pool, sql: str) -> None:
+    result = await DecisionLog(analyst).run_sql(sql)
+    assert result.rows or sql.startswith("TABLE")
+
+
+async def test_what_comes_after_the_semicolon_is_refused(analyst: Pool) -> None:
+    with pytest.raises(RecordError, match="Leave out what comes after its semicolon"):
+        await DecisionLog(analyst).run_sql("SELECT 1; -- more")
+    assert decision_sql.SQL_MOST_BYTES == 8 << 20
+
+
+async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(dsn: str, worker: Pool) -> None:
+    async with session(role_dsn(dsn, WORKER)) as connection:
+        for tenant in ("north", "south"):
+            await connection.execute(INSERT, [envelope(decision(corr_id=f"c-{tenant}") | {"tenant": tenant})])
+    for _ in range(2):  # it may be repeated
+        done = run_psql(dsn, role_passwords(), "analysts-by-tenant.sql")
+        assert done.returncode == 0, done.stderr
+    try:
+        async with session(role_dsn(dsn, ANALYST)) as analyst:
+            for relation in ("recall_decisions", "recall_by_profile_hour", "recall_selected"):
+                assert await analyst.fetch(f"SELECT * FROM {relation}") == []
+        async with session(dsn) as superuser:
+            await superuser.execute(f"INSERT INTO orion_recall.analyst_tenants VALUES ('{ANALYST}', 'north')")
+        async with session(role_dsn(dsn, ANALYST)) as analyst:
+            assert [row["tenant"] for row in await analyst.fetch("SELECT tenant FROM recall_decisions")] == [
+                "north"
+            ]
+            assert await analyst.fetchval("SELECT count(*) FROM recall_by_profile_hour") == 1
+            await analyst.execute("SET default_transaction_read_only = off")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await analyst.execute(f"INSERT INTO analyst_tenants VALUES ('{ANALYST}', 'south')")
+        assert await worker.fetchval("SELECT count(*) FROM recall_decisions") >= 2
+        assert await purge_older(worker, datetime(2000, 1, 1, tzinfo=UTC)) == []
+    finally:
+        async with session(dsn) as superuser:
+            await superuser.execute("ALTER TABLE orion_recall.recall_decisions DISABLE ROW LEVEL SECURITY")

@@ -1,0 +1,234 @@
+"""A disk that is nearly full: copies stop and say so, stores are recorded, and all goes on once there is room."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from typing import Any, cast
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+from executor import until
+from serving import caught_up
+from test_status_workers import served
+from test_status_workers import settings as settings  # a fixture
+
+from orion_recall.bus.connect import connect
+from orion_recall.cli.status_workers import problems_of, read_workers
+from orion_recall.client import RecallClient
+from orion_recall.engines import disk_guard, disk_space
+from orion_recall.engines.disk_space import copy_space
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import BusRefused, DiskShort, ReplyTimeout, SourceError
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.observe import disk_watch
+from orion_recall.settings import Settings
+from tests.samples.source_samples import HashingEmbedder, changes, memory
+
+MIB = 1 << 20
+
+
+class Disk:
+    """The free space that is read, for every folder the same."""
+
+    def __init__(self) -> None:
+        self.free = 1 << 40
+
+    def read(self, folder: Path) -> int:
+        return self.free
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """A disk that says what the test wants, looked at often."""
+    one = Disk()
+    monkeypatch.setattr(disk_space, "free_bytes", one.read)
+    monkeypatch.setattr(disk_watch, "_EVERY_S", 0.05)
+    monkeypatch.setattr(disk_guard, "_EVERY_S", 0.05)
+    return one
+
+
+async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(
+    settings: Settings,
+    disk: Disk,
+) -> None:
+    url = settings.bus_url or ""
+    async with (
+        served(settings) as service,
+        RecallClient.connect(url, prefix=settings.prefix) as client,
+        connect(url) as redis,
+    ):
+        first = await client.store([{"id": "m-1", "text": "The harbour crane needs a new gearbox."}])
+        await caught_up(service, first.position or 0)
+        disk.free = 255 * MIB
+
+        assert (await client.recall("What does the crane need?")).bundle.stats.outcome == "ok", (
+            "short, and not behind"
+        )
+        receipt = await client.store([{"id": "m-2", "text": "The gearbox of the crane came on Monday."}])
+        assert receipt.stored == 1
+
+        async def stalled() -> bool:
+            return all(one.projection.stalled and one.lag for one in service.projectors)
+
+        await until(stalled, "both copies wait")
+        reply = await client.recall("What does the crane need?")
+        assert reply.bundle.stats.outcome == "degraded"
+        assert "m-1" in {one.id for one in reply.bundle.items}
+
+        async def told() -> bool:
+            (worker,) = await read_workers(redis, settings, [settings.instance]) or [{}]
+            return len([what for what, _ in problems_of(worker) if "short disk" in what]) == 2
+
+        await until(told, "status says it of index and graph")
+        assert {one.name: bool(one.why) for one in service.disks} == {"index": True, "graph": True}
+
+        disk.free = 300 * MIB
+        await caught_up(service, receipt.position or 0)
+        assert (await client.recall("What does the crane need?")).bundle.stats.outcome == "ok"
+
+        async def untold() -> bool:
+            (worker,) = await read_workers(redis, settings, [settings.instance]) or [{}]
+            return not [what for what, _ in problems_of(worker) if "short disk" in what]
+
+        await until(untold, "and no more, once there is room")
+
+
+@pytest.fixture
+def data_dir() -> Generator[Path]:
+    """A folder under one that everybody may enter."""
+    base = Path(tempfile.mkdtemp(prefix="orion-disk-", dir="/tmp"))
+    base.chmod(0o755)
+    yield base / "data"
+    shutil.rmtree(base)
+
+
+async def can_write(dsn: str) -> bool:
+    session = cast("Any", await asyncpg.connect(dsn))  # pyright: ignore
+    try:
+        await session.execute("CREATE TABLE IF NOT EXISTS counted (at timestamptz)")
+    except asyncpg.exceptions.ReadOnlySQLTransactionError:
+        return False
+    finally:
+        await session.close()
+    return True
+
+
+@pytest.mark.slow
+async def test_the_bus_refuses_callers_first_and_postgres_writes_last(data_dir: Path, disk: Disk) -> None:
+    async with EmbeddedEngines.start(data_dir, min_free_bytes=256 * MIB) as engines:
+        engines.supervise()
+
+        async def taken() -> bool:
+            async with RecallClient.connect(engines.redis_url) as client:
+                try:
+                    await client.store([{"id": "m-1", "text": "Is there room?"}], timeout_s=0.2)
+                except BusRefused as error:
+                    assert "disk is short" in str(error)
+                    return False
+                except ReplyTimeout:  # nobody serves
+                    return True
+            return True
+
+        assert (await taken(), await can_write(engines.postgres_dsn)) == (True, True)
+        disk.free = 127 * MIB
+
+        async def refused() -> bool:
+            return not await taken()
+
+        await until(refused, "the bus refuses")
+        assert await can_write(engines.postgres_dsn), "what the bus has taken can be recorded"
+        disk.free = 63 * MIB
+
+        async def read_only() -> bool:
+            return not await can_write(engines.postgres_dsn)
+
+        await until(read_only, "Postgres takes no writes")
+        await engines.postgres.stop()
+        await engines.postgres.start()
+        assert not await can_write(engines.postgres_dsn), "nor after a restart"
+    disk.free = 1 << 40
+    async with EmbeddedEngines.start(data_dir, min_free_bytes=256 * MIB) as engines:
+        assert await can_write(engines.postgres_dsn), "with room again it is writable from the start"
+
+
+@pytest.fixture
+def small_disk(data_dir: Path) -> Generator[Path]:
+    """A file system of 192 MiB in a file, mounted; the test is skipped where that is not allowed.
+
+    Not one in memory: there a page that was never written takes room as soon as it is read.
+    """
+    data_dir.mkdir()
+    image = data_dir.with_name("image")
+    with image.open("wb") as file:
+        file.truncate(192 * MIB)
+    commands = (["mkfs.ext4", "-q", "-m", "0", str(image)], ["mount", "-o", "loop", str(image), str(data_dir)])
+    try:
+        allowed = os.geteuid() == 0 and all(
+            subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in commands
+        )
+    except FileNotFoundError:
+        allowed = False
+    if not allowed:
+        pytest.skip("no file system can be mounted here")
+    yield data_dir
+    subprocess.run(["umount", "-l", str(data_dir)], check=True)
+
+
+@contextlib.asynccontextmanager
+async def opened(one: EdgeIndex | RdfGraph) -> AsyncGenerator[EdgeIndex | RdfGraph]:
+    await one.open()
+    try:
+        yield one
+    finally:
+        await one.close()
+
+
+@pytest.mark.parametrize("kind", ["index", "graph"])
+@pytest.mark.slow
+async def test_on_a_real_full_disk_the_process_lives_and_the_copy_is_searched_and_goes_on(
+    small_disk: Path, kind: str
+) -> None:
+    filler = small_disk / "filler"
+    room = copy_space(kind, small_disk / kind, 16 * MIB)
+
+    def made() -> EdgeIndex | RdfGraph:
+        if kind == "index":
+            return EdgeIndex(small_disk / kind, HashingEmbedder(), SparseEncoder(), room=room)
+        return RdfGraph(small_disk / kind, room=room)
+
+    def page(number: int) -> Any:
+        texts = [(f"m{number}-{i}", f"The harbour crane {number} lifts box {i}. " * 20) for i in range(50)]
+        return changes(*(memory(name, text) for name, text in texts), start=50 * number + 1)
+
+    def fill(leaving: int) -> None:
+        with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while disk_space.free_bytes(small_disk) > leaving:
+                file.write(bytes(1 << 16))
+                os.fsync(file.fileno())
+
+    async with opened(made()) as one:
+        await one.apply(page(0))
+        fill(leaving=17 * MIB)
+        with pytest.raises(DiskShort):
+            for number in range(1, 200):
+                await one.apply(page(number))
+        position = one.position
+        fill(leaving=0)  # somebody else takes the rest
+        assert len(await one.held()) == position
+        with pytest.raises(DiskShort):
+            await one.apply(page(position // 50))
+    with pytest.raises(SourceError, match="make room, then start again"):
+        await made().open()
+    filler.unlink()
+    async with opened(made()) as again:  # it was saved, and closing needed no room
+        assert (again.position, len(await again.held())) == (position, position)
+        await again.apply(page(position // 50))
+        assert len(await again.held()) == 50 * (position // 50 + 1)

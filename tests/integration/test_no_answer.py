@@ -1,0 +1,79 @@
+"""Questions that nothing answers: an empty bundle, and the reason in reply, decision and decision row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from executor import Executor, until
+
+from orion_recall.postgres.pool import Connection
+
+OPTIONS: dict[str, Any] = {"profile": "reflect.v1", "options": {"include": {"trace": True}}}
+
+
+async def recalled(
+    executor: Executor, database: Connection, fragment: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The bundle, and the row of its decision."""
+    bundle = (await executor.answer(OPTIONS | {"fragment": fragment}))["bundle"]
+    decision = bundle["stats"]["decision_id"]
+    sql = (
+        "SELECT outcome, no_answer ->> 'reason' AS reason, answer_probability, understood ->> 'class' AS class, "
+        "jsonb_array_length(selected_ids) AS selected FROM recall_decisions WHERE id = $1"
+    )
+
+    async def written() -> bool:
+        return await database.fetchrow(sql, decision) is not None
+
+    await until(written, "the row of the decision")
+    row = await database.fetchrow(sql, decision)
+    assert row is not None
+    return bundle, dict(row)
+
+
+async def test_a_greeting_is_not_searched_for(executor: Executor, service_database: Connection) -> None:
+    bundle, row = await recalled(executor, service_database, "Good morning, thank you!")
+    stats = bundle["stats"]
+    assert (bundle["rendered"], bundle["items"], stats["outcome"]) == ("", [], "empty")
+    assert (stats["backend_counts"], stats["sources"]) == ({}, {})
+    assert stats["no_answer"] == {"reason": "it is a greeting and asks nothing", "near_misses": 0}
+    assert "answer_probability" not in stats
+    assert (row["outcome"], row["reason"], row["answer_probability"]) == (
+        "empty",
+        stats["no_answer"]["reason"],
+        None,
+    )
+    assert row["class"] == "factual"
+
+
+@pytest.mark.parametrize("fragment", ["How many feet are there in a mile?", "Where does Gunnar live?"])
+async def test_what_nothing_answers_is_empty_with_its_reason(
+    executor: Executor, service_database: Connection, fragment: str
+) -> None:
+    bundle, row = await recalled(executor, service_database, fragment)
+    stats = bundle["stats"]
+    assert (bundle["rendered"], bundle["items"], stats["outcome"]) == ("", [], "empty")
+    assert stats["no_answer"]["reason"].startswith("the probability of an answer of 0.")
+    assert stats["no_answer"]["near_misses"] == stats["dropped"]["no_answer"] > 0
+    assert 0 <= stats["answer_probability"] < 0.12
+    assert row["answer_probability"] == stats["answer_probability"]
+    assert (row["outcome"], row["selected"], row["reason"]) == ("empty", 0, stats["no_answer"]["reason"])
+    assert stats["trace"]["answer_signals"]["found_anywhere"] < 1
+
+
+async def test_what_is_answered_has_its_probability_beside_the_confidence(
+    executor: Executor, service_database: Connection
+) -> None:
+    bundle, row = await recalled(executor, service_database, "Who sold the old sailing boat?")
+    stats = bundle["stats"]
+    assert "dentist" in bundle["rendered"]
+    assert 0.5 < stats["answer_probability"] <= 1
+    assert stats["confidence"] == bundle["items"][0]["confidence"]["overall"], "that of its first item"
+    assert (row["outcome"], row["answer_probability"]) == ("ok", stats["answer_probability"])
+
+
+async def test_a_caller_without_options_gets_an_empty_bundle_and_no_new_field(executor: Executor) -> None:
+    bundle = (await executor.answer({"fragment": "Thanks!", "profile": "reflect.v1"}))["bundle"]
+    assert (bundle["rendered"], bundle["items"]) == ("", [])
+    assert set(bundle["stats"]) == {"backend_counts", "latency_ms", "profile"}

@@ -1,0 +1,29 @@
+"""Reasons of successions say in plain words what was seen."""
+
+from __future__ import annotations
+
+from orion_recall.memory.succession.decide import judge
+from orion_recall.memory.succession.reasons import plain
+from tests.samples.successions import DAY, reading
+
+
+def test_a_reason_has_the_words_as_they_are_written() -> None:
+    new = reading("Tunis is off. The shipyard withdrew the permit.", at=DAY)
+    judged = judge(new, reading("Tunis is settled: I record in the shipyard."))
+    assert judged is not None
+    assert plain(judged.reason) == 'something is over: it says "is off"; both say "shipyard", "Tunis"'
+
+
+def test_values_are_named_by_their_kind() -> None:
+    new = reading("From now on the rent is 900 euros.", at=DAY)
+    judged = judge(new, reading("The rent is 800 euros."))
+    assert judged is not None
+    assert plain(judged.reason).startswith(
+        'something is different from now on, it is so now: it says "from now on"'
+    )
+    assert plain(judged.reason).endswith("another amount of money")
+
+
+def test_a_reason_of_another_kind_stays_as_it_is() -> None:
+    assert plain("") == ""
+    assert plain("Lin said: it is so") == "Lin said: it is so"

@@ -1,0 +1,146 @@
+"""Successions in a ranking: the newer first, both in order, marked, or as they were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from orion_recall.profile.sections import Succession
+from orion_recall.recall.ranking.successions import missing, outdated, with_successions
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.values import SuccessionLink
+from tests.samples.recall_fakes import NOW, key, view
+
+MARK = Succession()
+LENA = "Lena goes to Elm School. She has violin on Mondays."
+
+
+def item(name: str, score: float, *, day: float = 0.0, by: str | None = None, sure: float = 0.9) -> ScoredCandidate:
+    at = NOW - 1e6 + (day + 1) * 86_400
+    links = () if by is None else (SuccessionLink(key(by), by, sure, at),)
+    memory = view(name)._replace(ts=NOW - 1e6 + day * 86_400, succeeded_by=links)
+    return ScoredCandidate(candidate=Candidate(key=key(name)), memory=memory, score=score, parts={})
+
+
+def order(found: list[ScoredCandidate]) -> list[str]:
+    return [one.memory.id for one in found]
+
+
+def test_for_now_the_newer_stands_before_the_older_and_the_older_is_marked() -> None:
+    found = with_successions(
+        [item("old", 0.8, by="new"), item("other", 0.7), item("new", 0.1, day=1)], "now", MARK, now=NOW
+    )
+    assert order(found) == ["new", "old", "other"]
+    assert [one.held_until is not None for one in found] == [False, True, False]
+
+
+def test_a_chain_ends_with_its_last_first() -> None:
+    chain = [item("one", 0.9, by="two"), item("two", 0.2, day=1, by="three"), item("three", 0.1, day=2)]
+    assert order(with_successions(chain, "now", MARK, now=NOW)) == ["three", "two", "one"]
+
+
+def chained(*said: str, asked: str) -> list[str]:
+    """The texts in the order in which a chain of successions answers; each by itself is found worse than before."""
+    names = [str(place) for place in range(len(said))]
+    items = [
+        item(name, 0.9 - 0.2 * place, day=place, by=names[place + 1] if place + 1 < len(said) else None)
+        for place, name in enumerate(names)
+    ]
+    told = [
+        replace(one, memory=one.memory._replace(text=text, entities=("Canal Street",)))
+        for one, text in zip(items, said, strict=True)
+    ]
+    return [one.memory.text for one in with_successions(told, "now", MARK, now=NOW, asked=asked)]
+
+
+FLAT, CANAL = "We live in a flat in Mill Lane.", "We have moved out of Mill Lane, home is Canal Street now."
+
+
+@pytest.mark.parametrize(
+    "unrelated",
+    ["The gym class has moved to Thursdays.", "The choir has changed its evening, and it is much longer now."],
+)
+def test_the_last_of_a_chain_takes_the_place_only_of_what_it_changes(unrelated: str) -> None:
+    assert chained(FLAT, CANAL, unrelated, asked="Where do we live?") == [CANAL, FLAT, unrelated]
+
+
+def test_a_chain_goes_on_as_long_as_each_changes_what_is_asked() -> None:
+    again = "We moved once more, home is Harbour Square."
+    assert chained(FLAT, CANAL, again, asked="Where do we live?") == [again, CANAL, FLAT]
+    boss, second, third = (
+        "My boss is Ana.",
+        "Ben takes over from Ana.",
+        "Ben has left, Cleo is taking over from him.",
+    )
+    assert chained(boss, second, third, asked="Who is my boss?")[0] in (second, third)
+
+
+def test_for_before_both_are_in_the_order_of_time() -> None:
+    found = with_successions(
+        [item("new", 0.8, day=1), item("x", 0.5), item("old", 0.3, by="new")], "before", MARK, now=NOW
+    )
+    assert order(found) == ["old", "new", "x"]
+
+
+def test_what_is_not_there_yet_succeeds_nothing() -> None:
+    pair = [item("old", 0.8, by="new"), item("new", 0.1, day=1)]
+    assert order(with_successions(pair, "now", MARK, now=NOW - 2e6)) == ["old", "new"]
+
+
+def test_with_little_confidence_the_newer_comes_nearer_and_does_not_pass() -> None:
+    pair = [item("old", 0.8, by="new", sure=0.4), item("new", 0.2, day=1)]
+    found = with_successions(pair, "now", MARK, now=NOW)
+    assert order(found) == ["old", "new"]
+    assert found[1].score == pytest.approx(0.2 + 0.5 * 0.4 * (0.8 - 0.2))
+    assert found[0].held_until is None
+
+
+def test_without_a_tense_or_with_keep_nothing_changes() -> None:
+    pair = [item("old", 0.8, by="new"), item("new", 0.1, day=1)]
+    assert with_successions(pair, None, MARK, now=NOW) == pair
+    assert with_successions(pair, "now", MARK.model_copy(update={"outdated": "keep"}), now=NOW) == pair
+
+
+def test_the_outdated_are_those_that_are_marked() -> None:
+    found = with_successions([item("old", 0.8, by="new"), item("new", 0.1, day=1)], "now", MARK, now=NOW)
+    assert outdated(found) == {key("old"): key("new")}
+    assert outdated([replace(one, held_until=None) for one in found]) == {}
+
+
+def test_a_successor_that_was_not_found_is_fetched() -> None:
+    old = item("old", 0.8, by="new")
+    assert set(missing([(old.candidate, old.memory)], "now", now=NOW, least=0.5)) == {key("new")}
+    assert missing([(old.candidate, old.memory)], "now", now=NOW, least=0.95) == {}
+    assert missing([(old.candidate, old.memory)], "now", now=NOW - 2e6, least=0.5) == {}
+
+
+def test_a_succession_that_changes_something_else_does_not_count() -> None:
+    old, new = item("old", 0.8, by="new"), item("new", 0.1, day=1)
+    old = replace(old, memory=old.memory._replace(text=LENA, entities=("Lena",)))
+    new = replace(new, memory=new.memory._replace(text="Lena has drums instead, on Thursdays."))
+    found = with_successions([old, new], "now", MARK, now=NOW, asked="Which school does Lena go to?")
+    assert order(found) == ["old", "new"]
+    assert found[0].held_until is None
+    asked = "On which days does Lena have her lesson?"
+    assert order(with_successions([old, new], "now", MARK, now=NOW, asked=asked)) == ["new", "old"]
+
+
+def test_what_another_says_does_not_take_the_place_of_the_named_speakers_words() -> None:
+    old = replace(item("old", 0.8, by="new"), parts={"speaker": 1.0}, weights={"speaker": 1.0})
+    new = replace(item("new", 0.1, day=1), parts={"speaker": 0.0}, weights={"speaker": 1.0})
+    assert order(with_successions([old, new], "now", MARK, now=NOW)) == ["old", "new"]
+
+
+@pytest.mark.parametrize(("reason", "first"), [("shift: gig (date)", "other"), ("value: gig", "old")])
+def test_what_was_moved_counts_less_in_a_calendar(reason: str, first: str) -> None:
+    told = {"parts": {"told": 1.0, "late": 0.8}, "weights": {"told": 1.0, "late": 1.0}}
+    old = replace(item("old", 0.9, by="gone"), **told)
+    old = replace(
+        old,
+        memory=old.memory._replace(
+            succeeded_by=tuple(one._replace(reason=reason) for one in old.memory.succeeded_by)
+        ),
+    )
+    found = with_successions([old, item("other", 0.7)], "now", MARK, now=NOW, asked="What is on?", wants_all=True)
+    assert order(found)[0] == first

@@ -1,0 +1,251 @@
+"""What a query never learns of memories that it may not see: their speakers, and how often they have a word.
+
+On a real index and a real graph, with the trace, the decision and the reply of each recall.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.decision import RequestFacts, decision
+from orion_recall.recall.report.explain import explained
+from orion_recall.recall.report.reply import reply
+from orion_recall.recall.types import Recalled, Sources
+from orion_recall.sources.entity_names import NamesByMeaning
+from orion_recall.sources.graph import RdfSource
+from orion_recall.sources.keyword_expansion import MoreWords
+from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
+from orion_recall.text.redaction import NO_REDACTION, Redaction
+from orion_recall.values import Memory, Scope, SuccessionLink
+from tests.samples.recall_fakes import profile, query
+from tests.samples.source_samples import NOW, TENANT, HashingEmbedder, changes, key, memory
+
+CANARY = "Zebedee Quillfeather"
+OURS = (
+    memory("m1", "The harbour crane needs a new gearbox.", speaker="Mel Ash", session_id="s1", user_id="mel"),
+    memory("m2", "I ordered the gearbox at Fjord Labs.", speaker="Assistant", session_id="s1", user_id="mel"),
+    memory("m3", "The shed at the harbour is painted.", speaker="Mel Ash", session_id="s2", user_id="mel"),
+)
+THEIRS = (
+    memory("c1", "The crane is mine.", speaker=CANARY, session_id="s9", user_id="zeb"),
+    memory("c2", "A gearbox costs much.", speaker=CANARY, session_id="s8", user_id="other"),
+)
+STRANGERS = (memory("c3", "The crane is ours.", tenant="other", speaker=CANARY, session_id="s1", user_id="mel"),)
+TEXTS = (
+    "The crane at the harbour turned.",
+    "Mel ordered a part.",
+    "A gearbox came from the labs.",
+    "It rained on the shed.",
+    "Somebody painted it green.",
+)
+GEARBOX = SparseEncoder().encode_query("gearbox")
+ASKED = (
+    "zeb",
+    "Zebedee",
+    "zeb's crane",
+    "what did zebedee say about the crane?",
+    "What did Zebedee Q say?",
+    "Who is Zebedee?",
+    "When did Zeb order the gearbox?",
+    "What did I say about the gearbox?",
+    "Did Mel and Zebedee talk yesterday?",
+    "qui crane gearbox",
+    "summary of last week with Zebedee",
+)
+
+
+class Copies:
+    """Index and graph in a folder, written to and asked."""
+
+    def __init__(self, folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> None:
+        self.index, self.graph = EdgeIndex(folder / "index", HashingEmbedder(), sparse), RdfGraph(folder / "graph")
+        likeness = NamesByMeaning(self.index, HashingEmbedder())
+        self.sources = Sources(
+            by_name={
+                "vector": VectorSource(self.index, HashingEmbedder()),
+                "lexical": LexicalSource(self.index, sparse, MoreWords(self.index, sparse)),
+                "rdf": RdfSource(self.graph, self.index, likeness),
+            },
+            tokens=tokens,
+            readers=(self.index, self.graph),
+            lexicon=self.index,
+            titles=self.index,
+            chronological=self.index,
+        )
+        self._position = 0
+
+    async def store(self, *memories: Memory, succeeds: Sequence[str] = ()) -> None:
+        """The memories; each succeeds those of these ids."""
+        made = changes(*memories, start=self._position + 1)
+        links = tuple(SuccessionLink(key(older), older, 0.9, NOW - 50, reason=CANARY) for older in succeeds)
+        made = [replace(change, succeeds=links) for change in made]
+        await self.index.apply(made)
+        await self.graph.apply(made)
+        self._position += len(made)
+
+    async def ask(self, text: str, *, tenant: str = TENANT, **fields: Any) -> Recalled:
+        by = profile(enable_query_expansion=True)
+        options = {"include": {"trace": True}, **fields.pop("options", {})}
+        asked = query(fragment=text, options=options, **fields)
+        return await recall(asked, by, self.sources, tenant=tenant, now=NOW)
+
+
+@pytest.fixture
+async def copies(folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> AsyncIterator[Copies]:
+    one = Copies(folder, sparse, tokens)
+    await one.index.open()
+    await one.graph.open()
+    yield one
+    await one.graph.close()
+    await one.index.close()
+
+
+def everything(recalled: Recalled, text: str) -> str:
+    """All that anybody gets to see of a recall, without the question."""
+    facts = RequestFacts(decision_id="d", corr_id="c", query=query(fragment=text))
+    decided = decision(facts, outcome=recalled.outcome, latency_ms=1.0, recalled=recalled)
+    shown = [explained(recalled), decided.model_dump(mode="json"), _bundle(recalled)]
+    return json.dumps(shown).replace(text, "").casefold()
+
+
+def _bundle(recalled: Recalled) -> Sequence[str]:
+    return [item.scored.memory.text for item in recalled.selection.items]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"session_id": "s1", "options": {"scope": "session", "user": "mel"}},
+        {"session_id": "s1", "options": {"scope": "session"}},
+        {"options": {"scope": "user", "user": "mel"}},
+        {"options": {"scope": "user", "user": "nobody"}},
+        {"session_id": "s2", "options": {"scope": "user", "user": "mel", "tags": ["harbour"]}},
+    ],
+    ids=str,
+)
+async def test_speakers_of_other_users_and_sessions_stay_unnamed(copies: Copies, fields: dict[str, Any]):
+    await copies.store(*OURS, *THEIRS, *STRANGERS)
+    for text in ASKED:
+        assert "quillfeather" not in everything(await copies.ask(text, **fields), text), text
+
+
+async def test_a_tenants_own_query_names_no_speaker_of_another_tenant(copies: Copies):
+    await copies.store(*OURS, *STRANGERS)
+    for text in ASKED:
+        assert "quillfeather" not in everything(await copies.ask(text), text)
+
+
+async def test_names_of_the_own_scope_are_known(copies: Copies):
+    await copies.store(*OURS, *THEIRS)
+    mine = await copies.ask("What did Mel say about the crane?", session_id="s1", options={"scope": "session"})
+    assert mine.understood is not None and mine.understood.people == ("Mel Ash",)
+    whole = await copies.ask("What does zebedee say?")
+    assert whole.understood is not None and whole.understood.people == (CANARY,)
+    assert explained(whole)["searched"]["by_words"].endswith("quillfeather")
+
+
+async def test_a_name_is_known_in_a_scope_as_soon_as_it_is_stored_there(copies: Copies):
+    await copies.store(*OURS)
+    for _ in range(2):
+        asked = await copies.ask("What did Ivo say?", session_id="s1", options={"scope": "session"})
+        assert asked.understood is not None and asked.understood.people == ()
+        await copies.store(memory("n1", "Aye.", speaker="Ivo Brandt", session_id="s3"))
+    await copies.store(memory("n2", "Here as well.", speaker="Ivo Brandt", session_id="s1"))
+    asked = await copies.ask("What did Ivo say?", session_id="s1", options={"scope": "session"})
+    assert asked.understood is not None and asked.understood.people == ("Ivo Brandt",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"session_id": "s2", "options": {"scope": "session"}}, False),
+        ({"options": {"scope": "user", "user": "mel"}}, False),
+        ({}, True),
+    ],
+    ids=str,
+)
+async def test_what_a_memory_succeeds_is_named_only_in_the_scope_of_the_query(
+    copies: Copies, fields: dict[str, Any], names: bool
+):
+    text = "Where is the shed?"
+    await copies.store(memory("zebedees-shed", "The shed is at the quay.", session_id="s9", user_id="zeb"))
+    shed = memory("m9", "The shed is at the harbour now.", session_id="s2", user_id="mel")
+    await copies.store(shed, succeeds=["zebedees-shed"])
+    told = everything(await copies.ask(text, **fields), text)
+    assert "the shed is at the harbour now" in told
+    assert ("zebedees-shed" in told) is names
+    assert ("quillfeather" in told) is names
+
+
+def _answer(recalled: Recalled, text: str) -> Any:
+    """Reply, trace and decision as JSON, without the times that the recall took."""
+    asked = query(fragment=text, options={"include": {"trace": True, "confidence": True}})
+    told = reply(asked, recalled, latency_ms=1.0, profile="p", decision_id="d").model_dump(mode="json")
+    facts = RequestFacts(decision_id="d", corr_id="c", query=asked)
+    decided = decision(facts, outcome=recalled.outcome, latency_ms=1.0, recalled=recalled).model_dump(mode="json")
+    return json.loads(json.dumps([told, decided]), object_hook=_timeless)
+
+
+def _timeless(one: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if not name.endswith("ms") and name != "created_at"}
+
+
+async def test_what_another_tenant_stores_changes_no_score_and_no_reply(copies: Copies):
+    mine = [memory(f"w{number}", f"{TEXTS[number % 5]} Note {number}.", session_id="s1") for number in range(20)]
+    await copies.store(*OURS, *mine)
+    questions = ("Where is the gearbox of the harbour crane?", "Who ordered at Fjord Labs?", "painted shed note 7")
+    before = [_answer(await copies.ask(text), text) for text in questions]
+    theirs = [
+        memory(f"o{number}", f"The harbour crane and the gearbox of Fjord Labs, {number}.", tenant="other")
+        for number in range(150)
+    ]
+    for start in range(0, len(theirs), 50):
+        await copies.store(*theirs[start : start + 50])
+    assert [_answer(await copies.ask(text), text) for text in questions] == before
+    for one in (*mine, *OURS):  # what they name as well changes nothing, nor does what they delete
+        await copies.store(memory(one.id, one.text, tenant="other", entities=["Fjord Labs", "harbour crane"]))
+    await copies.index.optimise()
+    assert [_answer(await copies.ask(text), text) for text in questions] == before
+    await copies.index.remove([key(one.id, one.tenant) for one in theirs])
+    assert [_answer(await copies.ask(text), text) for text in questions] == before
+
+
+async def test_the_own_memories_do_change_how_rare_a_word_is(copies: Copies):
+    await copies.store(*OURS)
+    (before, *_), _ = await copies.index.search_sparse(GEARBOX, Scope(tenant=TENANT), 9)
+    await copies.store(*(memory(f"g{number}", f"Gearbox {number}.") for number in range(9)))
+    scores = dict((await copies.index.search_sparse(GEARBOX, Scope(tenant=TENANT), 99))[0])
+    assert scores[before[0]] < before[1]
+
+
+async def test_what_is_redacted_for_readers_stands_in_no_part_of_a_reply(copies: Copies):
+    told = "Mel's number for the crane is +49 30 1234567, mail mel.ash@example.org."
+    title = "mel.ash@example.org"
+    await copies.store(
+        *OURS, memory("p1", told, speaker="mel.ash@example.org", title=title, entities=["mel.ash@example.org"])
+    )
+    include = {"trace": True, "entities": True, "chunks": True}
+    asked = query(fragment="What is the crane's number?", options={"include": include})
+    copies.sources = replace(copies.sources, redaction=Redaction.at("render", ("render:phone", "render:email")))
+    recalled = await copies.ask("What is the crane's number?")
+    shown = reply(asked, recalled, latency_ms=1.0, profile="p", decision_id="d").model_dump_json()
+    assert "p1" in [item.scored.memory.id for item in recalled.selection.items]
+    assert "example.org" not in shown
+    assert "1234567" not in shown
+    assert "the crane is ‹phone number›, mail ‹e-mail address›." in shown
+    copies.sources = replace(copies.sources, redaction=NO_REDACTION)
+    plain = reply(
+        asked, await copies.ask("What is the crane's number?"), latency_ms=1.0, profile="p", decision_id="d"
+    )
+    assert "+49 30 1234567" in plain.bundle.rendered, "off by default"

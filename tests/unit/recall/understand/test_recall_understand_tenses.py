@@ -1,0 +1,81 @@
+"""Questions about now and about before."""
+
+from __future__ import annotations
+
+import pytest
+
+from orion_recall.recall.understand.tenses import asks_about
+from orion_recall.text.normal import words
+from orion_recall.values import NO_TIME, Interval, QuestionTime
+
+NOW = 1_790_000_000.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who is my dentist?",
+        "What's my phone number?",
+        "Where do I park these days?",
+        "How much does the gym cost?",
+        "Does Jana still smoke?",
+        "By when do I have to send the report?",
+        "Which editor do we use?",
+        "Who leads the mobile team?",
+    ],
+)
+def test_the_present(text: str) -> None:
+    assert asks_about(words(text), NO_TIME, now=NOW) == "now"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who was my dentist before Dr. Okafor?",
+        "Where did I use to park?",
+        "What did the gym cost previously?",
+        "How has the deadline moved?",
+        "What has changed in the band?",
+        "What is the history of the release date?",
+        "How did the rent develop?",
+    ],
+)
+def test_before(text: str) -> None:
+    assert asks_about(words(text), NO_TIME, now=NOW) == "before"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["What did Jana say about the gym?", "What happened yesterday?", "When did I sell the car?", "Hello there!"],
+)
+def test_what_happened_is_neither(text: str) -> None:
+    assert asks_about(words(text), NO_TIME, now=NOW) is None
+
+
+def test_a_time_that_is_over_is_not_the_present() -> None:
+    past = QuestionTime(intervals=(Interval(NOW - 90_000, NOW - 3600, "date", "on Monday"),))
+    ahead = QuestionTime(intervals=(Interval(NOW + 3600, NOW + 90_000, "date", "on Friday"),))
+    asked = words("What is on Monday?")
+    assert asks_about(asked, past, now=NOW) is None
+    assert asks_about(asked, ahead, now=NOW) == "now"
+
+
+def test_an_order_of_steps_is_not_what_was_before() -> None:
+    assert asks_about(words("What do I do before I lock the shop?"), NO_TIME, now=NOW) == "now"
+    assert asks_about(words("What must I check before starting the kiln?"), NO_TIME, now=NOW) == "now"
+    assert asks_about(words("Where did I live before I moved?"), NO_TIME, now=NOW) == "before"
+    assert asks_about(words("Who is my dentist, and who before?"), NO_TIME, now=NOW) == "before"
+
+
+@pytest.mark.parametrize(
+    ("text", "tense"),
+    [
+        ("How old is Jonna?", "now"),
+        ("How much did we get for the old piano?", None),
+        ("What was my old address?", "before"),
+        ("What is Oda's old number?", "before"),
+        ("Who was the old landlord?", "before"),
+    ],
+)
+def test_old_asks_for_what_was_before_where_it_is_somebodys(text: str, tense: str | None) -> None:
+    assert asks_about(words(text), NO_TIME, now=NOW) == tense

@@ -1,0 +1,64 @@
+"""The retention file: days by table and tenant, and what is no such file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orion_recall.errors import SettingsError
+from orion_recall.postgres.periods import Period, Periods
+from orion_recall.serving.retention_file import read_retention
+from orion_recall.settings import Settings
+
+FILE = """
+decisions: 90
+dead_letters: 30
+tenants:
+  ana: {decisions: 7, requests: 1}
+  ben: {decisions: keep}
+"""
+
+
+def said(folder: Path, text: str, **settings: int) -> Settings:
+    path = folder / "retention.yaml"
+    path.write_text(text, encoding="utf-8")
+    return Settings.read(retention=path, **settings)
+
+
+def test_a_file_says_days_by_table_and_tenant(tmp_path: Path):
+    kept = read_retention(said(tmp_path, FILE))
+    assert kept.decisions == Periods(days=90, by_tenant={"ana": 7, "ben": None})
+    assert kept.requests == Periods(days=7, by_tenant={"ana": 1})
+    assert kept.dead_letter_days == 30
+    assert kept.decisions.each == [Period(days=90, but=("ana", "ben")), Period(days=7, tenant="ana")]
+
+
+def test_without_a_file_the_settings_of_before_count():
+    kept = read_retention(Settings.read(decisions_retention_days=30))
+    assert (kept.decisions, kept.requests, kept.dead_letter_days) == (Periods(days=30), Periods(days=7), None)
+    assert read_retention(Settings.read()).decisions.each == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("decisions: soon", "decisions: .*write days, or keep"),
+        ("decisions: 0", "decisions"),
+        ("decisions: 1.5", "decisions"),
+        ("memories: 3", "memories"),
+        ("tenants: {ana: {dead_letters: 3}}", "tenants.ana.dead_letters"),
+        ("tenants: [ana]", "tenants"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused_by_name_and_place(tmp_path: Path, text: str, why: str):
+    with pytest.raises(SettingsError, match=f"ORION_RETENTION: .*retention.yaml.*{why}"):
+        read_retention(said(tmp_path, text))
+
+
+def test_what_is_said_twice_or_is_not_there_is_refused(tmp_path: Path):
+    with pytest.raises(SettingsError, match="leave one out"):
+        read_retention(said(tmp_path, FILE, decisions_retention_days=3))
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        read_retention(Settings.read(retention=tmp_path / "nowhere"))

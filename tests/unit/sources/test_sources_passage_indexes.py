@@ -1,0 +1,185 @@
+"""Passages of long memories in every index alike: embedded, in the client's local mode, and behind REST calls."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from qdrant_client import AsyncQdrantClient
+
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.passages import dense_forms, spans_of
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.text.passages import Span
+from orion_recall.values import Change, Memory, Scope
+from tests.samples.source_samples import TENANT, TokenEmbedder, changes, key, memory
+from tests.stand_ins import quick_qdrant
+from tests.stand_ins.qdrant_process import QdrantStandIn
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+
+Index = EdgeIndex | QdrantIndex
+
+FILLER = "We talked about the weather and about nothing else for a long while. " * 16
+LONG = memory(
+    "long",
+    f"{FILLER}\nThe sluice gate rusted through.\n{FILLER}\nA heron nests under the footbridge.\n{FILLER}",
+    speaker="Ruth",
+    session_id="spring",
+    tags=["river"],
+    entities=["Sluice"],
+)
+SHORT = memory("short", "The heron likes eels.", speaker="Ivo", session_id="spring")
+OTHER = memory("other", "A quiet day.", speaker="Ivo", session_id="autumn")
+ABROAD = replace(LONG, tenant="elsewhere")
+ALL = (LONG, SHORT, OTHER, ABROAD)
+
+
+@contextlib.asynccontextmanager
+async def opened(kind: str, folder: Path, stand_in: QdrantStandIn) -> AsyncGenerator[Index]:
+    embedder, sparse = TokenEmbedder(), SparseEncoder()
+    if kind == "edge":
+        one: Index = EdgeIndex(folder / "index", embedder, sparse)
+    elif kind == "local":
+        quick_qdrant.install()
+        server = QdrantServer(AsyncQdrantClient(":memory:"), "memory", Timeouts(aside=10, read=20))
+        one = QdrantIndex(server, "passages", embedder, sparse)
+    else:
+        one = QdrantIndex(QdrantServer.at(stand_in.url), f"test-{uuid4().hex}", embedder, sparse)
+    try:
+        await one.open()
+        yield one
+    finally:
+        await one.close()
+
+
+@pytest.fixture(params=["edge", "local", "stand-in"])
+async def index(request: pytest.FixtureRequest, folder: Path, stand_in: QdrantStandIn) -> AsyncIterator[Index]:
+    async with opened(request.param, folder, stand_in) as one:
+        await one.apply(changes(*ALL))
+        yield one
+
+
+async def vector(text: str) -> list[float]:
+    return (await TokenEmbedder().embed_query(text)).tolist()
+
+
+async def dense(index: Index, text: str, limit: int = 10, **scope: Any) -> list[tuple[int, float]]:
+    return await index.search_dense(await vector(text), Scope(tenant=TENANT, **scope), limit, -1.0)
+
+
+def _no_passages(_: Memory) -> tuple[Span, ...]:
+    return ()
+
+
+def later(one: Memory, text: str) -> Change:
+    (changed,) = changes(replace(one, text=text, version=one.version + 1))
+    return replace(changed, position=100)
+
+
+async def test_a_long_memory_is_found_once_by_its_best_passage(index: Index):
+    number = next(place for place, form in enumerate(dense_forms(LONG)) if "heron" in form)
+    assert number > 0
+    best = float(await TokenEmbedder().embed_query(dense_forms(LONG)[number]) @ await vector("heron footbridge"))
+    found = await dense(index, "heron footbridge")
+    assert sorted(one for one, _ in found) == sorted(key(one.id) for one in (LONG, SHORT, OTHER))
+    assert dict(found)[key("long")] == pytest.approx(best, abs=1e-3)
+
+
+async def test_the_limit_is_of_memories_and_not_of_passages(index: Index):
+    assert len(await dense(index, "weather", limit=2)) == 2
+    assert len(await dense(index, "weather", limit=3)) == 3
+
+
+async def test_passages_are_in_the_scope_of_their_memory(index: Index):
+    assert {one for one, _ in await dense(index, "heron", session_id="autumn")} == {key("other")}
+    assert {one for one, _ in await dense(index, "heron", tags=("river",))} == {key("long")}
+    assert await dense(index, "heron", user_id="nobody") == []
+
+
+async def test_the_nearest_passage_is_known_by_its_number(index: Index):
+    keys = [key(one.id) for one in (LONG, SHORT, OTHER)]
+    numbers = await index.nearest_passages(await vector("heron footbridge"), TENANT, keys)
+    assert list(numbers) == [key("long")]
+    view = (await index.fetch(keys))[key("long")]
+    assert view.passages == tuple(place for span in spans_of(LONG) for place in span)
+    assert "heron nests" in view._replace(passage=numbers[key("long")]).best_text
+    assert "heron nests" not in view.best_text
+    assert await index.nearest_passages(await vector("heron"), TENANT, []) == {}
+
+
+async def test_late_interaction_compares_the_passage_that_is_asked_for(index: Index):
+    embedder = TokenEmbedder()
+    asked = await embedder.query_tokens("heron footbridge")
+    _, held = await embedder.documents_with_tokens(dense_forms(LONG))
+    for number in (0, 1):
+        expected = float((asked @ held[number].T).max(axis=1).sum())
+        found = await index.max_sim(asked, [key("long"), key("other")], {key("long"): number})
+        assert set(found) == {key("long"), key("other")}
+        assert found[key("long")] == pytest.approx(expected, abs=2e-3)
+
+
+async def test_no_other_search_sees_passages_and_the_memory_counts_once(index: Index):
+    assert await index.speakers(Scope(tenant=TENANT)) == {"Ruth", "Ivo"}
+    assert set(await index.held()) == {key(one.id) for one in (LONG, SHORT, OTHER)} | {key("long", "elsewhere")}
+    (own, context) = await index.search_sparse(index.sparse.encode_query("footbridge"), Scope(tenant=TENANT), 50)
+    assert [one for one, _ in own] == [key("long")]
+    assert len(context) == len(dict(context))
+    assert [name.casefold() for name, _ in await index.find_entities("sluice", TENANT, 5)] == ["sluice"]
+    assert await index.titled(["heron"], Scope(tenant=TENANT), 5) == {}
+
+
+async def test_a_changed_memory_leaves_no_passage_of_what_it_was(index: Index):
+    await index.apply([later(LONG, f"{FILLER}\n{FILLER}\nA mill.")])
+    numbers = await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("long")])
+    assert numbers.get(key("long"), 0) < len(spans_of(later(LONG, f"{FILLER}\n{FILLER}\nA mill.").memory))
+    assert dict(await dense(index, "heron footbridge"))[key("long")] < 0.1
+    await index.apply([replace(later(LONG, "A mill."), position=101)])
+    assert await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("long")]) == {}
+    assert dict(await dense(index, "heron footbridge"))[key("long")] == pytest.approx(0, abs=0.1)
+
+
+async def test_a_deleted_memory_leaves_no_passage(index: Index):
+    (gone,) = changes(replace(LONG, deleted_at=1.0))
+    await index.apply([replace(gone, position=100)])
+    assert {one for one, _ in await dense(index, "heron footbridge")} == {key("short"), key("other")}
+    assert await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("long")]) == {}
+    elsewhere = await index.search_dense(await vector("heron footbridge"), Scope(tenant="elsewhere"), 5, -1.0)
+    assert [one for one, _ in elsewhere] == [key("long", "elsewhere")]
+
+
+async def test_a_memory_that_the_record_does_not_know_goes_with_its_passages(index: Index):
+    await index.remove([key("long")])
+    assert {one for one, _ in await dense(index, "heron footbridge")} == {key("short"), key("other")}
+    assert await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("long")]) == {}
+
+
+async def test_what_was_not_said_anew_keeps_its_passages_without_being_embedded(index: Index):
+    before = dict(await dense(index, "heron footbridge"))
+    embedder = index.embedder
+    assert isinstance(embedder, TokenEmbedder)
+    embedder.asked.clear()
+    await index.apply([replace(changes(LONG)[0], position=100)])
+    assert embedder.asked == []
+    assert dict(await dense(index, "heron footbridge")) == pytest.approx(before, abs=1e-6)
+
+
+async def test_an_index_made_before_passages_gets_them_with_the_next_change(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+):
+    aged = replace(LONG, id="aged")
+    with monkeypatch.context() as before:
+        for module in ("points", "write_batch", "passages"):
+            before.setattr(f"orion_recall.index.{module}.spans_of", _no_passages)
+        await index.apply([replace(changes(aged)[0], position=100)])
+    assert await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("aged")]) == {}
+    assert key("aged") in dict(await dense(index, "heron footbridge"))
+    await index.apply([replace(changes(aged)[0], position=101)])
+    assert key("aged") in await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("aged")])

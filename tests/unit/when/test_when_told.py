@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orion_recall.when.told import told_times
+from tests.samples.timing import grows_linearly
+
+TABLE = Path(__file__).with_name("told_times.txt")
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def rows() -> list[tuple[datetime, str, str]]:
+    """The anchor, what is said, and the times as the table writes them."""
+    found: list[tuple[datetime, str, str]] = []
+    anchor = NOW
+    for line in TABLE.read_text("utf-8").splitlines():
+        if line.startswith("@"):
+            anchor = datetime.fromisoformat(line[1:].split()[0]).replace(tzinfo=UTC)
+        elif line and not line.startswith("#"):
+            said, _, times = line.partition(" | ")
+            found.append((anchor, said, times))
+    return found
+
+
+ROWS = rows()
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M").removesuffix("T00:00")
+
+
+def told(text: str, now: datetime | None = NOW) -> str:
+    found = [
+        f"{moment(one.since)} | {moment(one.until)}{' | weekly' if one.weekly else ''}"
+        for one in told_times(text, now)
+    ]
+    return " + ".join(found) or "none"
+
+
+def test_the_table_is_as_long_as_it_should_be():
+    assert len(ROWS) >= 200
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "times"), ROWS, ids=[f"{now:%Y-%m-%d}-{text.replace(' ', '-')}" for now, text, _ in ROWS]
+)
+def test_a_statement_tells_the_times_of_the_table(now: datetime, text: str, times: str):
+    assert told(text, now) == times
+
+
+def test_without_the_time_of_saying_only_whole_dates_are_told():
+    assert told("On Tuesday I ran, on 3 May, and on 3 May 2021", None) == "2021-05-03 | 2021-05-04"
+
+
+def test_every_sentence_is_read_and_each_time_told_once():
+    text = "Nothing here. " * 200 + "The vet is on Friday. Yes, on Friday!"
+    assert told(text) == "2026-11-27 | 2026-11-28"
+
+
+def test_as_many_are_told_as_are_wanted():
+    text = " ".join(f"On {day} December at {day}:30 we meet." for day in range(1, 20))
+    assert len(told_times(text, NOW)) == 12
+    assert len(told_times(text, NOW, most=3)) == 3
+
+
+WORDS = st.sampled_from(
+    """on in at by until since from to the next last this every each Tuesday tuesdays Friday weekend morning
+    14:15 3pm noon 3 3rd 19th 20th and or , . 30 November May 2027 2026-11-30 ran have booked moved week
+    weeks two ago tomorrow yesterday tonight Christmas le jeudi am Montag back before after half past six
+    month year hier de ; - between"""
+    .split()
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, max_size=12).map(" ".join), st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)))
+def test_no_time_is_empty_and_each_has_its_words(text: str, now: datetime):
+    for one in told_times(text, now.replace(tzinfo=UTC)):
+        assert one.since < one.until
+        assert one.text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["the 3rd and ", "on Friday ", "at 3 ", ". ", "every ", "May , , ", "from 1 to ", "3 and ", "\n", "had to "],
+)
+def test_a_long_text_takes_linear_time(piece: str):
+    def read(size: int) -> None:
+        told_times(piece * (size // len(piece)) + " today", NOW, most=100_000)
+
+    assert grows_linearly(read, 4_000, 40_000)
