@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.evidence import NO_EVIDENCE, WantedEvidence
@@ -43,6 +43,16 @@ class Shown:
 SHOWN_V1 = Shown()
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """All that a memory's line could show: its head, the head's tokens, title and speaker, and the text."""
+
+    head: str
+    head_tokens: int
+    opening: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
     """The bullets of one bundle. `wanted` are the question's stems."""
@@ -50,6 +60,7 @@ class Lines:
     wanted: Set[str]
     tokens: TokenCounter
     shown: Shown = SHOWN_V1
+    _wholes: dict[int, _Whole] = field(default_factory=dict[int, _Whole])
 
     def fitted(self, scored: ScoredCandidate, left: int, *, window: int) -> SelectedItem | None:
         """The item with as much of its best window as fits, or None when too little would be left of it.
@@ -57,18 +68,29 @@ class Lines:
         `window` is the longest window, in tokens."""
         if self._is_too_long(scored, left):
             return None
-        prefix = head(scored, self.shown.style)
-        if self.shown.flags_instructions and instructs_reader(f"{scored.memory.title or ''}\n{scored.memory.text}"):
-            prefix += FLAG
-        before = self.tokens.count(prefix)
-        opening, text = map(self.shown.redaction.text, lead_and_text(scored))
-        allowed = min(window, left - before)
+        whole = self._whole(scored)
+        allowed = min(window, left - whole.head_tokens)
         if allowed >= _SHORTEST_SNIPPET:
-            found = self._window(opening, text, allowed)
-        elif (found := self._short(opening + text, allowed)) is None:
+            found = self._window(whole.opening, whole.text, allowed)
+        elif (found := self._short(whole.opening + whole.text, allowed)) is None:
             return None
-        text, used = self._dated(*found, scored, left - before)
-        return SelectedItem(scored=scored, snippet=text, line=f"{prefix} {text}", tokens=before + used)
+        text, used = self._dated(*found, scored, left - whole.head_tokens)
+        return SelectedItem(
+            scored=scored, snippet=text, line=f"{whole.head} {text}", tokens=whole.head_tokens + used
+        )
+
+    def _whole(self, scored: ScoredCandidate) -> _Whole:
+        """Made once, since a memory is tried again with a longer window."""
+        key = scored.candidate.key
+        if (known := self._wholes.get(key)) is None:
+            before = head(scored, self.shown.style)
+            if self.shown.flags_instructions and instructs_reader(
+                f"{scored.memory.title or ''}\n{scored.memory.text}"
+            ):
+                before += FLAG
+            opening, text = map(self.shown.redaction.text, lead_and_text(scored))
+            known = self._wholes[key] = _Whole(before, self.tokens.count(before), opening, text)
+        return known
 
     def _is_too_long(self, scored: ScoredCandidate, left: int) -> bool:
         """Whether a text that must fit as a whole clearly does not, by its words, without counting its tokens."""

@@ -71,6 +71,6 @@ def _day(ts: float | None) -> str:
     if ts is None:
         return "undated"
     try:
-        return f"{datetime.fromtimestamp(ts, UTC):%Y-%m-%d}"
+        return datetime.fromtimestamp(ts, UTC).date().isoformat()
     except (OverflowError, ValueError, OSError):
         return "undated"
