@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from docs.tools.metrics import metrics_page
 from docs.tools.page import ROOT, read_page
 
 RUNBOOKS = "docs/pages/how-to/runbooks.md"
@@ -44,3 +45,13 @@ def test_every_alert_says_what_it_is_how_bad_and_what_follows() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning"), rule["alert"]
         assert {"summary", "description"} <= rule["annotations"].keys(), rule["alert"]
         assert "orion_recall_" in rule["expr"], rule["alert"]
+
+
+def test_every_alert_reads_metrics_and_labels_that_there_are() -> None:
+    rows = re.findall(r"^\| `[\w.]+` \| `(\w+)` \| \w+ \| ([^|]*) \|", metrics_page(), re.MULTILINE)
+    labels = {name: set(re.findall(r"\w+", told)) for name, told in rows}
+    assert len(labels) > 20
+    for rule in alerts():
+        for name, chosen in re.findall(r"(orion_recall_\w+)(?:\{([^}]*)\})?", rule["expr"]):
+            assert name in labels, rule["alert"]
+            assert set(re.findall(r"(\w+)=", chosen)) <= labels[name], rule["alert"]
