@@ -463,20 +463,22 @@ async def test_a_source_is_not_waited_for_longer_than_the_caller_waits() -> None
 
 
 async def test_what_nobody_waits_for_waits_while_a_query_is_served() -> None:
-    class Looked(Gulls):
-        waited_s = 0.0
+    pauses: list[asyncio.Task[None]] = []
+    waits: list[bool] = []
 
+    class Looked(Gulls):
         async def search(self, request: SearchRequest) -> Sequence[Hit]:
-            began = time.perf_counter()
-            await FOREGROUND.pause(0.05)
-            self.waited_s = time.perf_counter() - began
+            pauses.append(asyncio.create_task(FOREGROUND.pause(60)))
+            for _ in range(10):  # a pause with nothing to wait for ends in the first turn
+                await asyncio.sleep(0)
+            waits.append(not pauses[-1].done())
             return await super().search(request)
 
-    source = Looked()
-    await Desk(source=source).serve(QUESTION)
-    assert source.waited_s >= 0.05
+    await Desk(source=Looked()).serve(QUESTION)
+    assert waits
+    assert all(waits)
     async with asyncio.timeout(30):
-        await FOREGROUND.pause(60)
+        await asyncio.gather(*pauses)
 
 
 SECRET = "what did my doctor say?"
