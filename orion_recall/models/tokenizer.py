@@ -25,8 +25,8 @@ class TokenCounter:
 
     Special tokens in a text are plain text. NULs and lone surrogates count as U+FFFD. A text of more than 4,096
     characters is counted in slices that end before a space where there is one, so that time stays linear; where
-    there is none, a slice's end may add a token. Counts are remembered by the hashes of texts, so that no text is kept.
-    Thread-safe.
+    there is none, a slice's end may add a token. Counts are remembered by the hashes of texts, so that no text is
+    kept. Thread-safe.
     """
 
     def __init__(self) -> None:

@@ -22,6 +22,7 @@ from orion_recall.memory.extraction.relation_phrases import (
     THERE,
     THING_IS,
 )
+from orion_recall.memory.extraction.role_notes import RoleNotes
 from orion_recall.memory.extraction.role_sentences import RoleSentences
 from orion_recall.memory.extraction.units import Sentence, Unit
 from orion_recall.memory.extraction.word_lists import (
@@ -78,6 +79,7 @@ class _Reader:
         self._of_it = False
         self._outside: str | None = None
         self._roles = RoleSentences(units, speaker, persons)
+        self._notes = RoleNotes(units, speaker, self._roles.reader)
         self._nicknames = NicknameReader(units, speaker, persons)
 
     def step(self) -> Iterator[Statement]:
@@ -101,7 +103,7 @@ class _Reader:
             return None
         subject = self.subject if not self._of_it else None
         role = self._roles.find(self.at, subject, asserts=asserts, asks=self.asks)
-        if role is not None:
+        if role or (role := self._notes.find(self.at) if asserts else None):
             self.subject = role.subject
             return role.statements, role.end
         return (self._relation() or self._role()) if asserts else None

@@ -52,6 +52,14 @@ OFFICES = (
         "owner founder co-founder producer editor publisher sponsor supplier lead leader chair secretary deputy"
     )
 ) | _words("accountant caretaker babysitter landlord landlady cleaner")
+# Who is noted by the role alone: "Deputy: Kofi" is the writer's. "Director: Ang Lee" may be of a film.
+NOTED_ROLES = _PARTNERS | _words(
+    """boss manager supervisor deputy lead team-lead secretary treasurer caretaker assistant successor replacement
+    landlord landlady tenant accountant bookkeeper lawyer solicitor notary builder plumber electrician carpenter
+    gardener cleaner mechanic hairdresser doctor gp dentist therapist physiotherapist physio midwife optician vet
+    tutor trainer mentor trainee apprentice intern advisor adviser babysitter nanny childminder carer contact
+    friend colleague neighbour neighbor flatmate housemate roommate"""
+)
 PETS = _words(
     """dog cat puppy kitten horse pony parrot budgie rabbit bunny hamster tortoise goldfish pet guinea-pig hen goat
     donkey lizard snake ferret canary"""

@@ -56,7 +56,7 @@ class RoleSentences:
         self.units = units
         self.speaker = speaker
         self.persons = persons
-        self._reader = RoleReader(units, speaker, persons)
+        self.reader = RoleReader(units, speaker, persons)
 
     def find(self, at: int, subject: str | None, *, asserts: bool, asks: bool = False) -> RoleFound | None:
         """What is stated from a unit on. Without `asserts` only what is taken for granted: "my sister Lea"."""
@@ -67,7 +67,7 @@ class RoleSentences:
             return self._had(at, subject)
         if asserts and folded in TOGETHER:
             return self._together(at)
-        phrase = self._reader.phrase(at) or self._reader.own_relative(at)
+        phrase = self.reader.phrase(at) or self.reader.own_relative(at)
         if phrase is None:
             return self._titled(at) or (self._called(at) if asserts else None)
         if found := self._aside(at, phrase):
@@ -160,11 +160,11 @@ class RoleSentences:
     def _names_after(self, phrase: RolePhrase, at: int, *, asserts: bool, asks: bool) -> tuple[list[str], int]:
         """The names after a role, and where they end; before a possessive of the name itself."""
         several = phrase.is_plural
-        names, end = ([], at) if phrase.asks_name else self._reader.names(at, several=several)
+        names, end = ([], at) if phrase.asks_name else self.reader.names(at, several=several)
         if names:
             return (names, end - 1) if self.units[end - 1].possessive else (names, end)
         if self._is(at, _OPENS | {":"}) and not phrase.asks_name:
-            names, end = self._reader.names(at + 1, several=several)
+            names, end = self.reader.names(at + 1, several=several)
             closed = end >= len(self.units) or self.units[end].folded in _CLOSES | {"and"}
             open_end = end >= len(self.units) and asks
             return (
@@ -178,7 +178,7 @@ class RoleSentences:
             at += 1
         if at == start or (was and not phrase.is_for_life):
             return [], at
-        names, end = self._reader.names(at, several=several, quoted=self._is(at - 1, NAMED))
+        names, end = self.reader.names(at, several=several, quoted=self._is(at - 1, NAMED))
         if not names or self._is_possessive(end - 1) or self._is(end, frozenset(["or"])):
             return [], at
         return names, end
@@ -224,7 +224,7 @@ class RoleSentences:
                 break
         if owner is None or not noun:
             return None
-        names, end = self._reader.names(at, several=False, quoted=True)
+        names, end = self.reader.names(at, several=False, quoted=True)
         if not names or names[0] == owner or not noun.isalpha() or self._is_possessive(end - 1):
             return None
         return RoleFound(
@@ -239,13 +239,13 @@ class RoleSentences:
         at += self._is(at, frozenset(["got"]))
         if not self._is(at, _COUNTS):
             return None
-        phrase = self._reader.noun(at + 1, subject)
+        phrase = self.reader.noun(at + 1, subject)
         if phrase is None or phrase.place is not None or phrase.end >= len(self.units):
             return None
-        names, end = self._reader.names(phrase.end, several=phrase.is_plural)
+        names, end = self.reader.names(phrase.end, several=phrase.is_plural)
         if not names and self._is(phrase.end, NAMED | _OPENS | {":"}):
             comma = not self._is(phrase.end, NAMED)
-            names, end = self._reader.names(phrase.end + 1, several=phrase.is_plural, quoted=not comma)
+            names, end = self.reader.names(phrase.end + 1, several=phrase.is_plural, quoted=not comma)
             if comma and end < len(self.units) and self.units[end].folded not in _CLOSES | {"and"}:
                 return None
         if not names or self._is_possessive(end - 1):
@@ -342,9 +342,9 @@ class RoleSentences:
         if not 0 <= at < len(self.units):
             return None
         unit = self.units[at]
-        is_name = (unit.kind == "name" and not unit.quoted) or self._reader.is_month_name(at)
+        is_name = (unit.kind == "name" and not unit.quoted) or self.reader.is_month_name(at)
         return unit.text if is_name and unit.folded not in NATIONALITIES else None
 
     def is_month_subject(self, at: int) -> bool:
         """Whether somebody who is called like a month is the subject here: "June is my sister"."""
-        return self._is(at + 1, BE) and self._reader.is_month_name(at)
+        return self._is(at + 1, BE) and self.reader.is_month_name(at)
