@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from orion_recall.memory.succession.word_lists import ADDITIONS, CUES, IDIOMS, LEAVES, CueKind
+from orion_recall.memory.succession.word_lists import (
+    ADDITIONS,
+    AMOUNTS_AFTER,
+    CUES,
+    ENDS_BEFORE,
+    IDIOMS,
+    LEAVES,
+    CueKind,
+)
 from orion_recall.text.normal import STOP_WORDS
 
 Heard = CueKind | Literal["adds", "leaves"]
@@ -19,6 +27,12 @@ _CAUSE = re.compile(
     r"\b(?:because of|due to|owing to|thanks to|on account of|wegen|à cause de|a causa de)\b.{0,60}?"
     r"(?=[,.;:!?]|\b(?:i|we|he|she|they|it)\b|$)"
 )
+_SAYS_CHANGE: frozenset[Heard] = frozenset(("change", "switch", "amount", "shift", "handover", "end", "present"))
+_ENDS: frozenset[Heard] = frozenset(("end",))
+_LEAVING: frozenset[Heard] = frozenset(("end", "leaves"))
+# A sentence that begins so is about what the one before tells.
+_OF_BEFORE = frozenset("it it's its this that that's these those they they're both all he he's she she's".split())
+_OBJECTS = frozenset("the my our your his her their this these those all".split())
 _HAPPENED: frozenset[Heard] = frozenset(("end", "shift", "amount"))
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
@@ -59,8 +73,6 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
     found: dict[Heard, str] = {}
     idle = _idle(said)
     for place, word in enumerate(said):
-        if place in idle:
-            continue
         for kind, rest in _PHRASES.get(word, ()):
             if kind in found or (kind in _HAPPENED and not _NOT_YET.isdisjoint(said[max(0, place - 3) : place])):
                 continue
@@ -70,9 +82,19 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
                 one in ("_", other) for one, other in zip(rest, after, strict=True)
             ):
                 continue
+            if not idle.isdisjoint(range(place, end)) or (kind in _LEAVING and _stays(said, end)):
+                continue
             if " ".join((word, *rest)) not in _NEGATED or _is_over(said, place, end):
                 found[kind] = " ".join(said[place:end])
     return found
+
+
+def _stays(said: Sequence[str], after: int) -> bool:
+    """Whether nobody leaves: "leaves 3,050" says what is left over, "gone up" what something costs."""
+    last, following = said[after - 1], said[after] if after < len(said) else ""
+    if last == "leaves":
+        return following[:1].isdigit() or following in AMOUNTS_AFTER
+    return last == "gone" and following in ("up", "down")
 
 
 def _idle(said: Sequence[str]) -> set[int]:
@@ -94,3 +116,31 @@ def _is_over(said: Sequence[str], start: int, end: int) -> bool:
     """Whether "any more" says that something is over: "not here any more", and not "waste any more time"."""
     is_last = end >= len(said) or said[end] in STOP_WORDS
     return is_last and any(word in _NO or word.endswith("n't") for word in said[:start])
+
+
+def changed_in(stated: Sequence[Sequence[str]]) -> set[str]:
+    """The words of what the sentences, each as its folded words, say a change of.
+
+    Of "the temperature is gone, she is an otter again" it is what stands before the phrase. The sentence before
+    counts as well ("The hall is full. It is moved"), but where the phrase has an object of its own, as in "I moved
+    the atlases".
+    """
+    found: set[str] = set()
+    for place, said in enumerate(stated):
+        phrases = {kind: phrase.split() for kind, phrase in phrases_in(said).items() if kind in _SAYS_CHANGE}
+        if not phrases:
+            continue
+        after = {kind: _end_of(phrase, said) for kind, phrase in phrases.items()}
+        near, goes_back = said, not any(said[end : end + 1] and said[end] in _OBJECTS for end in after.values())
+        if phrases.keys() == _ENDS and " ".join(phrases["end"]) in ENDS_BEFORE:
+            near = said[: after["end"] - len(phrases["end"])]
+            goes_back = not near or near[0] in _OF_BEFORE
+        found.update(near)
+        if place and goes_back:
+            found.update(stated[place - 1])
+    return found
+
+
+def _end_of(phrase: Sequence[str], said: Sequence[str]) -> int:
+    length = len(phrase)
+    return next(place for place in range(length, len(said) + 1) if [*said[place - length : place]] == phrase)

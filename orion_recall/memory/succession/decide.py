@@ -193,7 +193,10 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     seen = _evidence(new, old, one, near)
     is_alike = near.cosine is not None and near.cosine >= _ALIKE
     of_kind = not new.families & ONE_VALUED or bool(seen.functional)
-    replaces = "switch" in seen.cues and of_kind and (near.cosine is None or near.rank == 1)
+    is_nearest = near.cosine is None or near.rank == 1
+    # Whoever swaps a day for another has not changed what he said of a third.
+    other_day = seen.timed_clash and not seen.cites
+    replaces = "switch" in seen.cues and of_kind and is_nearest and not other_day
     if _contradicts(new, old) or not (
         seen.strong or seen.functional or seen.cites or seen.concerned or is_alike or replaces
     ):

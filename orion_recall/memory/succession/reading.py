@@ -12,13 +12,21 @@ from functools import lru_cache
 from itertools import pairwise
 
 from orion_recall.memory.extraction.role_lists import PERSONS, PETS
-from orion_recall.memory.succession.clauses import Heard, heard_in, phrases_in, sentences_of, without_causes
+from orion_recall.memory.succession.clauses import (
+    Heard,
+    changed_in,
+    heard_in,
+    phrases_in,
+    sentences_of,
+    without_causes,
+)
 from orion_recall.memory.succession.values import MONEY, VERSION, values_of
 from orion_recall.memory.succession.word_lists import (
     FAMILIES,
     GENERAL_WORDS,
     GETS,
     GREETINGS,
+    LEAVE_WORDS,
     NEW,
     ONE_VALUED,
     ROLES,
@@ -49,7 +57,6 @@ _OTHER_SMALL_WORDS = small_words("french") | small_words("german") | small_words
 
 
 _HANDOVER: frozenset[Heard] = frozenset(("handover",))
-_SAYS_CHANGE: frozenset[Heard] = frozenset(("change", "switch", "amount", "shift", "handover", "end", "present"))
 _TIMED = frozenset(("clock", "weekday", "date"))
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
 _FAMILIES_OF: dict[str, frozenset[str]] = {}
@@ -63,7 +70,7 @@ _FIRST_OF_TWO = frozenset(word.split("_")[0] for word in _FAMILIES_OF if "_" in 
 class Span:
     """A part of a text: its subject words with their weights, families, values by type, and cues of change.
 
-    `changed` are the stems of the sentences that say the change, and of those before them; `replaced` the values
+    `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values
     that are named as those before ("0.86 instead of 0.79"). `phrases` are those of the cues, and `written` the
     words by their stems, both as they are written.
     """
@@ -235,7 +242,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         addresses=not _SECOND_PERSON.isdisjoint(said),
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
-        changed=_changed(stated),
+        changed=frozenset(map(stem, changed_in(stated))),
         replaced=frozenset(one["value"].rstrip(".,") for one in _INSTEAD.finditer(folded)),
         phrases=phrases,
         written=_written(text),
@@ -248,15 +255,6 @@ def _written(text: str) -> Mapping[str, str]:
     for word in _WRITTEN.findall(text):
         found.setdefault(stem(without_possessive(word.casefold())), without_possessive(word))
     return found
-
-
-def _changed(stated: Sequence[Sequence[str]]) -> frozenset[str]:
-    """The stems of the sentences that say a change, and of those before them ("The hall is full. It is moved")."""
-    found: set[str] = set()
-    for place, said in enumerate(stated):
-        if heard_in(said) & _SAYS_CHANGE:
-            found.update(stem(word) for near in stated[max(0, place - 1) : place + 1] for word in near)
-    return frozenset(found)
 
 
 def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
@@ -280,9 +278,18 @@ def families_of(word: str, following: str = "") -> frozenset[str]:
 
 
 def _leaving(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
-    """Who acts in the sentences in which somebody leaves or takes over."""
-    there = (one for one in sentences if heard_in(words(one)) & {"leaves", "handover"})
-    return _NOBODY.union(*(_actors([one], speaker, names)[0] for one in there))
+    """Who acts in the sentences in which somebody leaves or takes over; not Esme where "Esme's cold is gone"."""
+    found: set[str] = set()
+    for sentence in sentences:
+        said = words(sentence.casefold())
+        if heard_in(words(sentence)) & {"leaves", "handover"}:
+            owners = {
+                without_possessive(word)
+                for word, following in pairwise(said)
+                if word.endswith("'s") and following not in LEAVE_WORDS
+            }
+            found |= _actors([sentence], speaker, names)[0] - owners
+    return frozenset(found)
 
 
 def _replaced(said: Sequence[str], names: frozenset[str]) -> frozenset[str]:

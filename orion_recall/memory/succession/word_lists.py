@@ -44,37 +44,37 @@ CUES: dict[CueKind, str] = {
         yesterday | since the | since this | since today | maintenant | jetzt | seit | desde
     """,
     "amount": """
-        raised | raises | raise | put up to | puts up | puts _ _ up | went up | goes up | cut to | was cut |
-        been cut | lowered | reduced | increased | dropped to | down to | is up to | now up to | augmenté |
-        erhöht | gesenkt | subió | bajó
+        raised | raises | raise | gone up | gone down | put up to | puts up | puts _ _ up | went up | goes up
+        | cut to | was cut | been cut | lowered | reduced | increased | dropped to | down to | is up to | now up
+        to | augmenté | erhöht | gesenkt | subió | bajó
     """,
     "shift": """
-        moved | move | postpone | moves to | moved to | postponed | pushed back | pushed _ back
-        | pushed _ _ back | put _ off | put _ back | pushed | put back | put off | brought forward
-        | bring forward | rescheduled | reschedule | reschedules | delayed | a week later | one week later
-        | a day later | a day earlier | one day later | one day earlier | a week earlier | one week earlier
-        | days later | weeks later | days earlier | weeks earlier | an hour later | an hour earlier
-        | hour later | hour earlier | month later | later than planned | earlier than planned | slips
-        | slipped | slip | shifted | shifts | shift it | make it | another week | by a week
-        | by a day | by two weeks | by a month | same time | same hour | same place | new date | new time
-        | new deadline | extended | changed the time | reporté | repoussé | décalé | avancé | verschoben
-        | vorverlegt | verlegt | verschieben | aplazado | aplazada | pospuesto | adelantado | rimandato
-        | spostato
+        moved | move | postpone | moves to | moved to | postponed | pushed back | pushed _ back | pushed _ _
+        back | put _ off | put _ back | pushed | put back | put off | brought forward | bring forward |
+        rescheduled | reschedule | reschedules | delayed | can't be the | can't be on | a week later | one
+        week later | a day later | a day earlier | one day later | one day earlier | a week earlier | one
+        week earlier | days later | weeks later | days earlier | weeks earlier | an hour later | an hour
+        earlier | hour later | hour earlier | month later | later than planned | earlier than planned |
+        slips | slipped | slip | shifted | shifts | shift it | make it | another week | by a week | by a day
+        | by two weeks | by a month | same time | same hour | same place | new date | new time | new
+        deadline | extended | changed the time | reporté | repoussé | décalé | avancé | verschoben |
+        vorverlegt | verlegt | verschieben | aplazado | aplazada | pospuesto | adelantado | rimandato |
+        spostato
     """,
     "end": """
         cancelled | canceled | cancel | called off | call it off | is off | are off | was off | fell through
-        | falls through | fallen through | not happening | not going | no more | stopped | stop | quit | quits
-        | gave up | given up | giving up | dropped | got rid of | sold | sell it | lost my | lost the | died
-        | is dead | gone | gone for good | stolen | closed | closes
-        | has shut | shut down | shut | retired | retires | bankrupt | bust | ended | is over | are over
-        | split up | broke up | divorced | separated | withdrew | withdrawn | expired | cancelled my
-        | resigned | resigns | handed in my notice | given notice | gave notice | fired | laid off | on leave
-        | on sabbatical | parental leave | has left | have left | left for | had to leave | leaves
-        | is leaving | are leaving | i'm leaving | moved away | moved out | moved on | unsubscribed | deleted
-        | discontinued | passed away | double booked | double-booked | can't come | can't make it | won't come
-        | won't be coming | won't make it | won't happen | won't be there
-        | doctor's orders | annulé | annulée | quitte | a quitté | terminé | abgesagt | fällt aus | gekündigt
-        | verlässt | verlassen | cancelado | cancelada | dejado | deja | annullato
+        | falls through | fallen through | not happening | not going | no more | stopped | stop | quit |
+        quits | gave up | given up | giving up | dropped | got rid of | sold | sell it | lost my | lost the
+        | died | is dead | gone | gone for good | stolen | closed | closes | has shut | shut down | shut |
+        retired | retires | bankrupt | bust | ended | is over | are over | split up | broke up | divorced |
+        separated | withdrew | withdrawn | expired | cancelled my | resigned | resigns | handed in my notice
+        | given notice | gave notice | fired | laid off | on leave | on sabbatical | parental leave | has
+        left | have left | left for | had to leave | leaves | is leaving | are leaving | i'm leaving | moved
+        away | moved out | moved on | unsubscribed | deleted | discontinued | passed away | double booked |
+        double-booked | can't come | can't make it | won't come | won't be coming | won't make it | won't
+        happen | won't be there | doctor's orders | annulé | annulée | quitte | a quitté | terminé |
+        abgesagt | fällt aus | gekündigt | verlässt | verlassen | cancelado | cancelada | dejado | deja |
+        annullato
     """,
     "handover": """
         took over | takes over | taking over | taken over | take over | taking it over | handed over
@@ -101,7 +101,7 @@ IDIOMS = """
     changed them | changed me | gave up on | won't give up | never give up | stop there | now that | now
     let's | now we can | is used to | are used to | be used to | was used to | up to you | up to me | now
     and then | now and again | every now | right now | until now | till now | by now | just now | for now |
-    even now
+    even now | gone to bed | gone to sleep | gone to school | gone to work | gone on | gone home | gone out
 """
 """Phrases that say no change, though a phrase in them does."""
 
@@ -129,6 +129,23 @@ LEAVES = """
 """
 """Phrases by which the one who is named ends: whoever he was before, he is not any more."""
 
+LEAVE_WORDS = frozenset(f"{LEAVES} leaving taking taken now finally also just".replace("|", " ").split())
+"""Words after "Graham's" that tell of Graham, and not of what is his."""
+
+AMOUNTS_AFTER = frozenset("us me you them him her it only about just".split())
+"""Words after "leaves" that what is left over has, as figures: "that leaves us 3,000"."""
+
+ENDS_BEFORE = frozenset(
+    phrase.strip()
+    for phrase in """
+        gone | gone for good | is off | are off | was off | is over | are over | is dead | died | passed away
+        | expired | fell through | falls through | fallen through | stolen | bankrupt | has left | have left
+        | leaves | is leaving | are leaving | retired | retires | resigned | resigns | on leave | on sabbatical
+        | parental leave | not happening | won't happen
+    """.split("|")
+)
+"""Phrases whose subject stands before them: what follows is not over."""
+
 SEATS = frozenset("desk chair job role place post position office seat".split())
 GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
 """Words of "Ravi gets Sheila's desk": whoever gets another's seat takes over."""
@@ -144,7 +161,7 @@ ADDITIONS = """
 
 FAMILIES: dict[str, str] = {
     "home": """
-        live lives living lived flat apartment house home address street lane avenue boulevard floor landlord
+        live lives living lived flat apartment house home address street lane avenue boulevard landlord
         roommate flatmate moved tenant rent
     """,
     "work": """

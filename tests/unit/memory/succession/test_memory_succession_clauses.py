@@ -1,0 +1,57 @@
+"""Which phrases say a change, and of what."""
+
+from __future__ import annotations
+
+import pytest
+
+from orion_recall.memory.succession.clauses import changed_in, heard_in, sentences_of
+from orion_recall.text.normal import words
+
+
+def said(text: str) -> list[list[str]]:
+    return [words(sentence) for sentence in sentences_of(text.casefold())]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Graham is off to Wakefield", "end"),
+        ("Sheila leaves at the end of May", "end"),
+        ("my Zoom is gone", "end"),
+        ("the timber has gone up", "amount"),
+        ("the opening can't be the 28th", "shift"),
+        ("I've gone over to Hindenburg", "switch"),
+    ],
+)
+def test_a_phrase_of_change_is_heard(text: str, kind: str) -> None:
+    assert kind in heard_in(words(text.casefold()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "floor 4,150 and rug 1,900, leaves 3,050",
+        "that leaves us two days",
+        "the timber has gone up",
+        "my voice has gone to bed without me",
+    ],
+)
+def test_what_is_left_over_or_dearer_has_not_ended(text: str) -> None:
+    assert heard_in(words(text)).isdisjoint(("end", "leaves"))
+
+
+@pytest.mark.parametrize(
+    ("text", "has", "lacks"),
+    [
+        ("Esme's temperature is gone, she's back to being an otter.", "temperature", "otter"),
+        ("The Zoom slid into the harbour. Gone.", "zoom", "nothing"),
+        ("The hall is full. It is moved to Friday.", "hall", "nothing"),
+        ("The church hall has a burst pipe. From Monday on we are in the depot.", "hall", "nothing"),
+        ("The alcove wasn't empty. I moved the atlases by myself.", "atlases", "alcove"),
+        ("Choir sang well. The rehearsal is off tonight.", "rehearsal", "choir"),
+    ],
+)
+def test_a_change_is_of_what_its_clause_tells(text: str, has: str, lacks: str) -> None:
+    changed = changed_in(said(text))
+    assert has in changed
+    assert lacks not in changed
