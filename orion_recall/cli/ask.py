@@ -129,7 +129,7 @@ def nothing_of(stats: BundleStats) -> str:
         return "nothing was found"
     if withheld.near_misses:
         found = counted(withheld.near_misses, "memory", "memories")
-        return f"nothing answers this: {found} came near, but {withheld.reason}"
+        return f"nothing seems to answer this: {found} came near, but {withheld.reason}"
     return f"nothing was searched: {withheld.reason}"
 
 

@@ -88,7 +88,7 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
     _lines(out, trace.get("why", ()))
-    if stats.confidence is not None:
+    if stats.confidence is not None and stats.no_answer is None:  # of what is not handed over it says nothing
         _lines(out, [_sure(stats.confidence, trace)])
     if stats.answer_probability is not None:
         _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.2f}."])

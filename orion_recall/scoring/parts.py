@@ -84,7 +84,7 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="role",
         measures="'a person said it, not an assistant'; the reverse where the query asks what the assistant said",
-        reason="a person said it, or the assistant who is asked about",
+        reason="coming from a person, or from the assistant where that is asked for",
         maker=people_parts.role,
         needs_weight=True,
     ),

@@ -140,7 +140,7 @@ def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
     if (time := values.get("time", 0.0)) > 0:
         told.append("of the time asked about" if time == 1.0 else "close to the time asked about")
     if values.get("told", 0.0) > 0:
-        told.append("it tells of the time asked about")
+        told.append("it tells of a time that fits the question")
     if values.get("tells_time") == 1.0:
         told.append("it tells a time, and the question asks when")
     if values.get("tells_name") == 1.0:
@@ -151,7 +151,7 @@ def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
         told.append(f"the reranker gives it {rerank:.2f}")
     # Without neighbours the part is the memory's own cosine, or the lowest one that the dense search reached.
     if values.get("neighbour", 0.0) > item.candidate.scores.get("vector", 1.0) + _CLOSER:
-        told.append("the turn beside it is closer still")
+        told.append("the turn beside it in the talk is closer to the question than it is itself")
     if (sure := values.get("confidence")) is not None:
         told.append(f"its confidence is {sure:.2f}")
     return told

@@ -67,7 +67,7 @@ def test_a_lead_that_three_digits_do_not_show_is_none():
 def test_a_told_time_is_what_leads_where_it_makes_the_difference():
     told, untold = item("m1", {"fusion": 0.5, "told": 1.0}), item("m2", {"fusion": 0.5, "told": 0.0})
     (first, _) = why(told, untold)
-    assert "it tells of the time asked about" in first
+    assert "it tells of a time that fits the question" in first
     assert first.endswith("most of all by the time it tells of.")
     for one in (told, untold):
         assert sum(part.share for part in score_shares(one)) == pytest.approx(one.score, abs=1e-6)
@@ -91,10 +91,14 @@ def test_a_part_that_has_no_words_has_its_name():
         ({"fusion": 1.0, "tells_time": 1.0}, {}, "it tells a time, and the question asks when"),
         ({"fusion": 1.0, "tells_name": 1.0}, {}, "it gives a name that the question does not have"),
         ({"fusion": 1.0, "tells_number": 1.0}, {}, "it gives a number, and the question asks for one"),
-        ({"fusion": 1.0, "neighbour": 0.7}, {"closeness": 0.6}, "the turn beside it is closer still"),
+        (
+            {"fusion": 1.0, "neighbour": 0.7},
+            {"closeness": 0.6},
+            "the turn beside it in the talk is closer to the question than it is itself",
+        ),
         ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "the graph says Mira sister of (Ana)"),
         ({"fusion": 1.0}, {"ts": None}, "undated"),
-        ({"fusion": 1.0, "told": 0.5}, {}, "it tells of the time asked about"),
+        ({"fusion": 1.0, "told": 0.5}, {}, "it tells of a time that fits the question"),
         ({"fusion": 1.0}, {"ts": NOW + 60}, "1 minute later than the time of the question"),
         ({"fusion": 1.0}, {"ts": NOW + 3 * 86_400}, "3 days later than the time of the question"),
         ({"fusion": 1.0}, {"ts": NOW - 59}, "1 minute old"),
