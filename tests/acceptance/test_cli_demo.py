@@ -46,6 +46,7 @@ def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_t
     assert processes_on(program.folder) == []
 
 
+@pytest.mark.slow
 def test_a_demo_that_is_interrupted_stops_its_engines(program: Program) -> None:
     with program.started("demo", "--data", str(program.data)) as running:
         running.wait_until(lambda: "bus and Postgres run" in running.err, "its engines")

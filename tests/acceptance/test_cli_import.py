@@ -87,6 +87,7 @@ def test_csv_and_a_json_array_are_imported_and_another_format_is_named_once(up: 
     assert (refused.code, refused.err.count("XML"), refused.err.count("\n")) == (2, 1, 1)
 
 
+@pytest.mark.slow
 def test_an_import_that_was_interrupted_goes_on_where_it_was(up: Up) -> None:
     name = uuid4().hex
     # One memory again and again: much to send and little to index.

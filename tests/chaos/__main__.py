@@ -92,10 +92,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(runs: Runs, given: argparse.Namespace) -> Trial:
-    """SIGTERM ends it as Ctrl-C does."""
+    """SIGTERM ends it as Ctrl-C does, and that also where a shell started it to ignore Ctrl-C."""
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await runs(given)
 
 

@@ -143,6 +143,7 @@ async def _answered(
     return found
 
 
+@pytest.mark.slow
 async def test_weights_are_learned_from_what_callers_used(
     service: Service,
     client: RecallClient,

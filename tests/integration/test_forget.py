@@ -292,6 +292,7 @@ async def test_a_person_goes_with_everything_that_names_them_also_by_other_names
         assert set(await found(client, "who called, and what grows in Bergen?")) == {"may", "former"}
 
 
+@pytest.mark.slow
 async def test_a_dry_run_counts_and_changes_nothing_and_without_yes_nothing_is_done(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,6 +114,7 @@ async def rebuild(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[d
     return json.loads(told.out)
 
 
+@pytest.mark.slow
 async def test_a_running_worker_takes_the_new_copies_over_and_answers_all_the_while(
     record: Record, pool: Pool, configured: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,10 +47,10 @@ class RoleNotes:
         if at >= len(self.units) or self.units[at].kind == "mark":
             return None
         phrase = self._reader.noun(at, self.speaker) or self._capitalised(at)
-        is_noted = phrase is not None and (
-            phrase.role in NOTED_ROLES or phrase.role in RELATIVES or phrase.role in PETS
-        )
-        return phrase if is_noted and phrase.place is None and not phrase.asks_name else None
+        if phrase is None or phrase.place is not None or phrase.asks_name:
+            return None
+        is_noted = phrase.role in NOTED_ROLES or phrase.role in RELATIVES or phrase.role in PETS
+        return phrase if is_noted else None
 
     def _capitalised(self, at: int) -> RolePhrase | None:
         """ "Deputy" at the beginning of a line, which could be a name."""
