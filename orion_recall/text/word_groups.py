@@ -7,6 +7,7 @@ nothing is searched for by it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 _GROUPS = """
@@ -36,7 +37,7 @@ colleague coworker teammate works
 employer company job works work employed
 job work works working worked employed employer career position role profession office company occupation
 live lives lived living address flat apartment house home street moved move moving resides
-address street road avenue lane flat lives live postcode
+address street road avenue lane court terrace crescent square flat lives live postcode
 rent rents rented lease landlord
 birthday born birth turned turns turning birthdate
 age old years born turned turns turning birthday
@@ -128,3 +129,10 @@ def _read(lines: str) -> Mapping[str, frozenset[str]]:
 
 WORD_GROUPS: Mapping[str, frozenset[str]] = _read(_GROUPS)
 """By a word of a question the words of memories that tell the same."""
+
+_PHONE = re.compile(r"(?<![\w.])(?:\+|0)\d[\d /()-]{6,18}\d(?!\w)")
+_EMAIL = re.compile(r"[\w.+-]+@\w[\w-]*\.\w")
+VALUES: Mapping[str, re.Pattern[str]] = {
+    "phone": _PHONE, "number": _PHONE, "mobile": _PHONE, "email": _EMAIL, "mail": _EMAIL,
+}  # fmt: skip
+"""By a word of a question what its answer looks like, where the word is not said: "Ask Leila, 0113 496 0188"."""

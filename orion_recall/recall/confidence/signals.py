@@ -23,7 +23,7 @@ from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.answers import gives_name, gives_number, tells_time
 from orion_recall.text.kin import ANIMALS, KIN, SYNONYMS
 from orion_recall.text.normal import STOP_WORDS, content_words, speaks_of_itself, without_possessive, words
-from orion_recall.text.word_groups import WORD_GROUPS
+from orion_recall.text.word_groups import VALUES, WORD_GROUPS
 from orion_recall.values import SourceName
 
 SIGNALS = (
@@ -153,11 +153,13 @@ class _Texts:
         self._starts = list(accumulate([len(text) + 1 for text in told], initial=0))[: self.count]
 
     def having(self, word: str) -> frozenset[int]:
-        """The places of the memories that have the word, a form of it, or a word that tells the same."""
+        """The places of the memories that have the word, a form of it, one that tells the same, or such a value."""
         forms = (word, *verb_forms(word), *WORD_GROUPS.get(word, ()))
         found: set[int] = set()
         for stem in dict.fromkeys(form[:_STEM] for form in forms):
             self._look_for(stem, found)
+        if (value := VALUES.get(word)) is not None:
+            found.update(bisect_right(self._starts, match.start()) - 1 for match in value.finditer(self._whole))
         return frozenset(found)
 
     def _look_for(self, stem: str, found: set[int]) -> None:

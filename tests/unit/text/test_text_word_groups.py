@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orion_recall.text.word_groups import WORD_GROUPS
+from orion_recall.text.word_groups import VALUES, WORD_GROUPS
 
 
 def test_words_of_a_question_and_words_that_tell_the_same():
@@ -12,3 +12,11 @@ def test_words_of_a_question_and_words_that_tell_the_same():
 def test_no_word_is_in_its_own_group_and_all_are_folded():
     assert all(word not in group for word, group in WORD_GROUPS.items())
     assert all(word == word.casefold() for group in WORD_GROUPS.values() for word in group)
+
+
+def test_a_value_is_known_by_its_form():
+    assert VALUES["phone"].search("ask leila, 0113 496 0188 works")
+    assert VALUES["number"].search("+44 (0)20 7946 0000")
+    assert VALUES["email"].search("write to leila@council.example")
+    for text in ("on 2026-11-16 at 09:30", "18,500 by march", "chapter 0123", "version 0.2026", "room 12 34"):
+        assert not VALUES["phone"].search(text), text

@@ -169,3 +169,14 @@ def test_a_memory_in_another_language_may_answer_unless_it_lacks_the_name(questi
     among = found({dutch: (0.9, 0.5, 1.0), **TEXTS})
     understood = asked(question, "Tamsin")
     assert speaks_otherwise(understood, asked_about(understood), nearest_items(among)[0]) is otherwise
+
+
+def test_a_phone_number_answers_who_asks_for_one_without_the_word():
+    known = found(
+        {"Tamsin is our person for the floor. 0113 496 0188": (0.4, 0.3, 4.0), "What a wind": (0.2, 0.1, 0.0)}
+    )
+    other = found(
+        {"Tamsin is our person for the floor.": (0.4, 0.3, 4.0), "0113 496 0188 is Oskar": (0.2, 0.1, 0.0)}
+    )
+    assert told("What is Tamsin's number?", known)["found_with_name"] == 1.0
+    assert told("What is Tamsin's number?", other)["found_with_name"] == 0.0
