@@ -12,10 +12,12 @@ from orion_recall.when.vocabulary import (
     ARRANGED,
     EVENT_VERBS,
     FUTURE,
+    HOLIDAYS,
     NO_VERBS,
     OWED,
     PAST,
     PLAN_NOUNS,
+    SEASONS,
     TALK_VERBS,
 )
 
@@ -25,6 +27,7 @@ _PRESENT: Final = _BE | _DO
 # "What did we talk about yesterday": the time is that of the talk.
 _ABOUT: Final = frozenset("talk talked talking chat chatted chatting speak spoke spoken speaking".split())
 _SMALL: Final = frozenset(("the", "this", "that"))
+_COMES_AGAIN: Final = frozenset((*SEASONS, *(name[0] for name in HOLIDAYS)))
 _OPENING: Final = frozenset("and so but also ok okay then well please hey hi".split())
 # Between a verb and its auxiliary stands a subject of so many words at most: "does my little sister come".
 _SUBJECT: Final = 4
@@ -61,6 +64,7 @@ def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), wi
         or _is_arranged(words)
         or _is_held(words)
         or _is_on(words)
+        or _is_for_what_comes(words)
         or _is_going_to_happen(words, names)
     )
 
@@ -98,6 +102,14 @@ def _is_on(words: Sequence[str]) -> bool:
     on |= {("comes", "up"), ("comes", "next"), ("what's", "next"), ("is", "next")}
     on |= {("what", "happens"), ("what's", "happening"), ("is", "happening")}
     return not pairs.isdisjoint(on)
+
+
+def _is_for_what_comes(words: Sequence[str]) -> bool:
+    """ "What do the kids want for Christmas", "is the car ready for the winter"."""
+    return any(
+        word in _COMES_AGAIN and "for" in (before, first if before in _SMALL else "")
+        for first, before, word in zip(("", "", *words), ("", *words), words, strict=False)
+    )
 
 
 def _is_going_to_happen(words: Sequence[str], names: frozenset[str]) -> bool:

@@ -102,3 +102,18 @@ def test_by_a_day_to_come_is_from_today_up_to_it():
 )
 def test_verb_and_tense_say_what_a_time_is_of(text: str, of: TimeOf):
     assert times(text, NOW).of == of
+
+
+@pytest.mark.parametrize(
+    ("text", "year"),
+    [
+        ("What do the kids want for Christmas?", 2026),
+        ("Is the car ready for the winter?", 2026),
+        ("What did Mum get for Christmas?", 2025),
+        ("What did I say about Christmas?", 2025),
+    ],
+)
+def test_what_is_for_a_holiday_or_a_season_is_for_the_next_one(text: str, year: int):
+    (found,) = times(text, datetime(2026, 11, 23, 9, tzinfo=UTC)).intervals
+    assert found.start is not None
+    assert datetime.fromtimestamp(found.start, UTC).year == year
