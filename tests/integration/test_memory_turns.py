@@ -191,6 +191,11 @@ async def test_one_of_several_writes_and_another_takes_over_where_it_was(pool: P
     assert [position for _, position in server.written] == sorted({position for _, position in server.written})
     async with projecting(pool, database, "heir", server):
         await at((await record.store(memories(*"ghi"))).position)
+
+        async def told() -> bool:
+            return [copy.position for copy in await record.copies()] == [server.position]
+
+        await until(told, "the record knows how far the copy is")
     positions = [position for _, position in server.written]
     assert positions == sorted(set(positions)), "everything once and in order"
     assert {worker for worker, _ in server.written} == {"second-to-none", "heir"}

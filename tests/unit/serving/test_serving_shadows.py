@@ -18,6 +18,7 @@ from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Sources
 from orion_recall.serving.shadows import Shadows, ShadowTask, shadow_for
 from orion_recall.settings import Settings
+from orion_recall.telemetry import LOG_WORKER
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
@@ -166,9 +167,9 @@ async def test_what_is_wrong_with_one_costs_the_next_nothing(caplog: pytest.LogC
             stage.note()
             await stage.until_ended(2)
     assert (stage.shadows.failed, stage.shadows.done) == (1, 1)
-    assert [record.getMessage() for record in caplog.records] == [
-        "a shadow recall failed: payload.options.scope: session needs payload.session_id"
-    ]
+    # A service that another test of this process keeps may have much else to say.
+    said = [record.getMessage() for record in caplog.records if record.name == LOG_WORKER]
+    assert said == ["a shadow recall failed: payload.options.scope: session needs payload.session_id"]
 
 
 async def test_a_source_that_fails_is_what_the_shadow_says_and_its_text_is_kept_as_the_settings_say() -> None:
