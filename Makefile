@@ -31,7 +31,8 @@ demo: $(VENV)/.installed ## the main job: engines, sample memories, worker, reca
 # All processes must collect the same tests in the same order: hence the fixed hash seed. Files are handed out in that
 # order, the longest first (tests/conftest.py), and not by their number of tests. Many tests wait: four processes for two
 # cores. Compiled tests are kept: to compile them takes every process ten seconds.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONHASHSEED=0 $(BIN)/python -m pytest -p tests.stand_ins.scheduling \
+	-n 4 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.installed-dev ## all tests but the slow ones, on real engines: a few minutes
 	$(PYTEST) -m 'not slow'

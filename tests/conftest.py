@@ -10,8 +10,6 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]
-from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.engines.postgres_binaries import closed_folder
 from orion_recall.engines.postgres_folder import UNPRIVILEGED_ID
@@ -33,21 +31,6 @@ if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVI
 quick_start.install()
 
 _FOLDERS = ("acceptance", "integration", "unit")
-# Files whose tests ask one program that is up: to start it takes longer than most of them.
-_ASKS_WHAT_IS_UP = ("ask", "doctor", "import", "memory", "up")
-
-
-class _Scheduling(LoadFileScheduling):
-    """Whole files to one process; those that ask the program that is up to the same one."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return "up" if Path(file).stem.removeprefix("test_cli_") in _ASKS_WHAT_IS_UP else file
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """For every parallel run."""
-    return _Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
