@@ -1,4 +1,4 @@
-"""Which process of a parallel run gets which file. `make test` loads this; a run without pytest-xdist does without."""
+"""Which process of a parallel run gets which file. `make test` loads it; it needs pytest-xdist."""
 
 from __future__ import annotations
 
