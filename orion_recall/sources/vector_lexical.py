@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from orion_recall.errors import SourceError
@@ -16,6 +17,8 @@ from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Hit, Question, SearchRequest, SourceName
 
 _CONTEXT_WEIGHT = 0.5
+_FOR_TIES = 32
+"""Further hits that are asked for, so that hits of equal score at the limit are mostly found all."""
 
 
 async def vector_of(question: Question, embedder: Embedder) -> list[float]:
@@ -63,19 +66,34 @@ class LexicalSource:
         return whole(found, self._index)
 
     async def _found(self, terms: SparseTerms, request: SearchRequest) -> Sequence[Hit]:
-        own, beside = await self._index.search_sparse(terms, request.scope, request.limit)
-        scores = dict(own)
-        for key, score in beside:
+        asked = request.limit + _FOR_TIES
+        own, beside = await self._index.search_sparse(terms, request.scope, asked)
+        scores = dict(_certain(own, asked))
+        for key, score in _certain(beside, asked):
             scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
         best = sorted([(-score, key) for key, score in scores.items()])[: request.limit]
         return [Hit(key, -negative) for negative, key in best]
+
+
+def _certain(hits: Sequence[tuple[int, float]], asked: int) -> Sequence[tuple[int, float]]:
+    """The hits without the last ones of equal score where more of that score may have been left out.
+
+    Which of them an engine finds is chance, and the same question would not always get the same answer. They stay
+    where most hits have that score.
+    """
+    if len(hits) < asked:
+        return hits
+    last = hits[-1][1]
+    above = bisect_left(hits, -last, key=lambda hit: -hit[1])
+    return hits[:above] if above >= asked // 2 else hits
 
 
 class LateInteraction:
     """Late interaction: the cosine of each question word and its nearest memory word, summed over the question."""
 
     def __init__(self, index: TokenIndex, embedder: Embedder) -> None:
-        self._index, self._embedder = index, embedder
+        self._index = index
+        self._embedder = embedder if isinstance(embedder, TokenVectors) else None
 
     async def why_off(self) -> str | None:
         """Why there is no late interaction here; None when there is. SourceError, ModelError as a search."""
@@ -89,7 +107,7 @@ class LateInteraction:
         Of a memory in `passages` the passage of that number is compared, else the first one. The text is embedded
         once, here and in a search by meaning. SourceError, ModelError when it cannot be had.
         """
-        if not isinstance(self._embedder, TokenVectors):
+        if self._embedder is None:
             raise SourceError(NO_TOKENS)
         tokens = await self._embedder.query_tokens(text)
         return await self._index.max_sim(tokens, keys, passages) if len(tokens) else {}

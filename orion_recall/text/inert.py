@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from orion_recall.text.normal import one_line
@@ -66,6 +67,7 @@ _ROLE: Final = re.compile(
 )
 _HEADING: Final = re.compile(r"##+|^\s*#(?=\s)", re.MULTILINE)
 _FENCE: Final = re.compile(r"(?P<sign>['\"~=_*+-])(?P=sign){2,}")
+_MOST_KEPT_CHARS: Final = 4000
 _FENCES: Final = tuple(3 * sign for sign in "'\"~=_*+-")
 
 
@@ -80,11 +82,18 @@ def inert(text: str) -> str:
     The colon after a role word ("System:", "### Instruction:", in wide letters too) and marks of headings are shown
     with look-alikes, and fences of three signs and more have two.
     """
+    return _kept(text) if len(text) <= _MOST_KEPT_CHARS else _made_inert(text)
+
+
+def _made_inert(text: str) -> str:
     shown = _visible(text)
     # To look for the fences costs a tenth of the expression, and hardly any text has one.
     if any(map(shown.__contains__, _FENCES)):
         shown = _FENCE.sub(r"\g<sign>\g<sign>", shown)
     return _without_roles(shown).replace("\n", " ")
+
+
+_kept = lru_cache(maxsize=2048)(_made_inert)  # the same memories stand in many bundles
 
 
 def _visible(text: str) -> str:

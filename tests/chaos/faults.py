@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from orion_recall.bus.connect import connect
 from orion_recall.engines.engine import Engine
 from tests.chaos.place import Place
+from tests.stand_ins.small_disk import fill
 
 Fault = Callable[[Place, random.Random], Awaitable[None]]
 _CLAIMED_AFTER_S = 5.0
@@ -73,6 +74,17 @@ async def wrong_clock(place: Place, rng: random.Random) -> None:
     await place.start(name, CHAOS_CLOCK_AHEAD_S=str(rng.choice((-_WRONG_S, _WRONG_S))))
 
 
+async def disk_full(place: Place, rng: random.Random) -> None:
+    """Another program takes all the disk under a worker's copies, and later makes room again."""
+    assert place.small_disk is not None
+    filler = place.small_disk / "of-another"
+    await asyncio.to_thread(fill, filler, leaving=0)
+    try:
+        await asyncio.sleep(rng.uniform(3.0, 10.0))
+    finally:
+        filler.unlink()
+
+
 FAULTS: dict[str, Fault] = {
     "kill": kill,
     "pause": pause,
@@ -82,4 +94,5 @@ FAULTS: dict[str, Fault] = {
     "record killed": record_killed,
     "groups lost": groups_lost,
     "wrong clock": wrong_clock,
+    "disk full": disk_full,
 }

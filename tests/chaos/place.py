@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +18,9 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Connection
 from orion_recall.shipped import shipped_folder
 from tests.acceptance.processes import WorkerProcess, running_engines, start_worker
+from tests.stand_ins.small_disk import small_disk
 
+_SMALL_BYTES = 1 << 30
 _ODD = "tests.chaos.odd_worker"
 # Those of processes.py, which are for tests, taken back: a trial is of the service as it is shipped.
 _AS_SHIPPED = {
@@ -30,13 +33,17 @@ _AS_SHIPPED = {
 
 @dataclass(slots=True)
 class Place:
-    """Engines, and workers that are ended with it; their logs stay until then."""
+    """Engines, and workers that are ended with it; their logs stay until then.
+
+    `small_disk` is the folder of worker "b", where a disk of its own was wanted and could be mounted.
+    """
 
     engines: EmbeddedEngines
     folder: Path
     settings: dict[str, str] = field(default_factory=dict[str, str])
     workers: dict[str, WorkerProcess] = field(default_factory=dict[str, WorkerProcess])
     logs: list[Path] = field(default_factory=list[Path])
+    small_disk: Path | None = None
 
     async def start(self, name: str, **environment: str) -> WorkerProcess:
         """A worker that takes messages; of one name there is one at a time, and its folder stays."""
@@ -72,6 +79,10 @@ class Place:
         """How often the workers' logs have these words."""
         return sum(log.read_text("utf-8", "replace").count(words) for log in self.logs)
 
+    def logged_number(self, words: re.Pattern[str]) -> int:
+        """The sum of the numbers that this pattern finds in the workers' logs."""
+        return sum(int(found) for log in self.logs for found in words.findall(log.read_text("utf-8", "replace")))
+
     async def rows(self, sql: str, *arguments: object) -> list[Any]:
         """The rows of a statement, over a connection of its own."""
         async with self.sql() as connection:
@@ -96,16 +107,25 @@ class Place:
 
 
 @asynccontextmanager
-async def open_place(**settings: str) -> AsyncGenerator[Place]:
+async def open_place(*, with_small_disk: bool = False, **settings: str) -> AsyncGenerator[Place]:
     """Engines that are kept alive, in a folder of their own; all is ended and removed after the block."""
     async with running_engines() as (engines, folder):
         engines.supervise()
         place = Place(engines, folder, settings)
-        try:
-            yield place
-        finally:
-            for worker in place.workers.values():
-                worker.send(signal.SIGCONT)
-                worker.send(signal.SIGKILL)
-            for worker in place.workers.values():
-                await worker.ended()
+        with _disk_of_b(folder) if with_small_disk else nullcontext(None) as place.small_disk:
+            try:
+                yield place
+            finally:
+                for worker in place.workers.values():
+                    worker.send(signal.SIGCONT)
+                    worker.send(signal.SIGKILL)
+                for worker in place.workers.values():
+                    await worker.ended()
+
+
+@contextmanager
+def _disk_of_b(folder: Path) -> Generator[Path | None]:
+    own = folder / "b"
+    own.mkdir()
+    with small_disk(own, _SMALL_BYTES) as is_mounted:
+        yield own if is_mounted else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
@@ -32,6 +33,7 @@ _AFTERWARDS_S = 8.0
 # Nothing more comes for so long: what is not there by then is missing, however slow the machine is.
 _STALLED_S = 120.0
 _TTL_MS = 120_000
+_LOST = re.compile(rf"{_QUERIES} was emptied by somebody [^:]*: about (\d+) entries")
 
 
 @dataclass(slots=True)
@@ -90,7 +92,10 @@ async def run(
 ) -> Trial:
     """The trial, with these faults only where some are named; sending ends after so many minutes at the latest."""
     began, rng = time.monotonic(), random.Random(seed)
-    async with open_place() as place:
+    wanted = faults or tuple(FAULTS)
+    async with open_place(with_small_disk="disk full" in wanted) as place:
+        done = [name for name in wanted if name != "disk full" or place.small_disk is not None]
+        assert done, "no file system can be mounted here: run it as root, or with other faults"
         await asyncio.gather(place.start("a"), place.start("b"))
         async with (
             caller_on(place.engines.redis_url, _QUERIES) as asked,
@@ -99,7 +104,7 @@ async def run(
             await _fill(place, stored)
             load = Load(asked, stored, rng)
             sending = load.send(queries, stores, per_s, began + most_minutes * 60)
-            await _with_faults(place, load, sending, queries / per_s, faults or tuple(FAULTS))
+            await _with_faults(place, load, sending, queries / per_s, done)
             promises, figures = await _counted(place, load, began)
             asked_of, stored_of = len(asked.sure), len(stored.sure)
             flush_promises, flushed = await _flush(place, asked, min(200, max(40, queries // 20)), per_s)
@@ -107,7 +112,7 @@ async def run(
         name="steady",
         size=f"{asked_of:,} queries and {stored_of:,} stores at {per_s:g} a second, {len(load.faults)} faults",
         promises=promises + flush_promises,
-        figures=figures | {"flush": flushed},
+        figures=figures | {"flush": flushed, "faults that cannot be done here": [*{*wanted} - {*done}]},
         seconds=time.monotonic() - began,
     )
 
@@ -277,6 +282,7 @@ def _to_normal(load: Load) -> dict[str, str]:
 async def _flush(place: Place, asked: Caller, count: int, per_s: float) -> tuple[list[Promise], dict[str, Any]]:
     """FLUSHALL among queries: what came before may be lost, and is told; what comes after is as ever."""
     first, told_before = set(asked.sent), place.logged("was gone")
+    counted_before = place.logged_number(_LOST)
 
     async def ask(number: int) -> None:
         await asked.send({"fragment": f"where does crate number {number % 40} stand?", "options": {}})
@@ -312,5 +318,6 @@ async def _flush(place: Place, asked: Caller, count: int, per_s: float) -> tuple
         "of them lost without a reply": sum(not sent.answers for sent in before),
         "of them without a decision": sum(not decided[sent.name] for sent in before),
         "told in workers' logs": told,
+        "lost queries, as the workers count them": place.logged_number(_LOST) - counted_before,
         "seconds to normal": f"{max(late, default=flushed_at) - flushed_at:.1f}",
     }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -31,6 +29,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.observe import disk_watch
 from orion_recall.settings import Settings
 from tests.samples.source_samples import HashingEmbedder, changes, memory
+from tests.stand_ins.small_disk import fill, small_disk
 
 MIB = 1 << 20
 
@@ -160,26 +159,13 @@ async def test_the_bus_refuses_callers_first_and_postgres_writes_last(data_dir: 
 
 
 @pytest.fixture
-def small_disk(data_dir: Path) -> Generator[Path]:
-    """A file system of 192 MiB in a file, mounted; the test is skipped where that is not allowed.
-
-    Not one in memory: there a page that was never written takes room as soon as it is read.
-    """
+def mounted(data_dir: Path) -> Generator[Path]:
+    """A file system of 192 MiB; the test is skipped where none can be mounted."""
     data_dir.mkdir()
-    image = data_dir.with_name("image")
-    with image.open("wb") as file:
-        file.truncate(192 * MIB)
-    commands = (["mkfs.ext4", "-q", "-m", "0", str(image)], ["mount", "-o", "loop", str(image), str(data_dir)])
-    try:
-        allowed = os.geteuid() == 0 and all(
-            subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in commands
-        )
-    except FileNotFoundError:
-        allowed = False
-    if not allowed:
-        pytest.skip("no file system can be mounted here")
-    yield data_dir
-    subprocess.run(["umount", "-l", str(data_dir)], check=True)
+    with small_disk(data_dir, 192 * MIB) as is_mounted:
+        if not is_mounted:
+            pytest.skip("no file system can be mounted here")
+        yield data_dir
 
 
 @contextlib.asynccontextmanager
@@ -194,34 +180,28 @@ async def opened(one: EdgeIndex | RdfGraph) -> AsyncGenerator[EdgeIndex | RdfGra
 @pytest.mark.parametrize("kind", ["index", "graph"])
 @pytest.mark.slow
 async def test_on_a_real_full_disk_the_process_lives_and_the_copy_is_searched_and_goes_on(
-    small_disk: Path, kind: str
+    mounted: Path, kind: str
 ) -> None:
-    filler = small_disk / "filler"
-    room = copy_space(kind, small_disk / kind, 16 * MIB)
+    filler = mounted / "filler"
+    room = copy_space(kind, mounted / kind, 16 * MIB)
 
     def made() -> EdgeIndex | RdfGraph:
         if kind == "index":
-            return EdgeIndex(small_disk / kind, HashingEmbedder(), SparseEncoder(), room=room)
-        return RdfGraph(small_disk / kind, room=room)
+            return EdgeIndex(mounted / kind, HashingEmbedder(), SparseEncoder(), room=room)
+        return RdfGraph(mounted / kind, room=room)
 
     def page(number: int) -> Any:
         texts = [(f"m{number}-{i}", f"The harbour crane {number} lifts box {i}. " * 20) for i in range(50)]
         return changes(*(memory(name, text) for name, text in texts), start=50 * number + 1)
 
-    def fill(leaving: int) -> None:
-        with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            while disk_space.free_bytes(small_disk) > leaving:
-                file.write(bytes(1 << 16))
-                os.fsync(file.fileno())
-
     async with opened(made()) as one:
         await one.apply(page(0))
-        fill(leaving=17 * MIB)
+        fill(filler, leaving=17 * MIB)
         with pytest.raises(DiskShort):
             for number in range(1, 200):
                 await one.apply(page(number))
         position = one.position
-        fill(leaving=0)  # somebody else takes the rest
+        fill(filler, leaving=0)  # somebody else takes the rest
         assert len(await one.held()) == position
         with pytest.raises(DiskShort):
             await one.apply(page(position // 50))

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
-
-import qdrant_edge as qe
+from typing import cast
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
@@ -23,36 +20,19 @@ from orion_recall.errors import EngineError, SourceError
 from orion_recall.index.embedded.folders import build_place, clear_builds, is_complete, swap
 from orion_recall.index.embedded.metadata import metadata_if_known
 from orion_recall.index.embedded.optimiser import EdgeOptimiser
-from orion_recall.index.embedded.points import (
-    dense_request,
-    entity_request,
-    in_time_order_request,
-    max_sim_request,
-    names_request,
-    passages_of_request,
-    passages_request,
-    sparse_batch,
-    speakers_request,
-    titled_request,
-)
+from orion_recall.index.embedded.reads import EdgeReads, reading_threads
 from orion_recall.index.embedded.shard import ADVICE, LiveShard, ReplacedShard
-from orion_recall.index.embedded.writer import EdgeWriter, SpeakerCache
-from orion_recall.index.embedded.writes import read_vectors, read_versions
+from orion_recall.index.embedded.writer import EdgeWriter
 from orion_recall.index.engine_threads import EngineThreads
-from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.passages import OF, MemorySearch, compared_for, nearest, points_of
-from orion_recall.index.points import memory_view, names_of, timed_keys
 from orion_recall.index.record_identity import refuse_without
-from orion_recall.index.speakers import speaker_scope
+from orion_recall.index.write_batch import keys_of
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.models.token_space import Tokens
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import memory_key
-from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import Change, Memory, MemoryView, Scope, TimedKey
+from orion_recall.values import Change, Memory
 
 
-class EdgeIndex:
+class EdgeIndex(EdgeReads):
     """One shard with the lock of its folder and its threads. Searches run during writes."""
 
     kind = "index"
@@ -64,13 +44,10 @@ class EdgeIndex:
     def __init__(
         self, folder: Path, embedder: Embedder, sparse: SparseEncoder, *, room: DiskSpace | None = None
     ) -> None:
-        self.folder, self.room, self.embedder, self.sparse = folder, room, embedder, sparse
-        self._live = LiveShard(folder, embedder, room)
-        self._readers = EngineThreads("the index", 2, name="index-read")
+        super().__init__(LiveShard(folder, embedder, room), embedder, sparse)
+        self.folder, self.room = folder, room
         self._writer = EngineThreads("the index", 1, name="index-write")
         self._writes = EdgeWriter(self._live, self._writer, embedder, sparse)
-        self._speakers = SpeakerCache()
-        self._search = MemorySearch()
         self._optimiser = EdgeOptimiser(folder, self._live, self._writer, self._retire)
         self._lock: FolderLock | None = None
 
@@ -106,12 +83,6 @@ class EdgeIndex:
                 self._lock = None
 
     @property
-    def position(self) -> int:
-        """The position in the outbox up to which changes are applied."""
-        metadata = self._live.metadata
-        return metadata.position if metadata is not None else 0
-
-    @property
     def database_identity(self) -> str | None:
         """The identity of the database that the index was filled from; None while it has none."""
         return self._live.database_identity
@@ -140,145 +111,12 @@ class EdgeIndex:
         """Points in the shard: memories and entities."""
         return self._live.checked().info().points_count
 
-    async def search_dense(
-        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
-    ) -> list[tuple[int, float]]:
-        """Nearest by cosine, best first; scores below `min_score` are left out."""
-        self._live.checked()
-        self._live.refuse_another_model()
-        if self._live.has_values(OF):
-            wanted = partial(passages_request, vector, scope, min_score)
-            return await self._search.best(limit, lambda most: self._nearest(wanted(most)), self._memories_of)
-        return await self._nearest(dense_request(vector, scope, limit, min_score))
-
-    async def _nearest(self, request: qe.QueryRequest) -> list[tuple[int, float]]:
-        shard = self._live.checked()
-        points = await self._readers.run(lambda: shard.query(request))
-        # Cast once: a call for each of hundreds of hits is seen in the figures. Our ids are numbers.
-        return cast("list[tuple[int, float]]", [(point.id, point.score) for point in points])
-
-    async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
-        """The memories of passages, by their keys."""
-        shard = self._live.checked()
-        records = await self._readers.run(lambda: shard.retrieve(list(passages), [OF], False))
-        return {cast("int", record.id): (record.payload or {})[OF] for record in records}
-
-    async def nearest_passages(
-        self, vector: Sequence[float], tenant: str, keys: Sequence[int]
-    ) -> Mapping[int, int]:
-        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage."""
-        self._live.checked()
-        self._live.refuse_another_model()
-        if not keys or not self._live.has_values(OF):
-            return {}
-        request = passages_of_request(vector, tenant, keys, compared_for(keys))
-        return nearest(await self._nearest(request), keys)
-
-    async def search_sparse(
-        self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
-    ) -> list[list[tuple[int, float]]]:
-        """BM25 above zero, best first: a list for each of `using`.
-
-        `text` holds a memory's own words, `context` a turn's with those of its neighbours.
-        """
-        if not terms.indices:
-            return [[] for _ in using]
-        shard, batch = self._live.checked(), sparse_batch(terms, scope, limit, using)
-        found = await self._readers.run(lambda: shard.query_batch(batch))
-        hits = [[(point.id, point.score) for point in points if point.score > 0] for points in found]
-        return cast("list[list[tuple[int, float]]]", hits)
-
-    async def without_tokens(self) -> str | None:
-        """Why `max_sim` cannot be asked; None when it can."""
-        self._live.checked()
-        self._live.refuse_another_model()
-        metadata = self._live.metadata
-        assert metadata is not None  # an open shard has some
-        return metadata.without_tokens(IndexMetadata.of(self.embedder))
-
-    async def max_sim(
-        self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
-    ) -> Mapping[int, float]:
-        """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
-
-        Of a memory in `passages` those of the passage of that number."""
-        points = points_of(keys, passages)
-        shard, request = self._live.checked(), max_sim_request(tokens, points)
-        found = await self._readers.run(lambda: shard.query(request))
-        return {points[cast("int", point.id)]: point.score for point in found}
-
-    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """Entities whose names share words with the text: (label, score), best first."""
-        points = await self._entities(text, tenant, limit)
-        found = [(str((one.payload or {})["label"]), one.score) for one in points]
-        return sorted(found, key=lambda one: (-one[1], one[0]))  # the engine leaves equal ones to chance
-
-    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        """The entities whose names share words with the text, best first: each with all its names."""
-        return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
-
-    async def _entities(self, text: str, tenant: str, limit: int) -> Sequence[qe.ScoredPoint]:
-        terms = self.sparse.encode_query(text)
-        if not terms.indices:
-            return []
-        shard, request = self._live.checked(), entity_request(terms, tenant, limit)
-        return await self._readers.run(lambda: shard.query(request))
-
-    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """The entities whose names are nearest to the vector: (label, cosine), best first."""
-        shard = self._live.checked()
-        self._live.refuse_another_model()
-        request = names_request(vector, tenant, limit)
-        points = await self._readers.run(lambda: shard.query(request))
-        return [(str((point.payload or {})["label"]), point.score) for point in points]
-
-    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
-        """The memories in scope that are called one of the names, by key with all their names."""
-        if not names:
-            return {}
-        shard, request = self._live.checked(), titled_request(names, scope, limit)
-        records, _ = await self._readers.run(lambda: shard.scroll(request))
-        return {cast("int", record.id): (record.payload or {})["titles"] for record in records}
-
-    async def has_titles(self, tenant: str) -> bool:
-        """Whether any memory has a title, of whatever tenant."""
-        return self._live.has_values("titles")
-
-    async def in_time_order(
-        self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
-    ) -> Sequence[TimedKey]:
-        """The dated memories of the scope by their time."""
-        shard = self._live.checked()
-        request = in_time_order_request(scope, limit, newest_first=newest_first, without_sessions=without_sessions)
-        records, _ = await self._readers.run(lambda: shard.scroll(request))
-        points = ((cast("int", record.id), record.payload or {}) for record in records)
-        return timed_keys(points, newest_first=newest_first)
-
-    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key. Keys that are not there are left out."""
-        if not keys:
-            return {}
-        shard = self._live.checked()
-        records = await self._readers.run(lambda: shard.retrieve(list(keys), True, False))
-        return {cast("int", record.id): memory_view(cast("dict[str, Any]", record.payload)) for record in records}
-
-    async def speakers(self, scope: Scope) -> frozenset[str]:
-        """The speakers in the scope, as written: read from the shard once, then kept up to date."""
-        scope = speaker_scope(scope)
-        if (known := self._speakers.get(scope)) is not None:
-            return known
-        shard, position = self._live.checked(), self.position
-        found = await self._readers.run(lambda: shard.facet(speakers_request(scope)))
-        speakers = frozenset(str(hit.value) for hit in found.hits)
-        if position == self.position:  # else a write in between may have added one
-            self._speakers.put(scope, speakers)
-        return speakers
-
     async def apply(self, changes: Sequence[Change]) -> None:
         """Applies outbox changes in order and advances the position. Idempotent."""
         if not changes:
             return
-        written = await self._writes.apply(changes)
+        with self._views.written(keys_of(changes)):
+            written = await self._writes.apply(changes)
         self._speakers.note(changes)
         self._optimiser.note(written)
 
@@ -286,20 +124,10 @@ class EdgeIndex:
         """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
         await self._writes.prepare(changes)
 
-    async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the index holds, by key."""
-        shard = self._live.checked()
-        return await self._readers.run(lambda: read_versions(shard))
-
-    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """The vectors of memories, by key; of a long one that of its first passage."""
-        shard = self._live.checked()
-        self._live.refuse_another_model()
-        return await self._readers.run(lambda: read_vectors(shard, keys))
-
     async def remove(self, keys: Sequence[int]) -> None:
         """Deletes memories that the record does not know; the position stays."""
-        await self._writes.remove(keys)
+        with self._views.written(keys):
+            await self._writes.remove(keys)
         self._speakers.clear()
 
     async def save(self) -> None:
@@ -325,8 +153,9 @@ class EdgeIndex:
 
     async def _retire(self, replaced: ReplacedShard) -> None:
         """Lets the searches of a replaced shard end, then closes and deletes it."""
-        readers, self._readers = self._readers, EngineThreads("the index", 2, name="index-read")
+        readers, self._readers = self._readers, reading_threads()
         self._speakers.clear()
+        self._views.clear()
         await asyncio.sleep(0)  # calls made in this turn of the loop are on their way now
         await readers.close()
         with contextlib.suppress(SourceError):

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from orion_recall.errors import EngineError, SourceError
-from orion_recall.index.embedded import index as edge
 from orion_recall.index.embedded import optimised_copy as edge_renewal
 from orion_recall.index.embedded import optimiser as edge_optimiser
+from orion_recall.index.embedded import reads as edge_reads
 from orion_recall.index.embedded import writer as edge_writer
 from orion_recall.index.embedded import writes as edge_writes
 from orion_recall.index.embedded.index import EdgeIndex
@@ -297,7 +297,7 @@ async def test_the_loop_goes_on_while_a_closing_index_waits_for_a_search(
         began.set()
         return {1: 1} if go_on.wait(60) else {}
 
-    monkeypatch.setattr(edge, "read_versions", until_the_loop_says_so)
+    monkeypatch.setattr(edge_reads, "read_versions", until_the_loop_says_so)
     reading = asyncio.create_task(index.held())
     await asyncio.to_thread(began.wait, 60)
     closing = asyncio.create_task(index.close())
