@@ -131,12 +131,19 @@ def profile_json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Profile.model_json_schema()}
 
 
-def profile_fields(model: type[BaseModel] = Profile, path: KeyPath = ()) -> dict[KeyPath, FieldInfo]:
-    """Every key of a profile by its path, parents before children, without the keys below `strategies`."""
+def profile_fields(
+    model: type[BaseModel] = Profile, path: KeyPath = (), *, with_overrides: bool = False
+) -> dict[KeyPath, FieldInfo]:
+    """Every key of a profile by its path, parents before children.
+
+    Keys below one that overrides others (`strategies`, `ranking_with_assistant`) are left out, unless wanted.
+    """
     fields: dict[KeyPath, FieldInfo] = {}
     for name, field in model.model_fields.items():
         fields[*path, name] = field
         below = field.annotation
-        if below is not Strategies and isinstance(below, type) and issubclass(below, BaseModel):
-            fields.update(profile_fields(below, (*path, name)))
+        if not isinstance(below, type) or not issubclass(below, BaseModel):
+            continue
+        if with_overrides or not issubclass(below, OnlyWhatIsSet):
+            fields.update(profile_fields(below, (*path, name), with_overrides=with_overrides))
     return fields

@@ -12,11 +12,11 @@ from typing import get_origin
 import yaml
 from pydantic_core import ErrorDetails
 
-from orion_recall.profile.model import KeyPath, Strategies, profile_fields
+from orion_recall.profile.model import KeyPath, profile_fields
 from orion_recall.profile.yaml_nodes import Words, is_null, shown
 
 _OWN_FIELDS = profile_fields()
-_FIELDS = _OWN_FIELDS | profile_fields(Strategies, ("strategies",))
+_FIELDS = profile_fields(with_overrides=True)
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _PRODUCT = re.compile(r"\d{1,12}(\s*\*\s*\d{1,12}){1,7}")
 _WITH_UNIT = re.compile(r"[-+]?\d+(\.\d+)?\s*[A-Za-z%]+")

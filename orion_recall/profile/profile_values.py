@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile.sections import (
     CONFIG,
+    FOUND_BY,
     MIN_RELEVANCE_SHARE,
     ROUNDING,
     Expansion,
@@ -24,12 +25,18 @@ from orion_recall.profile.sections import (
     TimeInQuestions,
     relevance_share,
 )
+from orion_recall.profile.strategies import Overrides, overrides_of
 from orion_recall.values import ReaderInstructions, SourceName
 
 Scope = Literal["session", "user", "global"]
 Budget = Literal["low", "mid", "high"]
 Caller = Annotated[str, Field(pattern=r"^[^=]+=[^=]+$", max_length=1024)]
 TopK = Annotated[int, Field(ge=0, le=1000)]
+
+if TYPE_CHECKING:
+    RankingDifferences = Overrides
+else:
+    RankingDifferences = overrides_of(RankingWeights, "RankingDifferences")
 
 CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 
@@ -132,6 +139,11 @@ class ProfileValues(BaseModel):
     )
     fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
     ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
+    ranking_with_assistant: RankingDifferences = Field(
+        default=RankingDifferences(),
+        description="Weights that differ where people talk with an assistant: where it said a fifth or more of the "
+        "candidates, and not all. What is not named here is as in `ranking`.",
+    )
     rerank: Rerank = Field(
         default=Rerank(), description="Whether and how the best are judged once more by a reranker."
     )
@@ -193,7 +205,9 @@ class ProfileValues(BaseModel):
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        share = relevance_share(self.weights(reranked=True))
+        talks = (False, True) if self.ranking_with_assistant.model_fields_set else (False,)
+        weights = [self.weights(reranked=True, with_assistant=one) for one in talks]
+        share, is_with_assistant = min((relevance_share(one), place > 0) for place, one in enumerate(weights))
         if share < MIN_RELEVANCE_SHARE - ROUNDING:
             raise PydanticCustomError(
                 "outvoted",
@@ -203,17 +217,40 @@ class ProfileValues(BaseModel):
                     "counted": "with `rerank.weight`" if self.rerank.enabled else "without a reranker",
                     "share": f"{share:.4g}",
                     "least": f"{MIN_RELEVANCE_SHARE}",
-                    "key": "ranking.recency",
+                    "key": f"{'ranking_with_assistant' if is_with_assistant else 'ranking'}.recency",
                 },
             )
         return self
 
-    def weights(self, *, reranked: bool) -> dict[str, float]:
+    @model_validator(mode="after")
+    def _parts_with_an_assistant_are_made(self) -> Self:
+        """What is searched or compared before the candidates are known needs a weight in `ranking`."""
+        differing = self.ranking_with_assistant.model_fields_set
+        for name in ("late", "links", "second_step"):
+            if name in differing and not getattr(self.ranking, name):
+                raise PydanticCustomError(
+                    "never_made",
+                    "`{name}` is only made where it has a weight in `ranking`, too",
+                    {"name": name, "key": f"ranking_with_assistant.{name}"},
+                )
+        if differing and not any(getattr(self.ranking_of(with_assistant=True), name) for name in FOUND_BY):
+            raise PydanticCustomError(
+                "relevance",
+                "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0",
+                {"key": "ranking_with_assistant.fusion"},
+            )
+        return self
+
+    def ranking_of(self, *, with_assistant: bool) -> RankingWeights:
+        """The weights of the parts, in talk with an assistant or else."""
+        return self.ranking_with_assistant.applied_to(self.ranking) if with_assistant else self.ranking
+
+    def weights(self, *, reranked: bool, with_assistant: bool = False) -> dict[str, float]:
         """The weights of the final score's parts, with `rerank` where a reranker has judged.
 
         Where one is wanted and has not, recency weighs no more than leaves relevance its share.
         """
-        weights: dict[str, float] = self.ranking.model_dump()
+        weights: dict[str, float] = self.ranking_of(with_assistant=with_assistant).model_dump()
         if not self.rerank.enabled:
             return weights
         if reranked:

@@ -6,7 +6,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orion_recall.scoring.candidates import Candidate
@@ -88,6 +88,7 @@ def part_inputs(
     *,
     half_life_hours: float,
     recency_minimum: float,
+    assistants: Sequence[bool],
 ) -> PartInputs:
     """The inputs of all parts; there must be a candidate."""
     best = max(candidate.fused for candidate, _ in candidates) or 1.0
@@ -97,7 +98,6 @@ def part_inputs(
         for (candidate, _), cosine in zip(candidates, cosines, strict=True)
         if cosine is not None and candidate.key not in facts.unindexed
     ]
-    assistants = [memory.assistant or names_assistant(memory.speaker) for _, memory in candidates]
     return PartInputs(
         candidates=candidates,
         memories=[memory for _, memory in candidates],
@@ -109,8 +109,18 @@ def part_inputs(
         cosines=cosines,
         farthest=_share(min(reached)) if reached else None,
         assistants=assistants,
-        is_with_assistant=ASSISTANT_SHARE <= sum(assistants) / len(assistants) < 1.0,
+        is_with_assistant=is_with_assistant(assistants),
     )
+
+
+def said_by_assistants(memories: Iterable[MemoryView]) -> list[bool]:
+    """Of each memory whether an assistant said it."""
+    return [memory.assistant or names_assistant(memory.speaker) for memory in memories]
+
+
+def is_with_assistant(assistants: Sequence[bool]) -> bool:
+    """Whether memories are from talk of people with an assistant, by who said each of them."""
+    return bool(assistants) and ASSISTANT_SHARE <= sum(assistants) / len(assistants) < 1.0
 
 
 def fusion(given: PartInputs) -> Column:

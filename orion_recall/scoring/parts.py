@@ -247,12 +247,20 @@ def part_columns(
     *,
     half_life_hours: float,
     recency_minimum: float,
+    assistants: Sequence[bool],
 ) -> dict[str, Column]:
-    """A column for every part that any candidate has, by name; `weights` are those of the profile's `ranking`."""
+    """A column for every part that any candidate has, by name; `weights` are those of the profile's `ranking`.
+
+    `assistants` says of each candidate whether an assistant said it."""
     if not candidates:
         return {}
     given = part_inputs(
-        candidates, facts, weights, half_life_hours=half_life_hours, recency_minimum=recency_minimum
+        candidates,
+        facts,
+        weights,
+        half_life_hours=half_life_hours,
+        recency_minimum=recency_minimum,
+        assistants=assistants,
     )
     columns: dict[str, Column] = {}
     for part in _IN_ORDER:

@@ -18,6 +18,7 @@ from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade
 from orion_recall.profile.model import Strategies
+from orion_recall.profile.profile_values import RankingDifferences
 from orion_recall.profile.sections import RankingWeights, Rerank
 from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.scoring.candidates import ScoredCandidate
@@ -51,10 +52,12 @@ class Candidates:
 def is_ranked_by_weights_alone(profile: Profile) -> bool:
     """Whether the weights and one table of candidates determine the profile's rankings.
 
-    They do not with a reranker, a `min_score`, a cascade, or strategies by query class.
+    They do not with a reranker, a `min_score`, a cascade, strategies by query class, or weights of their own for
+    talk with an assistant.
     """
     by_more = profile.rerank.enabled or profile.min_score > 0 or profile.cascade.enabled
-    return not by_more and not profile.strategies.model_fields_set
+    overrides = profile.strategies.model_fields_set | profile.ranking_with_assistant.model_fields_set
+    return not by_more and not overrides
 
 
 async def candidates_of(
@@ -93,6 +96,7 @@ def with_all_parts(profile: Profile, *, off: Collection[str] = ()) -> Profile:
     return profile.model_copy(
         update={
             "ranking": RankingWeights.model_construct(None, **weights),
+            "ranking_with_assistant": RankingDifferences(),
             "rerank": Rerank(),
             "min_score": 0.0,
             "cascade": Cascade(),

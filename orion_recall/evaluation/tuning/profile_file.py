@@ -37,7 +37,7 @@ def write_profile(source: Path, out: Path, weights: Mapping[str, float]) -> Prof
 
 
 def with_ranking(text: str, name: str, weights: Mapping[str, float]) -> str:
-    """The text of a profile with that name and these weights; missing weights are 0."""
+    """The text of a profile with that name and these weights, whoever talks; missing weights are 0."""
     lines = text.splitlines(keepends=True)
     root = compose_mapping(text.encode())
     defaults: dict[str, float] = RankingWeights().model_dump()
@@ -46,6 +46,8 @@ def with_ranking(text: str, name: str, weights: Mapping[str, float]) -> str:
     written = f"ranking: {{{shown}}}\n"
     places = {key.value: (key.start_mark.line, _last_line(value)) for key, value in root.value}
     edits = [("profile", f"profile: {name}\n"), ("ranking", written)]
+    if (differences := "ranking_with_assistant") in places:
+        edits.append((differences, ""))
     if not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     at_the_end = (len(lines), len(lines) - 1)

@@ -31,6 +31,7 @@ from orion_recall.evaluation.tuning.features import (
 )
 from orion_recall.evaluation.tuning.listnet import learn_weights
 from orion_recall.profile import Profile
+from orion_recall.profile.profile_values import RankingDifferences
 from orion_recall.profile.sections import FOUND_BY, RankingWeights
 
 Values = npt.NDArray[np.float64]
@@ -99,14 +100,14 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
         rest = [one for place, one in enumerate(table) if place not in left_out]
         folds[name] = weights_of(rest, current, learning)
         mine = [table[place] for place in sorted(left_out)]
-        if is_ranked_by_weights_alone(current):
+        other = _with(current, folds[name])
+        if is_ranked_by_weights_alone(other):
             held_out |= run_under(mine, _vector(folds[name]), similar)
         else:
-            other = current.model_copy(update={"ranking": RankingWeights(**folds[name])})
             asked = trials.of_queries([one.query for one in mine])
             held_out |= await asked.run(other, what=f"learned without {name}")
     weights = weights_of(table, current, learning)
-    tuned = current.model_copy(update={"ranking": RankingWeights(**weights)})
+    tuned = _with(current, weights)
 
     baseline = Baseline(name="rrf")
     plain = trials.with_sources(await baseline.sources(trials.opened, trials.contents))
@@ -122,6 +123,13 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
         weights=weights,
         figures=figures_of(runs, counting, against=current.profile, depths=depths),
         profile=tuned,
+    )
+
+
+def _with(profile: Profile, weights: Mapping[str, float]) -> Profile:
+    """The profile with these weights, whoever talks: they were learned from all queries."""
+    return profile.model_copy(
+        update={"ranking": RankingWeights(**weights), "ranking_with_assistant": RankingDifferences()}
     )
 
 

@@ -54,7 +54,7 @@ def at(profile: Profile, point: Point) -> Profile:
         *sections, name = key.split(".")
         place = values
         for section in sections:
-            place = place[section]
+            place = place.setdefault(section, {})  # of overrides only those are there that are set
         place[name] = value
     try:
         found = Profile.model_validate(values)
@@ -88,14 +88,22 @@ def with_parts(profile: Profile, parts: Sequence[str]) -> Profile:
     """The profile with only the weights of these score parts; all others are 0."""
     given: dict[str, float] = profile.ranking.model_dump()
     weights: dict[str, float] = {name: weight if name in parts else 0.0 for name, weight in given.items()}
+    differing = profile.ranking_with_assistant
+    left_out = dict.fromkeys(differing.model_fields_set.difference(parts), 0.0)
     # Not validated: an ablation may have weights that a profile must not have.
-    return profile.model_copy(update={"ranking": RankingWeights.model_construct(None, **weights)})
+    return profile.model_copy(
+        update={
+            "ranking": RankingWeights.model_construct(None, **weights),
+            "ranking_with_assistant": differing.model_copy(update=left_out),
+        }
+    )
 
 
 def parts_on(profile: Profile) -> list[str]:
-    """The score parts with a weight above 0 in the profile."""
+    """The score parts with a weight above 0 in the profile, whoever talks."""
     weights: dict[str, float] = profile.ranking.model_dump()
-    return [name for name, weight in weights.items() if weight > 0]
+    others: dict[str, float] = profile.ranking_of(with_assistant=True).model_dump()
+    return [name for name, weight in weights.items() if weight > 0 or others[name] > 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +157,7 @@ def searched_by(profile: Profile) -> frozenset[SourceName]:
 
 def _check_key(key: str) -> None:
     path: KeyPath = tuple(key.split("."))
-    fields = profile_fields()
+    fields = profile_fields(with_overrides=True)
     if key in KEYWORD_KEYS or (path in fields and not any(other[:-1] == path for other in fields)):
         return
     nearest = nearest_path(path[:-1], path[-1])

@@ -17,6 +17,7 @@ from orion_recall.recall.bundle.render import body
 from orion_recall.recall.ranking.reports import RerankReport
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.part_values import is_with_assistant, said_by_assistants
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import SourceStatus
 
@@ -66,7 +67,8 @@ async def rerank(
         breaker.record(str(error), time.monotonic())
         return unchanged("failed", str(error))
     breaker.record(None, time.monotonic())
-    weights = profile.weights(reranked=True)
+    assistants = said_by_assistants([item.memory for item in scored])
+    weights = profile.weights(reranked=True, with_assistant=is_with_assistant(assistants))
     parts = [*found, *[min(found)] * (len(scored) - len(judged))]
     blended = in_order(_with_part(item, part, weights) for item, part in zip(scored, parts, strict=True))
     ms = (time.perf_counter() - began) * 1000

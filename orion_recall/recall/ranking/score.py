@@ -13,7 +13,7 @@ import numpy as np
 
 from orion_recall.profile import Profile
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.scoring.part_values import Column, QueryFacts
+from orion_recall.scoring.part_values import Column, QueryFacts, is_with_assistant, said_by_assistants
 from orion_recall.scoring.parts import part_columns
 from orion_recall.values import MemoryView
 
@@ -22,13 +22,16 @@ def score_candidates(
     candidates: Sequence[tuple[Candidate, MemoryView]], profile: Profile, facts: QueryFacts
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id."""
-    weights = profile.weights(reranked=False)
+    assistants = said_by_assistants([memory for _, memory in candidates])
+    with_assistant = is_with_assistant(assistants)
+    weights = profile.weights(reranked=False, with_assistant=with_assistant)
     columns = part_columns(
         candidates,
         facts,
-        profile.ranking.model_dump(),
+        profile.ranking_of(with_assistant=with_assistant).model_dump(),
         half_life_hours=profile.time_decay_half_life_hours,
         recency_minimum=profile.recency_floor,
+        assistants=assistants,
     )
     scores = _combined(columns, weights, len(candidates))
     scored = [

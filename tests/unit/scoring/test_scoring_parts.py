@@ -10,7 +10,7 @@ import pytest
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import RankingWeights
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.scoring.part_values import READ_CHARS, WHOLE_LENGTH, Column, QueryFacts
+from orion_recall.scoring.part_values import READ_CHARS, WHOLE_LENGTH, Column, QueryFacts, said_by_assistants
 from orion_recall.scoring.parts import PARTS, part_columns
 from orion_recall.values import AnswerType, MemoryView, QuestionTime, SourceName
 from tests.samples.recall_fakes import NOW, key, profile, view
@@ -34,6 +34,7 @@ def parts_of(candidates: Sequence[Pair], used: Profile, **facts: Any) -> dict[st
         used.ranking.model_dump(),
         half_life_hours=used.time_decay_half_life_hours,
         recency_minimum=used.recency_floor,
+        assistants=said_by_assistants([memory for _, memory in candidates]),
     )
 
 

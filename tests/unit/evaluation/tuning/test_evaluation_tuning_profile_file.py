@@ -41,13 +41,20 @@ def test_a_profile_without_weights_gets_them_at_its_end():
     assert made.splitlines()[-2] == "render_budget_tokens: 200"
 
 
+def test_learned_weights_are_for_all_talk_with_an_assistant_or_without():
+    told = "ranking_with_assistant:  # in chats\n  role: 1\n"
+    made = with_ranking(TEXT.replace("\n# The end.", f"{told}\n# The end."), "mine.v1", WEIGHTS)
+    assert made == with_ranking(TEXT, "mine.v1", WEIGHTS)
+
+
 @pytest.mark.parametrize("name", ["assist.light.v1", "reflect.v1", "deep.graph.v1"])
 def test_a_shipped_profile_is_written_and_read_again_with_its_comments(name: str, tmp_path: Path):
     source = shipped_folder("profiles") / f"{name}.yaml"
     written = write_profile(source, tmp_path / "mine.v2.yaml", WEIGHTS)
     assert written == load_profile(tmp_path / "mine.v2.yaml")
     before = load_profile(source)
-    assert written.model_copy(update={"profile": name, "ranking": before.ranking}) == before
+    kept = {"profile": name, "ranking": before.ranking, "ranking_with_assistant": before.ranking_with_assistant}
+    assert written.model_copy(update=kept) == before
     assert (written.ranking.session, written.ranking.similarity) == (1.0, 0.0)
     comments = [line for line in source.read_text("utf-8").splitlines() if line.startswith("#")]
     assert [line for line in comments if line not in (tmp_path / "mine.v2.yaml").read_text("utf-8")] == []

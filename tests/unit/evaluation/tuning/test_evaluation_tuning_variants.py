@@ -21,6 +21,21 @@ def profile(**changes: object) -> Profile:
     return Profile.model_validate(values | caps | changes)
 
 
+def test_a_part_that_counts_only_in_talk_with_an_assistant_is_left_out_there():
+    made = profile(ranking_with_assistant={"role": 1.0, "fusion": 0.5})
+    assert {"role", "fusion"} <= set(parts_on(made))
+    without = with_parts(made, [part for part in parts_on(made) if part != "role"])
+    assert without.ranking_of(with_assistant=True).role == 0
+    assert without.ranking_of(with_assistant=True).fusion == 0.5
+
+
+def test_a_grid_goes_over_overrides_too():
+    (made,) = [at(profile(), point) for point in grid_of(["ranking_with_assistant.role=1.5"])]
+    assert (made.ranking.role, made.ranking_of(with_assistant=True).role) == (0, 1.5)
+    (made,) = [at(profile(), point) for point in grid_of(["strategies.recap.max_total_items=3"])]
+    assert made.for_class("factual", "recap").max_total_items == 3
+
+
 def test_a_grid_is_every_combination_in_the_order_given():
     points = grid_of(["fusion.k=10,60", "ranking.speaker=0,1.5"])
     assert [name_of(point) for point in points] == [

@@ -57,6 +57,17 @@ def test_weights_are_renormalised_over_the_parts_that_are_present():
     assert combine({"fusion": 1.0}, {"fusion": 0.0}) == 0.0
 
 
+@pytest.mark.parametrize(("assistants", "weight"), [(0, 0.5), (1, 0.5), (2, 4.0), (9, 4.0), (10, 0.5)])
+def test_in_talk_with_an_assistant_weights_differ(assistants: int, weight: float):
+    """From a fifth of the candidates on; where it said all, nobody talks with it."""
+    talk = [candidate(str(place), assistant=place < assistants) for place in range(10)]
+    used = profile(ranking={"role": 0.5, "recency": 0.0}, ranking_with_assistant={"role": 4.0})
+    found = score_candidates(talk, used, QueryFacts(now=NOW))
+    assert {item.weights["role"] for item in found} == {weight}
+    if assistants == 2:
+        assert [item.memory.id for item in found][-2:] == ["0", "1"]
+
+
 PARTS = ("fusion", "similarity", "recency", "speaker")
 
 
