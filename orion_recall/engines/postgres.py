@@ -42,6 +42,8 @@ from orion_recall.postgres.types import Connection
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
 _PROBE_TIMEOUT_S = 5
 _INITDB_TIMEOUT_S = 120.0
+_MIB = 1 << 20
+_NEW_BYTES = 64 * _MIB
 _BUILTIN_LOCALES_SINCE = 17
 
 _READ_ONLY = "default_transaction_read_only"
@@ -131,6 +133,7 @@ class PostgresServer:
         await asyncio.to_thread(self._clear_leftovers)
         check_not_gone(self._data_dir, self._cluster)
         if not self._cluster.exists():
+            self._check_room()
             await self._make_cluster(binaries, lock_fd)
         note_made(self._data_dir, self._cluster)
         options = {"unix_socket_directories": str(self._sockets), "search_path": self._search_path, **_OPTIONS}
@@ -219,6 +222,14 @@ class PostgresServer:
                 raise EngineError(f"Postgres already runs on {self._cluster} (process {pid}); stop it")
         pid_file.unlink(missing_ok=True)
         (self._sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
+
+    def _check_room(self) -> None:
+        """EngineError when there is no room for a new database."""
+        if (free := self.space.free_bytes) < _NEW_BYTES:
+            raise EngineError(
+                f"the disk under {self.folder} is full: {free // _MIB} MiB are free, and a new database needs "
+                f"{_NEW_BYTES // _MIB} MiB: make room, or give another folder (--data, ORION_DATA_DIR)"
+            )
 
     async def _make_cluster(self, binaries: PostgresBinaries, lock_fd: int) -> None:
         """Makes the database folder beside its place and moves it there: complete or not there at all.

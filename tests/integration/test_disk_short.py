@@ -22,7 +22,7 @@ from orion_recall.client import RecallClient
 from orion_recall.engines import disk_guard, disk_space
 from orion_recall.engines.disk_space import copy_space
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import BusRefused, DiskShort, ReplyTimeout, SourceError
+from orion_recall.errors import BusRefused, DiskShort, EngineError, ReplyTimeout, SourceError
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
@@ -118,6 +118,13 @@ async def can_write(dsn: str) -> bool:
     finally:
         await session.close()
     return True
+
+
+async def test_a_new_database_on_a_full_disk_is_refused_with_what_to_do(data_dir: Path, disk: Disk) -> None:
+    disk.free = 63 * MIB
+    with pytest.raises(EngineError, match="63 MiB are free, and a new database needs 64 MiB: make room"):
+        async with EmbeddedEngines.start(data_dir, valkey=False):
+            pass
 
 
 @pytest.mark.slow
