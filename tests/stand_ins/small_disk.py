@@ -12,6 +12,7 @@ from pathlib import Path
 from orion_recall.engines.disk_space import free_bytes
 
 _BLOCK = 1 << 16
+_AT_LAST = 8 << 20
 
 
 @contextmanager
@@ -41,6 +42,9 @@ def small_disk(folder: Path, size_bytes: int) -> Generator[bool]:
 def fill(filler: Path, *, leaving: int) -> None:
     """Write to this file until so few bytes of its disk are free. It blocks."""
     with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        if (most := free_bytes(filler.parent) - leaving - _AT_LAST) > 0:
+            os.posix_fallocate(file.fileno(), file.tell(), most)
+            file.seek(0, os.SEEK_END)
         while free_bytes(filler.parent) > leaving:
             file.write(bytes(_BLOCK))
             os.fsync(file.fileno())
