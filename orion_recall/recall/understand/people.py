@@ -26,8 +26,8 @@ def asking_speaker(user: str | None, speakers: frozenset[str], callers: Sequence
         given = dict(part.split("=", 1) for part in callers)
         if (found := _called(given.get(user, user), speakers)) is not None or user in given:
             return found
-    people = [speaker for speaker in speakers if not names_assistant(speaker)]
-    return people[0] if len(people) == 1 and len(speakers) > 1 else None
+    people = speakers.difference(assistants(speakers))
+    return next(iter(people)) if len(people) == 1 and len(speakers) > 1 else None
 
 
 @lru_cache(maxsize=64)
@@ -45,13 +45,18 @@ def _called(name: str, speakers: frozenset[str]) -> str | None:
     wanted = tuple(words(name.replace("_", " ")))
     if not wanted:
         return None
-    by_words = {tuple(words(speaker)): speaker for speaker in sorted(speakers, reverse=True)}
+    by_words = _by_words(speakers)
     if (same := by_words.get(wanted)) is not None:
         return same
     first = [
         speaker for parts, speaker in by_words.items() if parts[:1] == wanted[:1] and 1 in (len(parts), len(wanted))
     ]
     return first[0] if len(first) == 1 else None
+
+
+@lru_cache(maxsize=64)
+def _by_words(speakers: frozenset[str]) -> Mapping[tuple[str, ...], str]:
+    return {tuple(words(speaker)): speaker for speaker in sorted(speakers, reverse=True)}
 
 
 @lru_cache(maxsize=64)
