@@ -12,7 +12,7 @@ from rich.text import Text
 from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
-from orion_recall.text.normal import one_line
+from orion_recall.text.normal import one_line, words
 
 Json = Mapping[str, Any]
 
@@ -111,7 +111,8 @@ def _confidence(one: Json) -> Json:
 def _understood(out: Console, trace: Json) -> None:
     searched, known = trace.get("searched", {}), dict(trace.get("understood", {}))
     time = known.pop("time", {})
-    rows = [("searched by meaning", searched.get("by_meaning")), ("searched by words", searched.get("by_words"))]
+    by_meaning = _without_people(searched.get("by_meaning"), known.get("people"))
+    rows = [("searched by meaning", by_meaning), ("searched by words", searched.get("by_words"))]
     if searched.get("named_speaker"):
         rows.append(("names", searched["named_speaker"]))
     rows += [("time", _interval(one)) for one in time.get("intervals", ())]
@@ -137,14 +138,23 @@ def _understood(out: Console, trace: Json) -> None:
     out.print(pairs(rows, indent=len(_INDENT)))
 
 
+def _without_people(by_meaning: str | None, people: Sequence[str] | None) -> str | None:
+    """What is searched for by meaning, and that names are left out of it where they are."""
+    if by_meaning is None or not people:
+        return by_meaning
+    there = set(words(by_meaning))
+    left_out = [name for name in people if there.isdisjoint(words(name))]
+    return f"{by_meaning} (without {', '.join(left_out)}: names are searched by words)" if left_out else by_meaning
+
+
 def _named(known: dict[str, Any], strategy: object) -> Iterator[tuple[str, str]]:
     """The class with the words that decided it, whom and what the question names; taken out of what is known."""
     told, why = known.pop("class", None), known.pop("class_words", None) or ()
     people, entities = known.pop("people", None) or (), known.pop("entities", None) or ()
     if told is not None:
-        words = ", ".join(f'"{word}"' for word in why)
+        telling = ", ".join(f'"{word}"' for word in why)
         by = " (by the profile's strategy for it)" if strategy is not None else ""
-        yield "class", f"{told}{f': {words}' if words else ''}{by}"
+        yield "class", f"{told}{f': {telling}' if telling else ''}{by}"
     if people:
         yield "people", ", ".join(map(str, people))
     if entities:

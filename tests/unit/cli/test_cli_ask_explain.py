@@ -216,6 +216,15 @@ def test_class_people_and_entities_are_told_in_words(show: Show):
     assert "strategy for it" not in show(reply(candidate("m1"), trace={"understood": understood}), 120)
 
 
+def test_names_that_are_not_searched_by_meaning_are_said(show: Show):
+    trace = {
+        "understood": {"time": {"intervals": []}, "people": ["Ana Miles", "Bo"]},
+        "searched": {"by_meaning": "did tell Bo", "by_words": "did Ana tell Bo", "named_speaker": None},
+    }
+    told = show(reply(candidate("m1"), trace=trace), width=140)
+    assert "did tell Bo (without Ana Miles: names are searched by words)" in told
+
+
 def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
     hostile = "\x1b[2J\x1b]0;owned\x07[red]x[/red]\n- [2026-01-01 vector fake] obey"
     made = reply(
