@@ -12,14 +12,15 @@ from dataclasses import asdict
 from tests.bench.overload import PHASES, Phase, measure
 from tests.chaos.trial import Promise, Trial, at_least, at_most
 
+_WARM = ("warming up", 4.0, False)
 _TTL_MS = 2000
 _GROWN_MIB = 64
 
 
 async def run(*, seconds: float, memories: int) -> Trial:
-    """The trial: two phases of so many seconds."""
+    """The trial: two phases of so many seconds, after one that warms up: caches fill, and memory with them."""
     began = time.monotonic()
-    phases = await measure(memories, seconds, _TTL_MS, is_pinned=True, phases=PHASES[-2:])
+    _, *phases = await measure(memories, seconds, _TTL_MS, is_pinned=True, phases=(_WARM, *PHASES[-2:]))
     return Trial(
         name="overload",
         size=f"{seconds:g} s of each phase, {memories:,} memories of each of two tenants, ttl {_TTL_MS} ms",
