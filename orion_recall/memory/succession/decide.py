@@ -216,7 +216,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
     phrases = [text for kind, text in new.phrases.items() if kind in seen.cues and kind != "weak"]
     shared = [new.written.get(term, term) for term in sorted(seen.strong)]
-    return Judgement(confidence, seen_in(seen.cues, phrases, seen.functional, shared, seen.clash))
+    return Judgement(confidence, seen_in(seen.cues, phrases, shared, seen.clash))
 
 
 def _contradicts(new: Span, old: Span) -> bool:

@@ -25,25 +25,23 @@ _TYPES: Mapping[str, str] = {
     "name": "name",
     "number": "number",
 }
+_FAMILIES = "both are about: "
 _MOST = 4
 
 
 def seen_in(
     cues: Collection[CueKind],
     phrases: Iterable[str],
-    families: Iterable[str],
     shared: Iterable[str],
     clash: Iterable[str],
 ) -> str:
     """What is kept with a succession: its cues, a colon, and what was seen, as it is written."""
     said = ", ".join(f'"{phrase}"' for phrase in dict.fromkeys(phrases))
     words = ", ".join(f'"{word}"' for word in list(shared)[:_MOST])
-    about = ", ".join(name.replace("_", " ") for name in sorted(families))
     others = ", ".join(_TYPES.get(kind, kind) for kind in clash)
     parts = [
         f"it says {said}" if said else "",
         f"both say {words}" if words else "",
-        f"both are about: {about}" if about else "",
         f"another {others}" if others else "",
     ]
     return f"{'/'.join(sorted(cues)) or _VALUE}: {'; '.join(part for part in parts if part)}"
@@ -56,4 +54,6 @@ def plain(reason: str) -> str:
     if not colon or not all(kind in _PLAIN or kind == "weak" for kind in kinds):
         return reason
     told = ", ".join(text for kind, text in _PLAIN.items() if kind in kinds) or _PLAIN[_VALUE]
-    return f"{told}: {seen.strip()}" if seen.strip() else told
+    # Reasons that were kept before have names of word families, too, which say little to people.
+    parts = [part for part in seen.strip().split("; ") if part and not part.startswith(_FAMILIES)]
+    return f"{told}: {'; '.join(parts)}" if parts else told

@@ -70,8 +70,10 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> li
     items = [item.scored.memory for item in selection.items]
     if not items:
         return []
-    sessions = len({memory.session_id or memory.id for memory in items})
-    of = f"{len(items)} {'memory' if len(items) == 1 else 'memories'} of {sessions} session{'s'[: sessions != 1]}"
+    sessions = len({memory.session_id for memory in items} - {None})
+    of = f"{len(items)} {'memory' if len(items) == 1 else 'memories'}"
+    if sessions:
+        of += f" of {sessions} session{'s'[: sessions != 1]}"
     times = [memory.ts or 0.0 for memory in items if not memory.chatter]
     order = (
         "in the order of time"
@@ -81,7 +83,7 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> li
     chatter = ", chatter last" if any(memory.chatter for memory in items) else ""
     wider = " Nothing is of the time itself, so a day more on both sides was searched." if is_widened else ""
     named = "session" if of_session else "time"
-    return [f"The question names a {named} and nothing else. This is a recap of it: {of}, {order}{chatter}.{wider}"]
+    return [f"The question asks about a {named} as a whole. This is a recap of it: {of}, {order}{chatter}.{wider}"]
 
 
 def _reasons(
@@ -180,11 +182,16 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
     if lead < _SAME:
         return " The next scores the same; the newer one comes first, then the smaller id."
     if lead < _SHOWN:
+        if any(link.key == item.candidate.key for link in following.memory.succeeded_by):
+            return " The next is the older memory that it succeeds, and was put right after it."
         return " The next is as good: they are less than 0.001 apart."
     theirs = {part.name: part.share for part in score_shares(following)}
     gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in score_shares(item)}
     most = max(gains, key=lambda name: (gains[name], name))
-    return f" It leads the next by {lead:.3f}, most of all by {REASONS.get(most, f'the part {most}')}."
+    reason = REASONS.get(most, f"the part {most}")
+    if most == "session" and item.memory.session_id is None:
+        reason = "how well it was found"  # it is a session of its own
+    return f" It leads the next by {lead:.3f}, most of all by {reason}."
 
 
 def ordinal(number: int) -> str:

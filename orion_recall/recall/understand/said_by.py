@@ -96,13 +96,19 @@ class _Reader:
             elif word in ("what", "whatever") and (found := self._verb_after(place + 1, SAID)) is not None:
                 return self._made(*found)
             elif word == "from" and place and self.folded[place - 1] in (*_EMPTY, *NOUNS, "news", "word"):
-                if (subject := self._subject(place + 1)) is not None:
+                subject = self._subject(place + 1)
+                if subject is not None and (self.folded[place - 1] not in _EMPTY or self._ends_or_goes_on(subject)):
                     return self._made(subject, subject.end)
             elif (found := self._noun(place)) is not None:
                 return self._made(*found)
             if word in _ASKING:
                 asked = place
         return None
+
+    def _ends_or_goes_on(self, subject: _Subject) -> bool:
+        """Whether nothing, a time or a topic follows: "everything from Ana here?" need not be words of hers."""
+        following = self.folded[subject.end] if subject.end < len(self.folded) else "?"
+        return not following[0].isalnum() or following in _ABOUT | _LINKS | _OF_SAYING
 
     def _verb_after(self, place: int, forms: frozenset[str]) -> tuple[_Subject, int] | None:
         """The subject that begins here, and where its verb of saying ends."""

@@ -24,6 +24,12 @@ def test_values_are_named_by_their_kind() -> None:
     assert plain(judged.reason).endswith("another amount of money")
 
 
+def test_names_of_word_families_are_not_told() -> None:
+    kept = 'present: it says "now"; both are about: editor, secret, training; another number'
+    assert plain(kept) == 'it is so now: it says "now"; another number'
+    assert plain("value: both are about: boss") == "another value"
+
+
 def test_a_reason_of_another_kind_stays_as_it_is() -> None:
     assert plain("") == ""
     assert plain("Lin said: it is so") == "Lin said: it is so"

@@ -10,7 +10,7 @@ from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.recall.report.explain_words import ordinal, why_first
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.values import SourceName
+from orion_recall.values import SourceName, SuccessionLink
 from tests.samples.recall_fakes import NOW, scored
 
 WEIGHTS = {
@@ -62,6 +62,23 @@ def test_a_lead_that_three_digits_do_not_show_is_none():
     (first, _) = why(item("m1", {"fusion": 0.5003}), item("m2", {"fusion": 0.5}))
     assert first.endswith("The next is as good: they are less than 0.001 apart.")
     assert "0.000" not in first
+
+
+def test_the_older_memory_right_after_its_successor_is_called_that():
+    new = item("m1", {"fusion": 0.5003})
+    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    (first, _) = why(new, item("m2", {"fusion": 0.5}, succeeded_by=(link,)))
+    assert first.endswith("The next is the older memory that it succeeds, and was put right after it.")
+
+
+def test_a_memory_without_a_session_leads_by_how_well_it_was_found():
+    weights = {"fusion": 0.5, "session": 0.5}
+    for session, by in ((None, "how well it was found"), ("s-1", "what else its session has")):
+        items = [
+            replace(item(name, {}, session_id=session), parts=parts, weights=weights, score=combine(parts, weights))
+            for name, parts in (("m1", {"fusion": 0.5, "session": 0.9}), ("m2", {"fusion": 0.5, "session": 0.1}))
+        ]
+        assert why(*items)[0].endswith(f"most of all by {by}.")
 
 
 def test_a_told_time_is_what_leads_where_it_makes_the_difference():

@@ -87,7 +87,7 @@ def test_questions_for_something_in_what_was_said_only_prefer_the_speaker(text: 
     "text",
     ["", "What did she say?", "Who told me about the kiln?", "Where does Hana work?", "What do I have to ask Hana?",
      "How should I tell Hana?", "What would you suggest?", "What did Hana paint?",
-     "Did the mayor of the state win?"],
+     "Did the mayor of the state win?", "Is everything from Hana here?", "Did everything from Hana arrive?"],
 )  # fmt: skip
 def test_other_questions_ask_for_nobodys_words(text: str):
     assert read(text) is None
