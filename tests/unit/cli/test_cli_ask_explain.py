@@ -217,7 +217,7 @@ def test_class_people_and_entities_are_told_in_words(show: Show):
 
 
 def test_names_that_are_not_searched_by_meaning_are_said(show: Show):
-    trace = {
+    trace: dict[str, Any] = {
         "understood": {"time": {"intervals": []}, "people": ["Ana Miles", "Bo"]},
         "searched": {"by_meaning": "did tell Bo", "by_words": "did Ana tell Bo", "named_speaker": None},
     }
