@@ -82,13 +82,13 @@ async def run(*, inputs: int, giants: int, seed: int, most_minutes: float = 600.
         tried.longest.clear()
         peak = _peak_mib()
         share = inputs // (10 * len(PARSERS))
-        by_hypothesis = await _each(tried, share, began + seconds * 0.5, _hypothesis, rng)
         with_atheris = guided and importlib.util.find_spec("atheris") is not None
         if with_atheris:
-            by_mutation = await _guided(tried, 9 * share, (began + seconds - time.monotonic()) * 0.7)
+            by_mutation = await _guided(tried, 9 * share, (began + seconds - time.monotonic()) * 0.6)
         else:
-            by_mutation = await _each(tried, 9 * share, began + seconds * 0.9, _mutating, rng)
-        grown = _peak_mib() - peak
+            by_mutation = await _each(tried, 9 * share, began + seconds * 0.6, _mutating, rng)
+        grown = _peak_mib() - peak  # Hypothesis keeps what it has generated, and is not what is tried
+        by_hypothesis = await _each(tried, share, began + seconds * 0.9, _hypothesis, rng)
         tried.faults += told
     minutes = by_hypothesis[1] / 60 + by_mutation[1] / 60
     longest = {name: (ms, data) for name, (ms, data) in tried.longest.items() if ms > _LONGEST_MS}
@@ -127,7 +127,7 @@ async def _each(
 ) -> tuple[int, float]:
     """So many inputs of each parser, in turns: how many there were, and the seconds."""
     began, before = time.monotonic(), tried.count.total()
-    left = dict.fromkeys(PARSERS, share)
+    left = dict.fromkeys(PARSERS, share) if share > 0 else {}
     while left and time.monotonic() < until:
         for name in list(left):
             count = min(_CHUNK, left[name])
