@@ -18,7 +18,7 @@ from orion_recall.values import Hit, Question, SearchRequest, SourceName
 
 _CONTEXT_WEIGHT = 0.5
 _FOR_TIES = 32
-"""Further hits that are asked for, so that hits of equal score at the limit are mostly found all."""
+"""Further hits that are asked for, so that mostly all hits of equal score at the limit are found."""
 
 
 async def vector_of(question: Question, embedder: Embedder) -> list[float]:

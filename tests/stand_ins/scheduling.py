@@ -1,4 +1,4 @@
-"""Which process of a parallel run gets which file. `make test` loads it; it needs pytest-xdist."""
+"""The scheduler of a parallel test run: which process gets which file. `make test` loads it, with pytest-xdist."""
 
 from __future__ import annotations
 

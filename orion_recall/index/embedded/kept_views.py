@@ -1,4 +1,4 @@
-"""Memories as they were read last, so that a recall need not read those again that the one before it has read.
+"""A cache of the memories that an index read last: most of what a recall reads, the one before it has read, too.
 
 To read a hundred memories takes the engine and Python as long as two searches. What was read is kept until it is
 written again: the writer says what it writes before and after it does so.
