@@ -32,8 +32,10 @@ from orion_recall.values import Change, Scope
 
 log = logging.getLogger("orion_recall.sources")
 
-# A flush holds Python's lock for some 100 ms, so it is seldom. What a crash loses comes again from the outbox.
+# A flush holds Python's lock, the longer the more was written since the last one (some 10 ms for 1,000 points), so
+# it is neither frequent nor large. What a crash loses comes again from the outbox.
 _SAVE_AFTER_S = 10.0
+_SAVE_AFTER_POINTS = 500
 
 
 class EdgeWriter:
@@ -43,6 +45,7 @@ class EdgeWriter:
         self._live, self._thread, self._embedder, self._sparse = live, thread, embedder, sparse
         self._prefetch = VectorPrefetch(embedder)
         self._saving: asyncio.Task[None] | None = None
+        self._unsaved_points = 0
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embeds what `apply` gets next."""
@@ -79,6 +82,7 @@ class EdgeWriter:
 
     async def save(self) -> None:
         """Flushes the shard, then writes its position."""
+        self._unsaved_points = 0
         await self._thread.run(self._live.save)
 
     async def close(self) -> None:
@@ -99,7 +103,10 @@ class EdgeWriter:
 
     async def _write(self, batch: WriteBatch, position: int) -> None:
         await self._thread.run(lambda: self._live.write(batch, position))
-        if self._saving is None or self._saving.done():
+        self._unsaved_points += len(batch.points) + len(batch.gone)
+        if self._unsaved_points >= _SAVE_AFTER_POINTS:
+            await self._save_or_warn()
+        if not self._live.is_saved and (self._saving is None or self._saving.done()):
             self._saving = asyncio.create_task(self._save_later())
 
     async def _held_before(
@@ -128,14 +135,17 @@ class EdgeWriter:
     async def _save_later(self) -> None:
         while not self._live.is_saved:
             await asyncio.sleep(_SAVE_AFTER_S)
-            try:
-                await self.save()
-            except SourceError as error:
-                log.warning(
-                    "the index in %s could not be saved: %s; it is tried again every %g s, so see whether its disk "
-                    "is full",
-                    *(self._live.folder, error, _SAVE_AFTER_S),
-                )
+            await self._save_or_warn()
+
+    async def _save_or_warn(self) -> None:
+        try:
+            await self.save()
+        except SourceError as error:
+            log.warning(
+                "the index in %s could not be saved: %s; it is tried again within %g s, so see whether its disk "
+                "is full",
+                *(self._live.folder, error, _SAVE_AFTER_S),
+            )
 
 
 @dataclass(slots=True)

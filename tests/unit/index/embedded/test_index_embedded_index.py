@@ -329,6 +329,16 @@ async def test_what_was_written_is_saved_in_time_and_at_the_end(
     assert position() == len(ALL) + 1
 
 
+async def test_much_is_saved_at_once_because_a_large_flush_stops_the_process(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(edge_writer, "_SAVE_AFTER_POINTS", len(ALL))
+    metadata = folder / "index" / "index.json"
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(*ALL))
+        assert json.loads(metadata.read_text("utf-8"))["position"] == len(ALL)
+
+
 async def test_an_index_that_is_closed_while_it_is_optimised_goes_on_from_where_it_was(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
