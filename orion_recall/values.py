@@ -80,8 +80,7 @@ ANY_TYPE = AnswerType()
 
 MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
 QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
-"""The class of a question: a fact (the default), a time, a relation between people, how something is done, what
-would best be done, what is still to be done, or what is known at all."""
+"""What a question asks for: a fact (the default), time, relation, instruction, advice, plan, or what is known."""
 QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
 
 
@@ -147,6 +146,8 @@ class SearchRequest:
     more_words: MoreWordsWanted | None = None
     similar_entities: int = 0
     graph_method: GraphMethod = "neighbourhood"
+    graph_damping: float = 0.6
+    graph_rounds: int | None = None
 
 
 class SuccessionLink(NamedTuple):
@@ -231,8 +232,8 @@ class Memory:
     """One memory as the record holds it, with the values computed when it was written.
 
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
-    every change of its content. `supersedes` is only set when it is stored: the record keeps it on the other
-    memories. `lacks_context` as well: the subject of a statement may be named in the turn before."""
+    every change of its content. `supersedes` (the record keeps it on the other memories) and `lacks_context` (the
+    subject of a statement may be named in the turn before) are only set when it is stored."""
 
     tenant: str
     id: str
@@ -320,10 +321,9 @@ class Change:
 class Hit(NamedTuple):
     """One memory found by one source; `score` on the source's own scale, best first in its list.
 
-    `read` gives the memory, from a source that has read it anyway; the others leave it to be fetched once, in a
-    batch, for the few that are ranked. `statements` are the graph's reasons, readable; with a `path` above 0 they
-    are the steps of a path that this memory is evidence for. `source_ref` is the origin of the hit, where the
-    memory itself has none."""
+    `read` gives the memory, from a source that has read it anyway; else it is fetched later, if it is ranked.
+    `statements` are the graph's reasons, readable; with a `path` above 0 they are the steps of a path that this
+    memory is evidence for. `source_ref` is the origin of the hit, where the memory itself has none."""
 
     key: int
     score: float

@@ -61,6 +61,8 @@ def requests_of(
             more_words=more_words_wanted(profile),
             similar_entities=profile.graph.similar_entities,
             graph_method=profile.graph.arm,
+            graph_damping=profile.graph.damping,
+            graph_rounds=profile.graph.rounds,
         )
         for name in profile.sources_on
     }
