@@ -77,8 +77,6 @@ class AnswerType:
 
 
 ANY_TYPE = AnswerType()
-
-MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
 QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
 """The class of a question: a fact (the default), a time, a relation between people, how something is done, what
 would best be done, what is still to be done, or what is known at all."""
@@ -171,7 +169,8 @@ class MemoryView(NamedTuple):
     nothing that anybody would look for (`text.chatter`). `told` are the times that its text tells.
     `assistant`: it is known that an assistant said it; of other memories the speaker's name decides (`text.roles`).
     `succeeds` are the older memories that it says something new instead of, `succeeded_by` the newer ones of it.
-    `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one.
+    `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one, and
+    `confidence` how sure the sender was.
     """
 
     id: str
@@ -199,6 +198,7 @@ class MemoryView(NamedTuple):
     succeeded_by: tuple[SuccessionLink, ...] = ()
     passages: tuple[int, ...] = ()
     passage: int = 0
+    confidence: float | None = None
 
     @property
     def best_span(self) -> tuple[int, int]:
@@ -232,7 +232,8 @@ class Memory:
 
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
     every change of its content. `supersedes` is only set when it is stored: the record keeps it on the other
-    memories. `lacks_context` as well: the subject of a statement may be named in the turn before."""
+    memories. `lacks_context` as well: the subject of a statement may be named in the turn before.
+    `kind_confidence` is set where the kind was read from the text."""
 
     tenant: str
     id: str
@@ -267,6 +268,7 @@ class Memory:
     deleted_at: float | None = None
     supersedes: tuple[str, ...] = ()
     lacks_context: bool = field(default=False, compare=False)
+    kind_confidence: float | None = None
 
     @property
     def is_live(self) -> bool:

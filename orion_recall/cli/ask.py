@@ -49,6 +49,13 @@ def ask(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Confidence below which a cascade goes on.")] = None,
     depth: Annotated[int | None, typer.Option(help="How many further layers may be searched.")] = None,
+    by_layer: Annotated[
+        bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
+    ] = False,
+    context: Annotated[
+        str | None,
+        typer.Option(help="What was said before: whom a question without a name means by she, it or there."),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -80,7 +87,8 @@ def ask(
         "cascade": cascade,
         "confidence_threshold": threshold,
         "max_cascade_depth": depth,
-        "include": {"trace": True} if explain else None,
+        "context": context,
+        "include": {"trace": explain, "layers": by_layer} if explain or by_layer else None,
     }
     fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}
     fields = {name: value for name, value in fields.items() if value is not None}
@@ -115,6 +123,9 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
         prose(visible(reply.bundle.rendered))
     else:
         note(nothing_of(stats))
+    if reply.bundle.layers is not None:
+        out.print()
+        out.print(table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()]))
     if explain:
         show_explained(reply)
     else:

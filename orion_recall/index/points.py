@@ -155,6 +155,8 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         tuple(starmap(SuccessionLink, payload["succeeds"])) if "succeeds" in payload else (),
         tuple(starmap(SuccessionLink, payload["succeeded_by"])) if "succeeded_by" in payload else (),
         tuple(payload["passages"]) if "passages" in payload else (),
+        0,
+        of("confidence"),
     )
 
 
@@ -168,6 +170,7 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "hash": memory.text_hash,
         "simhash": memory.simhash,
         "kind": memory.kind,
+        "confidence": memory.confidence,
         "title": memory.title,
         "speaker": memory.speaker,
         "session": memory.session_id,

@@ -18,6 +18,7 @@ from orion_recall.cli.moments import MOMENT_HELP, Zone, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, pairs, print_error, print_json, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.memory.record.browse import ListedMemory, MemoryDetails, RecordBrowser
+from orion_recall.values import Memory
 
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Memories at most.")]
 Since = Annotated[str | None, typer.Option(help=f"Only dated from then on: {MOMENT_HELP}")]
@@ -171,7 +172,7 @@ def _fields(details: MemoryDetails) -> list[tuple[str, object]]:
     """What is known, in the order in which one asks; what is not known is left out."""
     memory = details.memory
     rows: list[tuple[str, object]] = [("id", memory.id), ("tenant", memory.tenant), ("state", _state(details))]
-    rows += [("title", memory.title), ("text", memory.text), ("kind", memory.kind), ("speaker", memory.speaker)]
+    rows += [("title", memory.title), ("text", memory.text), ("kind", _kind(memory)), ("speaker", memory.speaker)]
     rows += [(name.replace("_", " "), _time(getattr(memory, name))) for name in ("occurred_at", "occurred_until")]
     rows.append(("mentioned at", _time(memory.mentioned_at)))
     rows += [(f"{name} id", getattr(memory, f"{name}_id")) for name in ("session", "user", "agent", "node", "run")]
@@ -194,6 +195,11 @@ def _state(details: MemoryDetails) -> str:
     if memory.deleted_at is not None:
         return f"deleted at {_time(memory.deleted_at):%Y-%m-%d %H:%M:%S} UTC"
     return "live" if memory.superseded_by is None else f"superseded by {memory.superseded_by}"
+
+
+def _kind(memory: Memory) -> str:
+    sure = memory.kind_confidence
+    return memory.kind if sure is None else f"{memory.kind} (read from the text, {sure:g} sure)"
 
 
 def _uses(details: MemoryDetails) -> str:
