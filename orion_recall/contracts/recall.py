@@ -53,6 +53,10 @@ class RecallOptionsV1(Message):
     tenant: Identifier | None = None
     scope: ScopeName | None = None
     user: Identifier | None = None
+    agent_id: Identifier | None = Field(
+        default=None, description="only memories that were stored with this agent_id"
+    )
+    run_id: Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
     k: int | None = Field(default=None, ge=1, le=1000, description="items at most")
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)

@@ -25,6 +25,8 @@ Since = Annotated[str | None, typer.Option(help=f"Only dated from then on: {MOME
 Until = Annotated[str | None, typer.Option(help=f"Only dated before; a day or period as a whole: {MOMENT_HELP}")]
 User = Annotated[str | None, typer.Option(help="Only of this user.")]
 Session = Annotated[str | None, typer.Option(help="Only of this session.")]
+Agent = Annotated[str | None, typer.Option(help="Only of this agent (agent_id).")]
+Run = Annotated[str | None, typer.Option(help="Only of this run (run_id).")]
 Kind = Annotated[list[str] | None, typer.Option(help="Only of this kind, such as plan; again for more.")]
 Tag = Annotated[list[str] | None, typer.Option(help="Only with this tag; again for more, one is enough.")]
 
@@ -38,6 +40,8 @@ def list_memories(
     timezone: Zone = None,
     user: User = None,
     session: Session = None,
+    agent: Agent = None,
+    run: Run = None,
     kind: Kind = None,
     tag: Tag = None,
     tenant: Tenant = None,
@@ -51,7 +55,8 @@ def list_memories(
 
     Example: `orion-recall memory list --since yesterday --tag harbour --limit 50`
     """
-    where = _where(since, until, timezone, user_id=user, session_id=session, kinds=kind, tags=tag)
+    ids = {"user_id": user, "session_id": session, "agent_id": agent, "run_id": run}
+    where = _where(since, until, timezone, **ids, kinds=kind, tags=tag)
     found = _read(data, tenant, lambda browser, whose: browser.newest(whose, where, limit + 1))
     _show(found, limit, as_json=as_json)
 
@@ -64,6 +69,8 @@ def search_memories(
     timezone: Zone = None,
     user: User = None,
     session: Session = None,
+    agent: Agent = None,
+    run: Run = None,
     kind: Kind = None,
     tag: Tag = None,
     tenant: Tenant = None,
@@ -78,7 +85,8 @@ def search_memories(
 
     Example: `orion-recall memory search "crane -gearbox" --since "3 weeks ago"`
     """
-    where = _where(since, until, timezone, user_id=user, session_id=session, kinds=kind, tags=tag)
+    ids = {"user_id": user, "session_id": session, "agent_id": agent, "run_id": run}
+    where = _where(since, until, timezone, **ids, kinds=kind, tags=tag)
     query = " ".join(f'"{word}"' if " " in word else word for word in words) if len(words) > 1 else words[0]
     found = _read(data, tenant, lambda browser, whose: browser.search(whose, query, where, limit + 1))
     _show(found, limit, as_json=as_json)
