@@ -25,8 +25,8 @@ FILE_SUFFIX = "_FILE"
 BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 TIMELINE_ROLES = (
-    "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "kind", "speaker", "uri",
-    "tags", "search",
+    "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "agent_id", "run_id", "kind",
+    "speaker", "uri", "tags", "search",
 )  # fmt: skip
 
 

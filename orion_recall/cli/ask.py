@@ -27,6 +27,8 @@ def ask(
     tenant: Annotated[str | None, typer.Option(help="The tenant whose memories are searched.")] = None,
     scope: Annotated[str | None, typer.Option(metavar="session|user|global", help="What may be searched.")] = None,
     user: Annotated[str | None, typer.Option(help="The user, for scope user.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only memories of this agent (their agent_id).")] = None,
+    run: Annotated[str | None, typer.Option(help="Only memories of this run (their run_id).")] = None,
     k: Annotated[int | None, typer.Option("--k", help="Items at most.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Tokens of the rendered text at most.")] = None,
     budget: Annotated[str | None, typer.Option(metavar="low|mid|high", help="How deep to search.")] = None,
@@ -49,6 +51,13 @@ def ask(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Confidence below which a cascade goes on.")] = None,
     depth: Annotated[int | None, typer.Option(help="How many further layers may be searched.")] = None,
+    by_layer: Annotated[
+        bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
+    ] = False,
+    context: Annotated[
+        str | None,
+        typer.Option(help="What was said before: whom a question without a name means by she, it or there."),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -70,6 +79,8 @@ def ask(
         "tenant": tenant,
         "scope": scope,
         "user": user,
+        "agent_id": agent,
+        "run_id": run,
         "k": k,
         "max_tokens": max_tokens,
         "budget": budget,
@@ -80,7 +91,8 @@ def ask(
         "cascade": cascade,
         "confidence_threshold": threshold,
         "max_cascade_depth": depth,
-        "include": {"trace": True} if explain else None,
+        "context": context,
+        "include": {"trace": explain, "layers": by_layer} if explain or by_layer else None,
     }
     fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}
     fields = {name: value for name, value in fields.items() if value is not None}
@@ -115,6 +127,9 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
         prose(visible(reply.bundle.rendered))
     else:
         note(nothing_of(stats))
+    if reply.bundle.layers is not None:
+        out.print()
+        out.print(table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()]))
     if explain:
         show_explained(reply)
     else:

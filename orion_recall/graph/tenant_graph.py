@@ -211,10 +211,12 @@ def scope_conditions(scope: Scope) -> str:
     if scope.told:
         raise ScopeNotKept("the graph cannot be searched by the times that texts tell")
     conditions: list[str] = []
-    if scope.session_id is not None:
-        conditions.append(f"?memory {ORION.session.n3()} {sparql_term(Literal(scope.session_id))}")
-    if scope.user_id is not None:
-        conditions.append(f"?memory {ORION.user.n3()} {sparql_term(Literal(scope.user_id))}")
+    ids = {"session": scope.session_id, "user": scope.user_id, "agent": scope.agent_id, "run": scope.run_id}
+    conditions += [
+        f"?memory {ORION[name].n3()} {sparql_term(Literal(wanted))}"
+        for name, wanted in ids.items()
+        if wanted is not None
+    ]
     for name, wanted in (("kind", scope.kinds), ("tag", scope.tags)):
         if wanted:
             values = ", ".join(sparql_term(Literal(value)) for value in wanted)

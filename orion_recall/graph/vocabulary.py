@@ -35,7 +35,7 @@ _MEMORY = "urn:orion:memory:"
 _RELATION = "urn:orion:relation:"
 
 # Raised whenever the same memories would give other triples: a graph of another format is built anew.
-FORMAT = 2
+FORMAT = 3
 
 # Attribute look-ups on a namespace are slow, and a memory has dozens of triples.
 _TYPE, _SUBJECT, _PREDICATE, _OBJECT, _STATEMENT = RDF.type, RDF.subject, RDF.predicate, RDF.object, RDF.Statement
@@ -44,7 +44,8 @@ _REFERSTO, _QUOTES, _ABOUT = ORION.refersTo, ORION.quotes, ORION.about
 _TOLD = {
     name: ORION[name]
     for name in (
-        "id", "version", "content", "title", "kind", "speaker", "session", "user", "uri", "occurred", "tag",
+        "id", "version", "content", "title", "kind", "speaker", "session", "user", "agent", "run",
+        "uri", "occurred", "tag",
     )
 }  # fmt: skip
 
@@ -189,6 +190,8 @@ def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
     yield "speaker", memory.speaker
     yield "session", memory.session_id
     yield "user", memory.user_id
+    yield "agent", memory.agent_id
+    yield "run", memory.run_id
     yield "uri", memory.uri
     yield "occurred", event_time(memory)
     for tag in dict.fromkeys(memory.tags):

@@ -22,8 +22,9 @@ from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.record_facts import RecordFacts
 from orion_recall.text.redaction import NO_REDACTION, Redaction
-from orion_recall.values import SOURCE_NAMES, Outcome, Scope, SourceName, SourceReport
+from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceName, SourceReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class Sources:
     late_breaker: Breaker = field(default_factory=Breaker)
     passages: FindsPassages | None = None
     texts: ComparesTexts | None = None
+    record_facts: RecordFacts | None = None
     has_external: bool = True
     tombstones: Tombstones = field(default_factory=Tombstones)
     redaction: Redaction = NO_REDACTION
@@ -63,8 +65,8 @@ class Recalled:
 
     `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
     question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
-    the answer was not withheld. `result` is the search pass, or all passes of a cascade together; the explanation
-    is made of it.
+    the answer was not withheld. `metadata` is that of the bundle's memories, by id, where the query asks for it.
+    `result` is the search pass, or all passes of a cascade together; the explanation is made of it.
     """
 
     outcome: Outcome
@@ -83,6 +85,7 @@ class Recalled:
     strategy: str | None = None
     render: Render | None = None
     redaction: Redaction = NO_REDACTION
+    metadata: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, Mapping[str, JsonValue]])
 
     @property
     def rendered(self) -> str:

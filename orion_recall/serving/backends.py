@@ -43,6 +43,7 @@ from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 from orion_recall.sources.graph import RdfSource
 from orion_recall.sources.keyword_expansion import MoreWords
+from orion_recall.sources.record_facts import RecordFacts
 from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors
@@ -104,6 +105,7 @@ async def open_sources(
             "sql_timeline": {},
         }
         fallback: FallbackSource | None = None
+        facts: RecordFacts | None = None
         has_external = False
         if settings.dsn is not None:
             table = timeline_table(settings)
@@ -114,6 +116,8 @@ async def open_sources(
             record = RecordSearch(settings.dsn)
             stack.push_async_callback(record.close)
             fallback = FallbackSource(source=record)
+            facts = RecordFacts(settings.dsn)
+            stack.push_async_callback(facts.close)
         external_stores = load_mappings(settings.mappings)
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
@@ -133,6 +137,7 @@ async def open_sources(
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,
+                record_facts=facts,
                 redaction=Redaction.at("render", settings.redact),
             ),
             embedder=embedder,

@@ -34,7 +34,8 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import Change, Memory, MemoryView, Scope, TimedKey
+from orion_recall.time_values import TimedKey
+from orion_recall.values import Change, Memory, MemoryView, Scope
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm

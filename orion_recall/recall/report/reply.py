@@ -55,7 +55,8 @@ def reply(
             stats["no_answer"] = no_answer_json(recalled.withheld)
         if include.trace:
             stats["trace"] = recalled.redaction.json(explained(recalled), without=_IDS)
-    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
+    layers = {"layers": _by_layer(recalled)} if include.layers and recalled.cascade is not None else {}
+    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats), **layers)
     if extended and recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
     return RecallReplyV1(bundle=bundle)
@@ -139,6 +140,15 @@ def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: In
     return MemoryItemV1(**fields)
 
 
+def _by_layer(recalled: Recalled) -> dict[str, list[str]]:
+    """The ids of the bundle's items by layer; every layer that was searched is there."""
+    assert recalled.cascade is not None
+    layers: dict[str, list[str]] = {str(step.layer): [] for step in recalled.cascade.path if step.not_asked is None}
+    for item in recalled.selection.items:
+        layers[recalled.cascade.layers[item.scored.candidate.key]].append(item.scored.memory.id)
+    return layers
+
+
 def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mapping[str, Any]:
     memory, candidate = item.scored.memory, item.scored.candidate
     fields: dict[str, Any] = {
@@ -152,6 +162,8 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
         fields["confidence"] = confidence_json(confidence)
     if recalled.cascade is not None:
         fields["layer"] = recalled.cascade.layers[candidate.key]
+    if include.metadata:
+        fields["metadata"] = recalled.redaction.json(recalled.metadata.get(memory.id, {}))
     if include.entities:
         fields["entities"] = [recalled.redaction.text(name) for name in memory.entities]
     if include.chunks:

@@ -14,6 +14,7 @@ from orion_recall.recall.understand.calendars import asks_for_calendar
 from orion_recall.recall.understand.chains import chains
 from orion_recall.recall.understand.chatter_asked import asks_for_chatter
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
+from orion_recall.recall.understand.context import names_in_context
 from orion_recall.recall.understand.entities import NamedEntity, entities
 from orion_recall.recall.understand.expansion import expansions
 from orion_recall.recall.understand.lists import asks_for_list
@@ -66,6 +67,7 @@ class Understanding:
     is_first_person: bool = False
     who: str | None = None
     asks_family: bool = False
+    from_context: tuple[str, ...] = ()
 
     @property
     def is_said_by(self) -> bool:
@@ -99,8 +101,11 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     keywords = keyword_text_of(text, searched, time)
     if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
         searched, keywords = told.topic, f"{told.topic} {told.name}"
-    terms = frozenset(content_words(f"{keywords} {intent}"))
-    keyword_text = " ".join(part for part in (keywords, intent) if part)
+    own = entities(text, tuple(named), language=language)
+    context = query.options.context if query.options else None
+    from_context = names_in_context(context, said, own, speakers, language=language)
+    terms = frozenset(content_words(" ".join((keywords, intent, *from_context))))
+    keyword_text = " ".join(part for part in (keywords, intent, *from_context) if part)
     if profile.enable_query_expansion:
         further = expansions(keywords, speakers, terms)
         keyword_text = " ".join((keyword_text, *further))
@@ -108,7 +113,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     return Understanding(
         question=Question(
             text=text,
-            dense_text=without_names(searched, named_words) if named else searched,
+            dense_text=" ".join((without_names(searched, named_words) if named else searched, *from_context)),
             keyword_text=keyword_text,
             terms=terms,
             now=now,
@@ -129,7 +134,8 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         classified=classify(said, time, now=now, language=language),
         language=language,
         people=tuple(named),
-        entities=entities(text, tuple(named), language=language),
+        entities=own,
+        from_context=from_context,
         shape=_shape(said, time, language),
         of_calendar=asks_for_calendar(said, time),
         wants_chatter=asks_for_chatter(said),
