@@ -57,7 +57,7 @@ QuestionShape = Literal["recap", "list"]
 QUESTION_SHAPES: tuple[QuestionShape, ...] = get_args(QuestionShape)
 Tense = Literal["now", "before"]
 """What a question is about: the present state of something, or what it was before."""
-RenderStyle = Literal["v1", "short", "scores"]
+RenderStyle = Literal["v1", "short", "scores", "source"]
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
 WalkKind = Literal["chain", "who", "related", "temporal"]
 

@@ -236,7 +236,8 @@ class Render(BaseModel):
     style: RenderStyle = Field(
         default="v1",
         description="What stands before title, speaker and text of a memory: `v1` has date, source and id in "
-        "brackets, `scores` the score as well; `short` has the date alone.",
+        "brackets, `scores` the score as well; `source` has `[source:source_ref]` and then the date; `short` has "
+        "the date alone.",
     )
     relative_dates: bool = Field(
         default=True,

@@ -17,6 +17,7 @@ from orion_recall.contracts import (
     whole_ms,
 )
 from orion_recall.errors import ErrorKind
+from orion_recall.recall.bundle.render import source_ref
 from orion_recall.recall.bundle.selection import SelectedItem
 from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
@@ -25,7 +26,6 @@ from orion_recall.values import SourceReport
 
 # They are given as they are, to be found again.
 _IDS = frozenset(("id", "for", "source_ref"))
-_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 
 def reply(
@@ -127,7 +127,7 @@ def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: In
     fields: dict[str, Any] = {
         "id": memory.id,
         "source": candidate.best_source,
-        "source_ref": candidate.source_ref or memory.source_ref or _SOURCE_REFS[candidate.best_source],
+        "source_ref": source_ref(scored),
         "uri": memory.uri,
         "score": scored.score,
         "ts": memory.ts,
