@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
@@ -18,6 +18,8 @@ from pydantic_settings import NoDecode, PydanticBaseSettingsSource
 
 from orion_recall.text.redaction import check_rules
 from orion_recall.values import SourceName
+
+LaneUse = Literal["ignore", "tag", "scope"]
 
 # After the name of a secret setting: the file that holds its value.
 FILE_SUFFIX = "_FILE"

@@ -27,6 +27,7 @@ from orion_recall.setting_values import (
     BusUrl,
     Columns,
     CommaList,
+    LaneUse,
     LlmUrl,
     MemoryKinds,
     QdrantUrl,
@@ -38,7 +39,6 @@ from orion_recall.setting_values import (
     Tenants,
 )
 from orion_recall.stream_names import StreamNames
-from orion_recall.values import LaneUse
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
