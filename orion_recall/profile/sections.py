@@ -50,9 +50,11 @@ class Fusion(BaseModel):
 
     model_config = CONFIG
 
-    method: Literal["rrf", "min_max"] = Field(
+    method: Literal["rrf", "min_max", "bm25_decay"] = Field(
         default="rrf",
-        description="`rrf` adds weight/(k + rank) of each list; `min_max` adds weighted scores in 0..1.",
+        description="`rrf` adds weight/(k + rank) of each list; `min_max` adds weighted scores in 0..1; "
+        "`bm25_decay` adds weighted scores as shares of the list's best, times exp(-lambda * age), never below "
+        "`recency_floor`: with the keyword source alone BM25 with decay.",
     )
     k: int = Field(
         default=60,

@@ -25,6 +25,10 @@ Point = Mapping[str, Value]
 KEYWORD_KEYS = ("bm25.k1", "bm25.b")
 """Constants of the keyword index, not of a profile: term saturation, and length normalisation."""
 MOST_POINTS = 1000
+_SAME_DECAY = {
+    "time_decay_half_life_hours": "time_decay_lambda_per_hour",
+    "time_decay_lambda_per_hour": "time_decay_half_life_hours",
+}
 
 
 def grid_of(given: Sequence[str]) -> list[Point]:
@@ -52,6 +56,8 @@ def at(profile: Profile, point: Point) -> Profile:
         if key in KEYWORD_KEYS:
             continue
         *sections, name = key.split(".")
+        if key in _SAME_DECAY and _SAME_DECAY[key] not in point:
+            values[_SAME_DECAY[key]] = None  # the point's value counts, not the profile's of the other key
         place = values
         for section in sections:
             place = place.setdefault(section, {})  # of overrides only those are there that are set

@@ -121,7 +121,7 @@ def _composite(
         "recency": recency(
             item.memory.ts,
             now,
-            half_life_hours=profile.time_decay_half_life_hours,
+            half_life_hours=profile.half_life_hours,
             minimum=profile.recency_floor,
         ),
     }

@@ -81,7 +81,7 @@ def confidences(
             recency=recency(
                 item.memory.ts,
                 question.now,
-                half_life_hours=profile.time_decay_half_life_hours,
+                half_life_hours=profile.half_life_hours,
                 minimum=profile.recency_floor,
             ),
             consistency=consistency(item.memory.tags, is_repeated=item.candidate.key in repeated),

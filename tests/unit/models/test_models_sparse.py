@@ -49,6 +49,13 @@ def test_small_words_of_another_language_are_not_searched_for(sparse: SparseEnco
     assert sparse.encode_query("wer hat das mit dem und der").indices == ()
 
 
+def test_a_sentence_is_its_stems_and_its_number(sparse: SparseEncoder) -> None:
+    """The worked example of the analysis of retrieval, which drops the number; dates and amounts need it."""
+    terms = sparse.encode_document("Hello World! Testing 123.")
+    stems = [sparse.encode_query(word).indices[0] for word in ("hello", "world", "test", "123")]
+    assert terms.indices == tuple(sorted(stems))
+
+
 def test_digits_are_kept_and_told_apart(sparse: SparseEncoder) -> None:
     assert len(sparse.encode_document("2023-05-07").indices) == 3
     assert sparse.encode_query("2023").indices != sparse.encode_query("2024").indices
