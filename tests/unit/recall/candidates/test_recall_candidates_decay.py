@@ -38,7 +38,7 @@ def test_only_a_profile_that_fuses_by_it_has_a_decay() -> None:
     assert Decay.of(profile(), NOW) is None
     assert Decay.of(profile(fusion={"method": "min_max"}), NOW) is None
     made = Decay.of(
-        profile(fusion={"method": "bm25_decay"}, time_decay_lambda_per_hour=0.1, recency_minimum=0.2), NOW
+        profile(fusion={"method": "bm25_decay"}, time_decay_lambda_per_hour=0.1, recency_floor=0.2), NOW
     )
     assert made is not None
     assert (made.now, made.half_life_hours, made.minimum) == (NOW, pytest.approx(6.93, abs=0.01), 0.2)
