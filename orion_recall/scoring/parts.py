@@ -210,7 +210,7 @@ PARTS: tuple[ScorePart, ...] = (
     ),
     ScorePart(
         name="path",
-        measures="'the path of a possessive chain rests on the memory' (`graph.paths`)",
+        measures="'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
         reason="its path in the graph",
         maker=make.path,
     ),
