@@ -81,6 +81,11 @@ class RecallOptionsV1(Message):
         le=6,
         description="of a cascade: how many times next layers may be asked; 0: only the first",
     )
+    no_answer: bool | None = Field(
+        default=None,
+        description="whether an answer that is not sure enough is withheld: false: never; true: by the profile's "
+        "minima, by a probability of 0.12 where it has none",
+    )
     include: Include | None = None
 
 
