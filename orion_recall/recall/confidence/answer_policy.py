@@ -20,7 +20,7 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.recall.understand.small_talk import small_talk_of
 
 MIN_PROBABILITY = 0.12
-"""The minimum of a query that wants one (`options.no_answer`) where the profile has none; shipped profiles have it."""
+"""The minimum of a query that wants one (`options.no_answer`) where the profile has none: that of shipped ones."""
 
 
 def minima_of(least: NoAnswer, wanted: bool | None) -> NoAnswer:
