@@ -9,7 +9,8 @@ from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.told_overlap import tells_of
-from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName, TimedKey
+from orion_recall.time_values import TimedKey
+from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName
 
 
 class Source(Protocol):
@@ -99,8 +100,8 @@ class ChronologicalIndex(Protocol):
 class Lexicon(Protocol):
     """Gives the names of the speakers in the memories of a scope, as written.
 
-    Of the scope tenant, session, user and tags count (`index.speakers`): nobody is named to a query that may see
-    no memory of theirs.
+    Of the scope tenant, session, user, agent, run and tags count (`index.speakers`): nobody is named to a query
+    that may see no memory of theirs.
     """
 
     async def speakers(self, scope: Scope) -> frozenset[str]: ...
@@ -335,7 +336,9 @@ def in_scope(memory: MemoryView, scope: Scope) -> bool:
     return (
         (scope.session_id is None or memory.session_id == scope.session_id)
         and (scope.user_id is None or memory.user_id == scope.user_id)
-        and (not scope.kinds or memory.kind in scope.kinds)
+        and (scope.agent_id is None or memory.agent_id == scope.agent_id)
+        and (scope.run_id is None or memory.run_id == scope.run_id)
+        and (not scope.kinds or memory.kind in scope.kinds or memory.guessed_kind in scope.kinds)
         and (not scope.speakers or memory.speaker in scope.speakers)
         and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
         and (scope.since is None or (memory.ts is not None and memory.ts >= scope.since))

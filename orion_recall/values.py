@@ -4,8 +4,6 @@
 
 Times are epoch seconds (UTC) and `None` means undated. Scores of a source keep the source's own scale;
 only the final score of a candidate is on the documented scale of [0, 1].
-
-Those of which a recall makes hundreds are named tuples: a frozen dataclass takes more than twice as long to make.
 """
 
 from __future__ import annotations
@@ -17,10 +15,7 @@ from typing import Literal, NamedTuple, get_args
 from orion_recall.time_values import NO_TIME as NO_TIME
 from orion_recall.time_values import Interval as Interval
 from orion_recall.time_values import QuestionTime as QuestionTime
-from orion_recall.time_values import TimedKey as TimedKey
-from orion_recall.time_values import TimeKind as TimeKind
 from orion_recall.time_values import TimeMention as TimeMention
-from orion_recall.time_values import TimeOf as TimeOf
 from orion_recall.time_values import TimeRange as TimeRange
 from orion_recall.time_values import ToldTime as ToldTime
 
@@ -38,12 +33,13 @@ OUTCOMES: tuple[Outcome, ...] = ("invalid", "expired", "refused", "failed", "deg
 class Scope:
     """The scope of a search. Every part that is set must hold; a source that cannot apply one fails.
 
-    `told`: the text tells a time that overlaps one of these intervals.
-    """
+    `told`: the text tells a time that overlaps one of these intervals."""
 
     tenant: str
     session_id: str | None = None
     user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     since: float | None = None
@@ -52,16 +48,14 @@ class Scope:
     told: tuple[TimeRange, ...] = ()
 
 
-LaneUse = Literal["ignore", "tag", "scope"]
 ReaderInstructions = Literal["keep", "flag", "down", "hold"]
-RedactedKind = Literal["key", "card", "email", "phone"]
-RedactionPlace = Literal["store", "render", "log"]
 QuestionShape = Literal["recap", "list"]
 QUESTION_SHAPES: tuple[QuestionShape, ...] = get_args(QuestionShape)
 Tense = Literal["now", "before"]
 """What a question is about: the present state of something, or what it was before."""
-RenderStyle = Literal["v1", "short", "scores"]
+RenderStyle = Literal["v1", "short", "scores", "source"]
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
+WalkKind = Literal["chain", "who", "related", "temporal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,22 +71,22 @@ class AnswerType:
 
 
 ANY_TYPE = AnswerType()
-
-MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
 QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
-"""What a question asks for: a fact (the default), time, relation, instruction, advice, plan, or what is known."""
+"""The class of a question (`recall.understand.classes`): factual is the default."""
 QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
 
 
 class Chain(NamedTuple):
-    """One reading of a possessive chain: the name it begins at, its relations in order, and its words.
+    """One way that a question asks for: from the name `seed` by relations in order; `words` are its own.
 
-    "Ana's sister's employer" is `Ana` by ("sister", "employer").
-    """
+    "Ana's sister's employer" is `Ana` by ("sister", "employer"). `who` asks what the seed is, `related` for a path
+    to `target`, `temporal` for what is told of the seed at the question's time."""
 
     seed: str
     via: tuple[str, ...]
     words: str
+    asks: WalkKind = "chain"
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +94,8 @@ class Question:
     """An understood query: the text that each source searches for, and the clock.
 
     `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
-    `chains` are the readings of one possessive chain, where the graph follows them. `tense`: whether it asks about
-    the present state of something or about what it was before; None for neither.
-    """
+    `chains` are the ways that the graph follows, the first with a path counts. `tense`: whether it asks about the
+    present state of something or about what it was before; None for neither."""
 
     text: str
     dense_text: str
@@ -119,8 +112,7 @@ class Question:
     vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoreWordsWanted:
+class MoreWordsWanted(NamedTuple):
     """The settings of query expansion: other names, and terms of the first documents found."""
 
     aliases: bool
@@ -131,7 +123,9 @@ class MoreWordsWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """A request to one source: question, scope, hits and time; `is_short`: less than the source's own limit."""
+    """A request to one source: question, scope, hits and time; `is_short`: less than the source's own limit.
+
+    `path_time` is the share of `timeout_s` in which paths are searched for."""
 
     question: Question
     scope: Scope
@@ -148,6 +142,9 @@ class SearchRequest:
     graph_method: GraphMethod = "neighbourhood"
     graph_damping: float = 0.6
     graph_rounds: int | None = None
+    path_hops: int = 4
+    path_expansions: int = 60
+    path_time: float = 0.5
 
 
 class SuccessionLink(NamedTuple):
@@ -172,7 +169,8 @@ class MemoryView(NamedTuple):
     nothing that anybody would look for (`text.chatter`). `told` are the times that its text tells.
     `assistant`: it is known that an assistant said it; of other memories the speaker's name decides (`text.roles`).
     `succeeds` are the older memories that it says something new instead of, `succeeded_by` the newer ones of it.
-    `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one.
+    `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one, and
+    `confidence` how sure the sender was.
     """
 
     id: str
@@ -200,6 +198,10 @@ class MemoryView(NamedTuple):
     succeeded_by: tuple[SuccessionLink, ...] = ()
     passages: tuple[int, ...] = ()
     passage: int = 0
+    confidence: float | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    guessed_kind: str | None = None
 
     @property
     def best_span(self) -> tuple[int, int]:
@@ -232,8 +234,9 @@ class Memory:
     """One memory as the record holds it, with the values computed when it was written.
 
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
-    every change of its content. `supersedes` (the record keeps it on the other memories) and `lacks_context` (the
-    subject of a statement may be named in the turn before) are only set when it is stored."""
+    every change of its content. `supersedes` is only set when it is stored: the record keeps it on the other
+    memories. `lacks_context` as well: the subject of a statement may be named in the turn before. Where the sender
+    gave no kind, `guessed_kind` may be read from the text, and `kind_confidence` is set."""
 
     tenant: str
     id: str
@@ -268,6 +271,8 @@ class Memory:
     deleted_at: float | None = None
     supersedes: tuple[str, ...] = ()
     lacks_context: bool = field(default=False, compare=False)
+    guessed_kind: str | None = None
+    kind_confidence: float | None = None
 
     @property
     def is_live(self) -> bool:
@@ -284,8 +289,7 @@ class Neighbour:
     speaker: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedName:
+class MergedName(NamedTuple):
     """An entity, and the names that were merged into it, all as written."""
 
     label: str
@@ -297,9 +301,7 @@ class Change:
     """One entry of the outbox: a memory in its current state, with its neighbouring turns. Positions only grow.
 
     A memory that is not live is to be taken out of the copy, with all that only it told. Its entities and
-    statements have the names that others were merged into, its speaker the one that was told; `merged` are those of
-    its entities that others were merged into.
-    """
+    statements have the names that others were merged into (`merged`), its speaker the one that was told."""
 
     position: int
     memory: Memory
@@ -337,9 +339,7 @@ class Hit(NamedTuple):
 class SourceReport:
     """The report of one source: status, hits returned, milliseconds, and why it failed.
 
-    `fallback` names what the hits of a source that failed or was late come from. `is_flat`: each of its hits is
-    worth as much as the first.
-    """
+    `fallback` names what the hits of a source that failed come from. `is_flat`: each hit is worth as much."""
 
     source: SourceName
     status: SourceStatus

@@ -12,6 +12,7 @@ from docs.tools.decision_log import decision_log_page
 from docs.tools.errors import errors_page
 from docs.tools.messages import messages_page
 from docs.tools.metrics import metrics_page
+from docs.tools.requirements import requirements_page
 from docs.tools.score_parts import score_parts_page
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
@@ -28,6 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "messages.md": messages_page,
     "metrics.md": metrics_page,
     "profile-keys.md": profile_markdown,
+    "requirements.md": requirements_page,
     "score-parts.md": score_parts_page,
     "settings.md": lambda: as_markdown(setting_rows()),
 }

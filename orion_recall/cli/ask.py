@@ -27,6 +27,8 @@ def ask(
     tenant: Annotated[str | None, typer.Option(help="The tenant whose memories are searched.")] = None,
     scope: Annotated[str | None, typer.Option(metavar="session|user|global", help="What may be searched.")] = None,
     user: Annotated[str | None, typer.Option(help="The user, for scope user.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only memories of this agent (their agent_id).")] = None,
+    run: Annotated[str | None, typer.Option(help="Only memories of this run (their run_id).")] = None,
     k: Annotated[int | None, typer.Option("--k", help="Items at most.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Tokens of the rendered text at most.")] = None,
     budget: Annotated[str | None, typer.Option(metavar="low|mid|high", help="How deep to search.")] = None,
@@ -49,6 +51,20 @@ def ask(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Confidence below which a cascade goes on.")] = None,
     depth: Annotated[int | None, typer.Option(help="How many further layers may be searched.")] = None,
+    by_layer: Annotated[
+        bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
+    ] = False,
+    context: Annotated[
+        str | None,
+        typer.Option(help="What was said before: whom a question without a name means by she, it or there."),
+    ] = None,
+    no_answer: Annotated[
+        bool | None,
+        typer.Option(
+            "--no-answer/--any-answer",
+            help="Whether an answer that is not sure enough is withheld (default: the profile's).",
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -70,6 +86,8 @@ def ask(
         "tenant": tenant,
         "scope": scope,
         "user": user,
+        "agent_id": agent,
+        "run_id": run,
         "k": k,
         "max_tokens": max_tokens,
         "budget": budget,
@@ -80,7 +98,9 @@ def ask(
         "cascade": cascade,
         "confidence_threshold": threshold,
         "max_cascade_depth": depth,
-        "include": {"trace": True} if explain else None,
+        "no_answer": no_answer,
+        "context": context,
+        "include": {"trace": explain, "layers": by_layer} if explain or by_layer else None,
     }
     fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}
     fields = {name: value for name, value in fields.items() if value is not None}
@@ -115,6 +135,9 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
         prose(visible(reply.bundle.rendered))
     else:
         note(nothing_of(stats))
+    if reply.bundle.layers is not None:
+        out.print()
+        out.print(table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()]))
     if explain:
         show_explained(reply)
     else:
@@ -126,10 +149,14 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
 def nothing_of(stats: BundleStats) -> str:
     """Why there is nothing to show, in words: it was withheld, nothing was asked, or nothing is there."""
     if (withheld := stats.no_answer) is None:
-        return "nothing was found"
+        left_out = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in (stats.dropped or {}).items())
+        silent = ", ".join(name for name, one in (stats.sources or {}).items() if one.status in ("failed", "late"))
+        found = f"nothing was found that may be shown; left out: {left_out}" if left_out else "nothing was found"
+        return f"{found}; no answer from {silent}" if silent else found
     if withheld.near_misses:
+        hint = " (--any-answer shows them)" if (stats.dropped or {}).get("no_answer") else ""
         found = counted(withheld.near_misses, "memory", "memories")
-        return f"nothing seems to answer this: {found} came near, but {withheld.reason}"
+        return f"nothing seems to answer this: {found} came near, but {withheld.reason}{hint}"
     return f"nothing was searched: {withheld.reason}"
 
 

@@ -7,9 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orion_recall.contracts.fields import Message
-from orion_recall.values import MergeStrategy
 
 Share = Annotated[float, Field(ge=0, le=1)]
+MergeStrategy = Literal[
+    "confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted", "round_robin", "layer_order"
+]
+"""How the items of several layers became one order: by a sum in which one part weighs most, or layer by layer."""
 
 
 class ConfidenceV1(Message):
@@ -18,7 +21,10 @@ class ConfidenceV1(Message):
     overall: Share
     level: Literal["low", "medium", "high"] = Field(description="low under 0.5, medium under 0.75, else high")
     semantic_relevance: Share = Field(description="how close it is to the question")
-    source_quality: Share = Field(description="what memories of its kind are worth, and whether several found it")
+    source_quality: Share = Field(
+        description="what memories of its kind are worth, whether several sources found it, how sure its "
+        "sender was, and what feedback said of it"
+    )
     recency: Share
     consistency: Share = Field(description="whether its tags or another memory confirm or doubt it")
     completeness: Share = Field(description="how much is known of it: time, speaker or title, place, names, tags")
@@ -31,6 +37,9 @@ class CascadeStepV1(Message):
     depth: int = Field(description="0: the first layer; 1: those that it names, and so on")
     hits: int = Field(description="memories that its sources found")
     confidence: Share | None = Field(description="of its first item; null when there is none")
+    relevance: Share | None = Field(
+        default=None, description="the semantic relevance of its first item; null where only words tell of it"
+    )
     ms: float
     late: list[str] = Field(description="sources that did not answer in the time that was left")
     not_asked: str | None = Field(default=None, description="why it was not searched")
@@ -45,6 +54,7 @@ class CascadeV1(Message):
     cascade_confidences: list[Share | None] = Field(description="of their first items, in the same order")
     final_confidence: Share | None
     threshold: Share
+    min_relevance: Share = Field(default=0.0, description="the relevance under which no layer is sure enough")
     depth: int = Field(description="how many times next layers were asked")
     max_depth: int
     ended: Literal["confident", "depth", "no_layer", "deadline"]
@@ -52,8 +62,8 @@ class CascadeV1(Message):
     reason: str = Field(description="why it ended, in words")
     merge_strategy: MergeStrategy | None = Field(
         default=None,
-        description="the part that weighs most in the score of merged items (`cascade.merge`); null where there "
-        "was nothing to merge",
+        description="round_robin, layer_order, or the part that weighs most in the score of merged items "
+        "(`cascade.merge`); null where there was nothing to merge",
     )
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]

@@ -33,7 +33,10 @@ class MemoryV1(Message):
     run_id: Identifier | None = None
     session_id: Identifier | None = None
     node_id: Identifier | None = None
-    kind: MemoryKind = "experience"
+    kind: MemoryKind | None = Field(
+        default=None,
+        description="without one it is read from the text, and experience where that says nothing plain",
+    )
     speaker: Annotated[str, Field(max_length=256)] | None = None
     title: Annotated[str, Field(max_length=2048)] | None = None
     occurred_at: Moment | None = None

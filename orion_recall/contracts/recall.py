@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
@@ -41,6 +41,10 @@ class Include(Message):
     )
     entities: bool = False
     chunks: bool = Field(default=False, description="the passage of each memory that fits the query best")
+    layers: bool = Field(default=False, description="of a cascade: the items' ids by the layer they come from")
+    metadata: bool = Field(
+        default=False, description="what each item's sender gave as metadata, read from Postgres"
+    )
 
 
 class RecallOptionsV1(Message):
@@ -49,6 +53,10 @@ class RecallOptionsV1(Message):
     tenant: Identifier | None = None
     scope: ScopeName | None = None
     user: Identifier | None = None
+    agent_id: Identifier | None = Field(
+        default=None, description="only memories that were stored with this agent_id"
+    )
+    run_id: Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
     k: int | None = Field(default=None, ge=1, le=1000, description="items at most")
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -76,6 +84,20 @@ class RecallOptionsV1(Message):
         ge=0,
         le=6,
         description="of a cascade: how many times next layers may be asked; 0: only the first",
+    )
+    merge_strategy: Literal["weighted", "confidence_weighted", "round_robin", "layer_order"] | None = Field(
+        default=None, description="of a cascade: how the items of several layers become one order"
+    )
+    context: str | None = Field(
+        default=None,
+        max_length=16_384,
+        description="what was said before the question: where that says it, she or there and names nobody, names "
+        "that the context ends with are searched for",
+    )
+    no_answer: bool | None = Field(
+        default=None,
+        description="whether an answer that is not sure enough is withheld: false: never; true: by the profile's "
+        "minima, by a probability of 0.12 where it has none",
     )
     include: Include | None = None
 
@@ -141,6 +163,9 @@ class MemoryItemV1(Message):
     )
     confidence: ConfidenceV1 | None = None
     layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
+    metadata: dict[str, JsonValue] | None = Field(
+        default=None, description="what its sender gave, such as a procedure's success_rate, category or template"
+    )
 
 
 class SourceStats(Message):
@@ -183,6 +208,10 @@ class MemoryBundleV1(Message):
     rendered: str
     items: list[MemoryItemV1]
     stats: BundleStats
+    layers: dict[str, list[str]] | None = Field(
+        default=None,
+        description="of a cascade, with `include.layers`: the items' ids by layer, layers in the order of search",
+    )
 
 
 class RecallReplyV1(Message):

@@ -4,6 +4,7 @@ like    count of the question's words that occur in the text: SQL's LIKE '%word%
 bm25    keywords of a memory with its date, speaker and title
 dense   nearest by the embedding of the question as it is asked
 rrf     the last two, fused by rank (k = 60)
+bm25_decay  bm25 times exp(-lambda * age), lambda 0.01 an hour, never below 0.05
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from orion_recall.serving.backends import Opened
 from orion_recall.text.normal import content_words, memory_key
 from orion_recall.values import Hit, SearchRequest, SourceName
 
-BaselineName = Literal["like", "bm25", "dense", "rrf"]
+BaselineName = Literal["like", "bm25", "dense", "rrf", "bm25_decay"]
+DECAY_LAMBDA = 0.01
 BASELINES: tuple[BaselineName, ...] = get_args(BaselineName)
 
 
@@ -83,7 +85,7 @@ class Baseline:
     @property
     def profile(self) -> Profile:
         """The order of the fused lists and nothing else, in a bundle as large as that of `reflect.v1`."""
-        dense, words = self.name in ("dense", "rrf"), self.name != "dense"
+        dense, words = self._searches
         return Profile(
             profile=f"baseline.{self.name}",
             vector_top_k=100 if dense else 0,
@@ -94,21 +96,32 @@ class Baseline:
             render_budget_tokens=256,
             enable_query_expansion=False,
             rank_pool=100,
-            fusion=Fusion(method="rrf", k=60, weights=FusionWeights(vector=1.0, lexical=1.0)),
+            time_decay_lambda_per_hour=DECAY_LAMBDA,
+            fusion=Fusion(
+                method="bm25_decay" if self.name == "bm25_decay" else "rrf",
+                k=60,
+                weights=FusionWeights(vector=1.0, lexical=1.0),
+            ),
             ranking=RankingWeights(fusion=1.0, similarity=0.0, recency=0.0),
         )
+
+    @property
+    def _searches(self) -> tuple[bool, bool]:
+        """Whether vectors are searched, and whether words are."""
+        return self.name in ("dense", "rrf"), self.name != "dense"
 
     async def sources(self, opened: Opened, contents: Contents) -> Mapping[SourceName, Source]:
         """The sources over these stores. SourceError when there is no index."""
         index = opened.index
         if index is None:
             raise SourceError("; ".join(opened.broken.values()))
+        dense, words = self._searches
         if self.name == "like":
             return {"lexical": LikeSource(await _texts(index, contents))}
         sources: dict[SourceName, Source] = {}
-        if self.name != "dense":
+        if words:
             sources["lexical"] = OwnWordsSource(index, SparseEncoder())
-        if self.name != "bm25":
+        if dense:
             sources["vector"] = WholeQuestionSource(index, opened.embedder)
         return sources
 

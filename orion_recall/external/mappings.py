@@ -59,6 +59,8 @@ class PayloadKeys(_Strict):
     tenant: str | None = None
     session: str | None = None
     user: str | None = None
+    agent: str | None = None
+    run: str | None = None
     kind: str | None = None
     speaker: str | None = None
 
@@ -142,6 +144,8 @@ class TableColumns(_Strict):
     session_id: str | None = None
     node_id: str | None = None
     user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
     kind: str | None = None
     speaker: str | None = None
     uri: str | None = None

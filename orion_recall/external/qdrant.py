@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from orion_recall.errors import ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.external.mappings import PayloadKeys, QdrantMapping
+from orion_recall.index.points import ids_of
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
@@ -111,9 +112,7 @@ class MappedCollection:
         wanted: list[tuple[str, Any]] = []
         if self.mapping.tenant is None:
             wanted.append(("tenant", models.MatchValue(value=scope.tenant)))
-        for role, value in (("session", scope.session_id), ("user", scope.user_id)):
-            if value is not None:
-                wanted.append((role, models.MatchValue(value=value)))
+        wanted += [(role, models.MatchValue(value=value)) for role, value in ids_of(scope)]
         # Speakers only narrow the search for what somebody said; who it was is judged again afterwards.
         speakers = scope.speakers if keys.speaker is not None else ()
         for role, values in (("kind", scope.kinds), ("tags", scope.tags), ("speaker", speakers)):
@@ -233,6 +232,8 @@ def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store:
         speaker=text_of(payload, keys.speaker, MOST_NAME),
         session_id=text_of(payload, keys.session, MOST_NAME),
         user_id=text_of(payload, keys.user, MOST_NAME),
+        agent_id=text_of(payload, keys.agent, MOST_NAME),
+        run_id=text_of(payload, keys.run, MOST_NAME),
         ts=time_of(value_at(payload, keys.time)) if keys.time else None,
         uri=text_of(payload, keys.uri, MOST_LINE),
         source_ref=store,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -18,9 +18,10 @@ from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.text.roles import is_assistant
 from orion_recall.text.titles import title_names
-from orion_recall.values import Change, Memory, MemoryView, MergedName, SuccessionLink, TimedKey
+from orion_recall.time_values import TimedKey
+from orion_recall.values import Change, Memory, MemoryView, MergedName, Scope, SuccessionLink
 
-KEYWORD_FIELDS = ("tenant", "session", "user", "kind", "tags", "names", "speaker", "titles")
+KEYWORD_FIELDS = ("tenant", "session", "user", "agent", "run", "kind", "tags", "names", "speaker", "titles")
 DENSE_VECTORS = ("dense", "name")
 SPARSE_VECTORS = ("text", "context", "entity")
 NUMBER_FIELDS = (OF,)
@@ -129,13 +130,17 @@ def timed_keys(points: Iterable[tuple[int, Mapping[str, Any]]], *, newest_first:
 def memory_view(payload: Mapping[str, Any]) -> MemoryView:
     """A point's payload as a memory."""
     of = payload.get
+    kind: Any = of("kind")
+    guessed: str | None = None
+    if kind.__class__ is list:
+        kind, guessed = kind
     # In the order of the fields, without their names: a recall reads a hundred, and this takes half of the time.
     return MemoryView(
         payload["id"],
         payload["text"],
         payload["hash"],
         payload["simhash"],
-        of("kind"),
+        kind,
         of("title"),
         of("speaker"),
         of("session"),
@@ -155,6 +160,11 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         tuple(starmap(SuccessionLink, payload["succeeds"])) if "succeeds" in payload else (),
         tuple(starmap(SuccessionLink, payload["succeeded_by"])) if "succeeded_by" in payload else (),
         tuple(payload["passages"]) if "passages" in payload else (),
+        0,
+        of("confidence"),
+        of("agent"),
+        of("run"),
+        guessed,
     )
 
 
@@ -167,11 +177,14 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "text": memory.text,
         "hash": memory.text_hash,
         "simhash": memory.simhash,
-        "kind": memory.kind,
+        "kind": memory.kind if memory.guessed_kind is None else [memory.kind, memory.guessed_kind],
+        "confidence": memory.confidence,
         "title": memory.title,
         "speaker": memory.speaker,
         "session": memory.session_id,
         "user": memory.user_id,
+        "agent": memory.agent_id,
+        "run": memory.run_id,
         "ts": event_time(memory),
         "until": memory.occurred_until if memory.occurred_at is not None else None,
         "uri": memory.uri,
@@ -193,6 +206,16 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "succeeded_by": [list(link) for link in change.succeeded_by] or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def ids_of(scope: Scope) -> Iterator[tuple[str, str]]:
+    """The ids that a memory in the scope must have, with the payload's field of each."""
+    fields = (
+        ("session", scope.session_id), ("user", scope.user_id), ("agent", scope.agent_id), ("run", scope.run_id)
+    )  # fmt: skip
+    for field, wanted in fields:
+        if wanted is not None:
+            yield field, wanted
 
 
 def names_given(memory: Memory) -> frozenset[str]:

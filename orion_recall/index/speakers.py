@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from orion_recall.values import Memory, Scope
@@ -14,10 +15,10 @@ MOST_SCOPES = 4_000
 def speaker_scope(scope: Scope) -> Scope:
     """The scope in which names are known: whose memories a query may see at all.
 
-    Tenant, session, user and tags (a visibility lane may be a tag) count. Kinds and times do not: who asks for
-    facts, or for last week, may still name somebody who spoke before.
+    Tenant, session, user, agent, run and tags (a visibility lane may be a tag) count. Kinds and times do not: who
+    asks for facts, or for last week, may still name somebody who spoke before.
     """
-    return Scope(tenant=scope.tenant, session_id=scope.session_id, user_id=scope.user_id, tags=scope.tags)
+    return replace(scope, kinds=(), since=None, until=None, speakers=(), told=())
 
 
 def speaks_in(memory: Memory, scope: Scope) -> bool:
@@ -26,6 +27,8 @@ def speaks_in(memory: Memory, scope: Scope) -> bool:
         memory.tenant == scope.tenant
         and (scope.session_id is None or memory.session_id == scope.session_id)
         and (scope.user_id is None or memory.user_id == scope.user_id)
+        and (scope.agent_id is None or memory.agent_id == scope.agent_id)
+        and (scope.run_id is None or memory.run_id == scope.run_id)
         and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
     )
 

@@ -6,11 +6,15 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, Field
 
+from orion_recall.contracts.confidence import MergeStrategy
 from orion_recall.profile.sections import CONFIG, Share
-from orion_recall.values import MergeStrategy, SourceName
+from orion_recall.values import SourceName
 
 LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
 LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
+MergeOrder = Literal["weighted", "confidence_weighted", "round_robin", "layer_order"]
+# The composite score of the specification.
+_SPECIFIED = {"confidence": 0.5, "layer": 0.3, "recency": 0.2, "score": 0.0}
 _STRATEGIES: dict[str, MergeStrategy] = {
     "confidence": "confidence_weighted",
     "layer": "layer_weighted",
@@ -59,7 +63,8 @@ def _layer(sources: str, kinds: str, weight: float, then: str) -> Layer:
     )
 
 
-_SEMANTIC = _layer("vector lexical", "world observation", 0.9, "episodic graph procedural")
+# What is asked without any sign of its class may be of any kind: a hybrid search over all of them.
+_SEMANTIC = _layer("", "", 0.9, "episodic graph procedural")
 _EPISODIC = _layer("vector lexical sql_timeline", "experience", 0.85, "semantic graph")
 _PROCEDURAL = _layer("vector lexical", "procedure", 0.8, "episodic semantic")
 _PROSPECTIVE = _layer("vector lexical", "task", 0.7, "procedural semantic")
@@ -73,7 +78,7 @@ class Layers(BaseModel):
 
     model_config = CONFIG
 
-    semantic: Layer = Field(default=_SEMANTIC, description="Facts: what is so.")
+    semantic: Layer = Field(default=_SEMANTIC, description="Facts: what is so; every source, all kinds.")
     episodic: Layer = Field(default=_EPISODIC, description="Experiences: what happened, and what just did.")
     procedural: Layer = Field(default=_PROCEDURAL, description="Procedures: how something is done.")
     prospective: Layer = Field(default=_PROSPECTIVE, description="Tasks: what is still to be done.")
@@ -89,10 +94,16 @@ class Layers(BaseModel):
 
 
 class MergeWeights(BaseModel):
-    """The weights of the composite score of several layers' results: the weighted mean of these parts."""
+    """How several layers' results become one order; the weights are of the composite score, a weighted mean."""
 
     model_config = CONFIG
 
+    strategy: MergeOrder = Field(
+        default="weighted",
+        description="weighted: by the composite score; confidence_weighted: by the composite score with 0.5 "
+        "confidence, 0.3 layer and 0.2 recency, whatever the weights here; round_robin: the first item of each "
+        "layer, then the second of each; layer_order: all items of a layer, then those of the next.",
+    )
     confidence: Share = Field(default=0.5, gt=0, description="Weight of the item's confidence (no unit).")
     layer: Share = Field(default=0.3, description="Weight of its layer's own weight (no unit).")
     recency: Share = Field(default=0.2, description="Weight of its recency (no unit).")
@@ -101,9 +112,19 @@ class MergeWeights(BaseModel):
     )
 
     @property
-    def strategy(self) -> MergeStrategy:
-        """The name of the part that weighs most; of parts that weigh the same the first, as they stand here."""
-        weights: dict[str, float] = self.model_dump()
+    def weights(self) -> dict[str, float]:
+        """The weights of the composite score, by part."""
+        if self.strategy == "confidence_weighted":
+            return dict(_SPECIFIED)
+        weights: dict[str, float] = self.model_dump(exclude={"strategy"})
+        return weights
+
+    @property
+    def name(self) -> MergeStrategy:
+        """The strategy; of a weighted one the part that weighs most, and of equal ones the first, as they stand."""
+        if self.strategy == "round_robin" or self.strategy == "layer_order":
+            return self.strategy
+        weights = self.weights
         return _STRATEGIES[max(weights, key=weights.__getitem__)]
 
 
@@ -118,6 +139,16 @@ class Cascade(BaseModel):
     )
     threshold: Share = Field(
         default=0.5, description="The confidence under which the next layers are asked, from 0 to 1."
+    )
+    min_relevance: Share = Field(
+        default=0.3,
+        description="The semantic relevance of a layer's first item under which the layer is not sure enough, "
+        "whatever its confidence, from 0 to 1.",
+    )
+    meta_memory: bool = Field(
+        default=True,
+        description="Whether feedback on memories and how often they were in answers count in their confidence. "
+        "They are read from Postgres, for the first items of each layer.",
     )
     max_depth: int = Field(
         default=2, ge=0, le=6, description="How many times the next layers may be asked after the first."

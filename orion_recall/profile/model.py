@@ -26,6 +26,7 @@ _NOT_BY_CLASS: tuple[KeyPath, ...] = (
     ("scope",),
     ("enable_query_expansion",),
     ("shadow",),
+    ("canary",),
     ("time", "hemisphere"),
     ("time", "day_first"),
 )
@@ -122,7 +123,9 @@ class Profile(ProfileValues):
 
         Computed on each call: a cached one would go stale in `model_copy(update=...)`.
         """
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        values = self.model_dump(mode="json", exclude={"time_decay_lambda_per_hour"})
+        values["time_decay_half_life_hours"] = self.half_life_hours  # however it is told
+        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

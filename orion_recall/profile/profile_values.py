@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from orion_recall.profile.canary import Canary
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile.sections import (
     CONFIG,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 else:
     RankingDifferences = overrides_of(RankingWeights, "RankingDifferences")
 
+DEFAULT_HALF_LIFE_HOURS = 72.0
+_DECAYS_AGREE = 0.05  # of the half-life: 0.01 an hour and "three days" are the same
 CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 
 
@@ -80,11 +84,19 @@ class ProfileValues(BaseModel):
     )
     max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
     max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
-    time_decay_half_life_hours: float = Field(
-        default=72.0,
+    time_decay_half_life_hours: float | None = Field(
+        default=None,
         gt=0,
         le=1_000_000,
-        description="The age at which a memory's recency has halved, in hours.",
+        description="The age at which a memory's recency has halved, in hours; null is 72, or as "
+        "time_decay_lambda_per_hour says.",
+    )
+    time_decay_lambda_per_hour: float | None = Field(
+        default=None,
+        gt=0,
+        le=1_000,
+        description="The same as a rate: recency is exp(-lambda * age in hours); 0.001 halves in 29 days, "
+        "0.01 in 3 days, 0.1 in 7 hours. One of the two is enough; both must agree within 5 percent.",
     )
     recency_floor: Share = Field(
         default=0.05, description="The recency an old memory keeps, from 0 to 1 (no unit)."
@@ -173,6 +185,10 @@ class ProfileValues(BaseModel):
     shadow: Shadow = Field(
         default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
     )
+    canary: Canary = Field(
+        default=Canary(),
+        description="Another profile that answers a share of the sessions, and when it is taken back.",
+    )
 
     @model_validator(mode="after")
     def _something_can_be_found(self) -> Self:
@@ -201,6 +217,25 @@ class ProfileValues(BaseModel):
                         "key": f"cascade.layers.{name}.sources",
                     },
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _decay_is_told_once(self) -> Self:
+        given, rate = self.time_decay_half_life_hours, self.time_decay_lambda_per_hour
+        if given is None or rate is None:
+            return self
+        if abs(given - self.half_life_hours) > given * _DECAYS_AGREE:
+            raise PydanticCustomError(
+                "decay",
+                "a rate of {rate} an hour halves in {halves} hours, and time_decay_half_life_hours says {given}: "
+                "give one of the two (null takes the other one back)",
+                {
+                    "rate": f"{rate:g}",
+                    "halves": f"{self.half_life_hours:.4g}",
+                    "given": f"{given:g}",
+                    "key": "time_decay_lambda_per_hour",
+                },
+            )
         return self
 
     @model_validator(mode="after")
@@ -240,6 +275,14 @@ class ProfileValues(BaseModel):
                 {"key": "ranking_with_assistant.fusion"},
             )
         return self
+
+    @property
+    def half_life_hours(self) -> float:
+        """The age at which recency has halved, from whichever of the two keys tells it."""
+        if (rate := self.time_decay_lambda_per_hour) is not None:
+            return math.log(2) / rate
+        given = self.time_decay_half_life_hours
+        return DEFAULT_HALF_LIFE_HOURS if given is None else given
 
     def ranking_of(self, *, with_assistant: bool) -> RankingWeights:
         """The weights of the parts, in talk with an assistant or else."""

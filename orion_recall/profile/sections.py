@@ -50,9 +50,11 @@ class Fusion(BaseModel):
 
     model_config = CONFIG
 
-    method: Literal["rrf", "min_max"] = Field(
+    method: Literal["rrf", "min_max", "bm25_decay"] = Field(
         default="rrf",
-        description="`rrf` adds weight/(k + rank) of each list; `min_max` adds weighted scores in 0..1.",
+        description="`rrf` adds weight/(k + rank) of each list; `min_max` adds weighted scores in 0..1; "
+        "`bm25_decay` adds weighted scores as shares of the list's best, times exp(-lambda * age), never below "
+        "`recency_floor`: with the keyword source alone BM25 with decay.",
     )
     k: int = Field(
         default=60,
@@ -226,6 +228,19 @@ class GraphWalk(BaseModel):
     conversation: ConversationWalk = Field(
         default=ConversationWalk(), description="The walk over turns of conversations from those that match."
     )
+    traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
+        default=(),
+        strict=False,
+        description="Further questions that are answered along the graph: `who` is X (what X is stated to be), how "
+        "A is `related` to B (a path), and what is told of a named time (`temporal`: whose time window fits).",
+    )
+    path_hops: int = Field(default=4, ge=1, le=5, description="How many edges a path has at most.")
+    path_expansions: int = Field(
+        default=60, ge=1, le=1000, description="How many entities a path search expands before it stops."
+    )
+    path_time: Share = Field(
+        default=0.5, gt=0, description="The share of `source_timeout_ms` that the searches for paths may take."
+    )
 
 
 class Expansion(BaseModel):
@@ -298,7 +313,8 @@ class Render(BaseModel):
     style: RenderStyle = Field(
         default="v1",
         description="What stands before title, speaker and text of a memory: `v1` has date, source and id in "
-        "brackets, `scores` the score as well; `short` has the date alone.",
+        "brackets, `scores` the score as well; `source` has `[source:source_ref]` and then the date; `short` has "
+        "the date alone.",
     )
     relative_dates: bool = Field(
         default=True,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
@@ -24,7 +24,7 @@ from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.cascade.run import CascadeRun, run_cascade
 from orion_recall.recall.confidence.answer import AnswerConfidence, Withheld, answer_confidence
-from orion_recall.recall.confidence.answer_policy import AnswerPolicy
+from orion_recall.recall.confidence.answer_policy import AnswerPolicy, minima_of
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.ranking.instructing import with_instructing
@@ -35,7 +35,7 @@ from orion_recall.recall.search_tries import SearchTries
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import Understanding, understand, zone_of
-from orion_recall.values import SOURCE_NAMES, Outcome, Scope, SourceReport
+from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceReport
 
 _NO_PROFILES: Mapping[str, Profile] = {}
 
@@ -75,7 +75,7 @@ async def recall(
     query_class, shape = understood.classified.query_class, understood.shape
     strategy, profile = profile.strategy_for(query_class, shape), profile.for_class(query_class, shape)
     stages.done("understand")
-    policy = AnswerPolicy(least=profile.no_answer, has_external=sources.has_external)
+    policy = AnswerPolicy(least=minima_of(profile.no_answer, options.no_answer), has_external=sources.has_external)
     if (why_not := policy.before_search(query, understood)) is not None:
         return _nothing(scope, stages, understood=understood, strategy=strategy, withheld=why_not)
 
@@ -88,9 +88,10 @@ async def recall(
         stages=stages,
     )
     cascade: CascadeRun | None = None
-    if (limits := limits_of(profile, options, scope, query.session_id, query_class)) is not None:
+    limits = limits_of(profile, options, scope, query.session_id, query_class)
+    if limits is not None and not is_of_period(understood):  # a period is listed as a whole
         cascade = await run_cascade(
-            limits, tries.run, profile, understood.question, others=profiles, timeout_s=timeout_s
+            limits, tries.run, profile, understood, others=profiles, timeout_s=timeout_s, facts=sources.record_facts
         )
         stages.done("cascade")
     result = cascade.result if cascade else await tries.run(profile, scope, timeout_s=timeout_s, is_first=True)
@@ -101,6 +102,7 @@ async def recall(
     stages.done("select")
     confidence = _confidence(selection, result, cascade, understood, profile)
     answer = policy.answer(selection, confidence, understood, result)
+    metadata = await _metadata(options, answer.selection, sources, scope, timeout_s=timeout_s - stages.seconds)
     return Recalled(
         outcome=_outcome(result.reports, answer.selection),
         scope=scope,
@@ -118,6 +120,7 @@ async def recall(
         strategy=strategy,
         render=profile.render,
         redaction=sources.redaction,
+        metadata=metadata,
     )
 
 
@@ -181,6 +184,21 @@ def _with_dropped(selection: Selection, result: PassResult) -> Selection:
     dropped = Counter(result.dropped)
     dropped.update(selection.dropped)
     return replace(selection, dropped=dict(+dropped))
+
+
+async def _metadata(
+    options: RecallOptionsV1, selection: Selection, sources: Sources, scope: Scope, *, timeout_s: float
+) -> Mapping[str, Mapping[str, JsonValue]]:
+    """The metadata of the bundle's memories, where it is asked for and the record answers in time."""
+    wanted = options.include is not None and options.include.metadata
+    if not wanted or sources.record_facts is None or timeout_s <= 0:
+        return {}
+    try:
+        async with asyncio.timeout(timeout_s):
+            ids = [item.scored.memory.id for item in selection.items]
+            return await sources.record_facts.metadata(scope.tenant, ids)
+    except (SourceError, TimeoutError):
+        return {}
 
 
 async def _speakers(sources: Sources, scope: Scope, *, timeout_s: float) -> frozenset[str]:

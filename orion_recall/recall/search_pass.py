@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.profile import Profile
+from orion_recall.recall.candidates.decay import Decay, fused_limit, newest_favoured, with_decay
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch
 from orion_recall.recall.candidates.filters import Exclusions, visible, without_deleted
 from orion_recall.recall.candidates.fuse import WITH_TEXT, Fusing, fuse, similarities_of
@@ -31,7 +32,9 @@ from orion_recall.recall.candidates.unindexed import (
     with_unindexed,
 )
 from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.ranking.evidence import evidence_of
 from orion_recall.recall.ranking.late_interaction import late_interaction, scaled
+from orion_recall.recall.ranking.query_facts import facts_of
 from orion_recall.recall.ranking.recap import in_recap
 from orion_recall.recall.ranking.reduce import reduced
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
@@ -100,11 +103,6 @@ class SearchPass:
         """Seconds until the deadline."""
         return self.limits.pass_s - self.stages.seconds
 
-    @property
-    def source_timeout_s(self) -> float:
-        """Seconds that one source may take."""
-        return self.limits.source_s
-
     async def run(self, given: PassResult | None = None) -> PassResult:
         """The pass from search to ranking. With `given`, the hits of other passes are ranked without a search."""
         requests = requests_of(self.question, self.scope, self.profile, self.options, self.limits)
@@ -114,8 +112,10 @@ class SearchPass:
             listed = await self._listed(requests) if given is None else [one.key for one in given.pool]
         reports, within = await self._search(requests) if given is None else (given.reports, given.within)
         self.stages.done("search")
-        with_text = WITH_TEXT if self.sources.has_external else 0
-        pool = fuse(reports, limit=self._most, with_text=with_text, within=within, **self._fusing)
+        decay = Decay.of(self.profile, self.question.now)
+        limit, text = fused_limit(decay, self._most), WITH_TEXT if self.sources.has_external else 0
+        pool = fuse(reports, limit=limit, with_text=text, within=within, **self._fusing)
+        pool = await newest_favoured(pool, decay, self._most, reports, self.sources.readers, self.left_s)
         pool = with_listed(pool, listed)
         self.stages.done("fuse")
         memories, closeness, late = await self._read(pool, reports)
@@ -130,6 +130,7 @@ class SearchPass:
             kept = fused_with_unindexed(kept, unindexed, reports, within, self._fusing)
             closeness, late = with_unindexed(closeness, late, unindexed)
             self.stages.done("compare")
+        kept = with_decay(kept, decay)
         followed = NO_FOLLOW_UP
         if self.profile.ranking.follows and not is_of_period(self.understood):
             followed, found = await self._follow_up(kept, requests, reports, similarities)
@@ -149,12 +150,19 @@ class SearchPass:
             kept = keep(kept, dropped=self.dropped)
 
         facts = replace(
-            self._facts,
+            facts_of(self.understood),
             similarities=similarities,
             late=scaled(closeness),
             followed=followed.parts,
             unindexed=unindexed.keys,
             told_unknown=told_unknown,
+            evidence=await evidence_of(
+                [candidate.key for candidate, _ in kept],
+                self.scope.tenant,
+                self.sources.evidence,
+                weight=self.profile.ranking.evidence,
+                timeout_s=min(self.limits.source_s, self.left_s),
+            ),
         )
         scored, reranking = await self._scored(kept, facts)
         scored = up_to_date(scored, self.understood, self.profile.succession)
@@ -181,7 +189,7 @@ class SearchPass:
         self, requests: Mapping[SourceName, SearchRequest]
     ) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
         """The reports of every source, and those of the time search."""
-        until = time.perf_counter() + self.source_timeout_s
+        until = time.perf_counter() + self.limits.source_s
         said, asked = self.understood.said_by, requests
         requests = requests_of_speaker(asked, said)
         again = not is_of_period(self.understood)  # a period is listed as a whole
@@ -191,12 +199,12 @@ class SearchPass:
                 self.sources.by_name,
                 requests,
                 self.sources.breakers,
-                timeout_s=self.source_timeout_s,
+                timeout_s=self.limits.source_s,
                 retries=self.profile.source_retries,
                 fallback=self.sources.fallback,
             )
             if asks_of_others(said):
-                others = reports_of_others(self.sources.by_name, asked, said, timeout_s=self.source_timeout_s)
+                others = reports_of_others(self.sources.by_name, asked, said, timeout_s=self.limits.source_s)
                 reports, reported = await asyncio.gather(searching, others)
             else:
                 reports, reported = await searching, []
@@ -210,24 +218,8 @@ class SearchPass:
 
     async def _listed(self, requests: Mapping[SourceName, SearchRequest]) -> Sequence[int]:
         """The keys of all memories of the period."""
-        timeout_s = min(self.source_timeout_s, self.left_s)
+        timeout_s = min(self.limits.source_s, self.left_s)
         return await keys_of_period(self.sources.chronological, requests, self.question.time, timeout_s=timeout_s)
-
-    @property
-    def _facts(self) -> QueryFacts:
-        """The facts of the query for its score parts; those of its searches are still missing."""
-        return QueryFacts(
-            now=self.question.now,
-            named_speaker=self.understood.named_speaker,
-            asker=self.understood.asker if self.understood.is_first_person else None,
-            who=self.understood.who,
-            asks_family=self.understood.asks_family,
-            time=self.question.time,
-            answer_type=self.question.answer_type,
-            asks_assistant=self.understood.asks_assistant,
-            session_id=self.query.session_id,
-            wants_chatter=self.understood.wants_chatter,
-        )
 
     @property
     def _fusing(self) -> Fusing:
@@ -257,7 +249,7 @@ class SearchPass:
         self, keys: Sequence[int], *, is_away: bool
     ) -> tuple[Mapping[int, int], Mapping[int, float], LateInteractionReport | None]:
         """The best passages by key, and late interaction with them, where the profile has it on."""
-        timeout_s = min(self.left_s, self.source_timeout_s)
+        timeout_s = min(self.left_s, self.limits.source_s)
         numbers = await nearest_passages(
             self.question,
             self.scope.tenant,
@@ -268,7 +260,7 @@ class SearchPass:
         )
         if not self.profile.ranking.late:
             return numbers, {}, None
-        timeout_s, spent_s = min(self.left_s, self.source_timeout_s), self.stages.seconds
+        timeout_s, spent_s = min(self.left_s, self.limits.source_s), self.stages.seconds
         found, late = await late_interaction(
             self.question.dense_text,
             keys,
@@ -297,7 +289,7 @@ class SearchPass:
             self.sources.texts,
             # Without late interaction of indexed memories there is nothing to compare its scores with.
             wants_late=late is not None and late.status in ("ok", "empty"),
-            timeout_s=min(self.left_s, self.source_timeout_s),
+            timeout_s=min(self.left_s, self.limits.source_s),
         )
 
     async def _follow_up(
@@ -316,7 +308,7 @@ class SearchPass:
             profile=self.profile,
             sources=self.sources,
             similarities=similarities,
-            timeout_s=min(self.source_timeout_s, self.left_s),
+            timeout_s=min(self.limits.source_s, self.left_s),
         )
         keys = [candidate.key for candidate in followed.further]
         return followed, await fetch(keys, self.sources.readers, timeout_s=self.left_s)

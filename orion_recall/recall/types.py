@@ -16,15 +16,17 @@ from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade.run import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, AnswerConfidence, Withheld
 from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.ranking.evidence import FindsEvidence
 from orion_recall.recall.ranking.late_interaction import Closeness
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.record_facts import RecordFacts
 from orion_recall.sources.turn_links import TurnLinks
 from orion_recall.text.redaction import NO_REDACTION, Redaction
-from orion_recall.values import SOURCE_NAMES, Outcome, Scope, SourceName, SourceReport
+from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceName, SourceReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class Sources:
     Memories in `tombstones` are left out, whichever source finds them. `texts` compares the question with memories
     that the index does not hold; without it, they have only the scores of their own source. `has_external`: hits
     may come from external stores; where it is False, the candidates keep no room for unindexed memories.
-    `redaction` is that of what is shown."""
+    `redaction` is that of what is shown. `evidence` finds how often statements are stated."""
 
     by_name: Mapping[SourceName, Source]
     tokens: TokenCounter
@@ -54,9 +56,11 @@ class Sources:
     late_breaker: Breaker = field(default_factory=Breaker)
     passages: FindsPassages | None = None
     texts: ComparesTexts | None = None
+    record_facts: RecordFacts | None = None
     has_external: bool = True
     tombstones: Tombstones = field(default_factory=Tombstones)
     redaction: Redaction = NO_REDACTION
+    evidence: FindsEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +69,8 @@ class Recalled:
 
     `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
     question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
-    the answer was not withheld. `result` is the search pass, or all passes of a cascade together; the explanation
-    is made of it.
+    the answer was not withheld. `metadata` is that of the bundle's memories, by id, where the query asks for it.
+    `result` is the search pass, or all passes of a cascade together; the explanation is made of it.
     """
 
     outcome: Outcome
@@ -85,6 +89,7 @@ class Recalled:
     strategy: str | None = None
     render: Render | None = None
     redaction: Redaction = NO_REDACTION
+    metadata: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, Mapping[str, JsonValue]])
 
     @property
     def rendered(self) -> str:

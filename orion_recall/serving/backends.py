@@ -32,6 +32,7 @@ from orion_recall.interfaces import (
     Source,
     Unavailable,
 )
+from orion_recall.memory.record.keyword_lengths import measured_weights
 from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
@@ -42,7 +43,9 @@ from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 from orion_recall.sources.graph import RdfSource
+from orion_recall.sources.graph_evidence import GraphEvidence
 from orion_recall.sources.keyword_expansion import MoreWords
+from orion_recall.sources.record_facts import RecordFacts
 from orion_recall.sources.record_search import RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors
@@ -77,18 +80,22 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def open_sources(
-    settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None
+    settings: Settings,
+    *,
+    around: Callable[[Embedder], Embedder] | None = None,
+    sparse: SparseEncoder | None = None,
 ) -> AsyncGenerator[Opened]:
     """Open the backends: the model loaded and warm, index and graph, and the timeline where Postgres is configured.
 
     A broken index or graph is reported, and its sources are unavailable; one that another process holds is an
-    EngineError. `around` wraps the embedder, for example with a cache.
+    EngineError. `around` wraps the embedder, for example with a cache. `sparse` replaces the keyword weights of the
+    settings.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
         embedder = around(embedder) if around is not None else embedder
         reranker = await stack.enter_async_context(open_reranker(settings))
-        sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
+        sparse, tokens = sparse or await sparse_encoder_of(settings), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         mark = await identity_of(settings)
         index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
@@ -105,6 +112,7 @@ async def open_sources(
             "sql_timeline": {},
         }
         fallback: FallbackSource | None = None
+        facts: RecordFacts | None = None
         has_external = False
         if settings.dsn is not None:
             table = timeline_table(settings)
@@ -115,6 +123,8 @@ async def open_sources(
             record = RecordSearch(settings.dsn)
             stack.push_async_callback(record.close)
             fallback = FallbackSource(source=record)
+            facts = RecordFacts(settings.dsn)
+            stack.push_async_callback(facts.close)
         external_stores = load_mappings(settings.mappings)
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
@@ -135,7 +145,9 @@ async def open_sources(
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,
+                record_facts=facts,
                 redaction=Redaction.at("render", settings.redact),
+                evidence=GraphEvidence(graph) if graph is not None else None,
             ),
             embedder=embedder,
             index=index,
@@ -143,6 +155,11 @@ async def open_sources(
             broken=broken,
             tenants_of_others=external_stores.tenants,
         )
+
+
+async def sparse_encoder_of(settings: Settings) -> SparseEncoder:
+    """The keyword weights of the settings, with the mean lengths that the record has where they are wanted."""
+    return SparseEncoder(await measured_weights(settings.keyword_weights, settings.dsn, settings.data_dir))
 
 
 def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:

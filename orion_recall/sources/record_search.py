@@ -25,8 +25,8 @@ _MOST_WORDS = 32
 # What a datetime can hold, in epoch seconds.
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 _COLUMNS = (
-    "id, text, text_hash, simhash, kind, title, speaker, session_id, user_id, ts, uri, source, tags, entities, "
-    "times, search"
+    "id, text, text_hash, simhash, kind, guessed_kind, title, speaker, session_id, user_id, agent_id, run_id, ts, "
+    "uri, source, tags, entities, times, search"
 )
 
 
@@ -85,7 +85,9 @@ def _conditions(scope: Scope, values: list[Any]) -> str:
         ("tenant = {}", scope.tenant),
         ("session_id = {}", scope.session_id),
         ("user_id = {}", scope.user_id),
-        ("kind = ANY({}::text[])", list(scope.kinds) or None),
+        ("agent_id = {}", scope.agent_id),
+        ("run_id = {}", scope.run_id),
+        ("ARRAY[kind, guessed_kind] && {}::text[]", list(scope.kinds) or None),
         ("tags && {}::text[]", list(scope.tags) or None),
         ("speaker = ANY({}::text[])", list(scope.speakers) or None),
         ("ts >= {}::timestamptz", _moment(scope.since)),
@@ -111,10 +113,13 @@ def _memory(row: Row) -> MemoryView:
         text_hash=row["text_hash"],
         simhash=row["simhash"],
         kind=row["kind"],
+        guessed_kind=row["guessed_kind"],
         title=row["title"],
         speaker=row["speaker"],
         session_id=row["session_id"],
         user_id=row["user_id"],
+        agent_id=row["agent_id"],
+        run_id=row["run_id"],
         ts=moment.timestamp() if moment is not None else None,
         uri=row["uri"],
         source_ref=row["source"] or "record",

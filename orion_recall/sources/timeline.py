@@ -135,6 +135,8 @@ def _memory(row: Row, shape: TimelineShape) -> MemoryView:
         speaker=row.get("speaker"),
         session_id=row.get("session_id"),
         user_id=row.get("user_id"),
+        agent_id=row.get("agent_id"),
+        run_id=row.get("run_id"),
         ts=moment.timestamp(),
         uri=row.get("uri"),
         # An own memory may have been found by another source as well, and better: each hit says where it is from.

@@ -171,7 +171,11 @@ def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -
     scope = request.scope
     # A table of one tenant is only searched for that tenant.
     tenant = None if shape.of_one_tenant else scope.tenant
-    for role, value in (("tenant", tenant), ("session_id", scope.session_id), ("user_id", scope.user_id)):
+    ids = {
+        "tenant": tenant, "session_id": scope.session_id, "user_id": scope.user_id, "agent_id": scope.agent_id,
+        "run_id": scope.run_id,
+    }  # fmt: skip
+    for role, value in ids.items():
         if value is not None:
             values.append(value)
             yield f"{shape.column(role).as_text} = ${len(values)}::text"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from orion_recall.values import TimeOf
+from orion_recall.time_values import TimeOf
 from orion_recall.when.vocabulary import (
     ARRANGED,
     EVENT_VERBS,

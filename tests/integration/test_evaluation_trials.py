@@ -26,6 +26,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
+from orion_recall.text.keyword_weights import KeywordWeights
 from orion_recall.values import Scope
 
 pytestmark = pytest.mark.slow
@@ -181,7 +182,7 @@ async def test_other_constants_of_keywords_are_other_scores(tried: Trials) -> No
     terms = SparseEncoder().encode_query("What did we have for dinner?")
     scope = Scope(tenant="times")
     plain, _ = await KeywordIndex(told, SparseEncoder()).search_sparse(terms, scope, 5)
-    flat, _ = await KeywordIndex(told, SparseEncoder(b=0.0)).search_sparse(terms, scope, 5)
+    flat, _ = await KeywordIndex(told, SparseEncoder(KeywordWeights(b=0.0))).search_sparse(terms, scope, 5)
     assert plain != flat
 
 
@@ -246,8 +247,12 @@ async def test_baselines_search_as_they_say(tried: Trials) -> None:
 async def test_the_worst_queries_tell_where_their_evidence_is_and_why(tried: Trials) -> None:
     blind = at(tried.plan.profile, {"ranking.time": 0.0})
     other = Trials(_with(tried, profile=blind), tried.opened, tried.contents, Silent())
-    told = await worst(other, by="recall@1", limit=3, depth=1)
+    seen = await worst(other, by="recall@1", limit=3, depth=1)
+    told = seen.queries
     assert len(told) == 3
+    assert seen.below > 3
+    assert seen.failures["time"] == seen.below, "the questions of this set ask for a time, or name one"
+    assert all("time" in one.failures for one in told)
     for one in told:
         assert one.value == 0
         (evidence,) = one.evidence

@@ -91,13 +91,24 @@ async def test_no_more_than_the_limit_comes_back(database: str) -> None:
 
 
 async def test_every_part_of_a_scope_filters(database: str) -> None:
-    await remember(database, ("a", "crane", 10), session_id="s1", user_id="u1", kind="plan", tags=["x", "y"])
+    await remember(
+        database,
+        ("a", "crane", 10),
+        session_id="s1",
+        user_id="u1",
+        agent_id="scout",
+        run_id="r1",
+        kind="plan",
+        tags=["x", "y"],
+    )
     await remember(database, ("b", "crane", 20), session_id="s2", user_id="u1", kind="task", tags=["z"])
     await remember(database, ("c", "crane", 30))
     scopes: list[tuple[dict[str, Any], set[str]]] = [
         ({}, {"a", "b", "c"}),
         ({"session_id": "s1"}, {"a"}),
         ({"user_id": "u1"}, {"a", "b"}),
+        ({"agent_id": "scout"}, {"a"}),
+        ({"run_id": "r2"}, set[str]()),
         ({"kinds": ("task", "opinion")}, {"b"}),
         ({"tags": ("y", "z")}, {"a", "b"}),
         ({"since": NOW - 15 * 60}, {"a"}),
@@ -208,7 +219,16 @@ async def test_a_table_without_tenants_answers_for_its_one_tenant_only(empty_dat
 
 
 @pytest.mark.parametrize(
-    "scope", [{"session_id": "s"}, {"user_id": "u"}, {"kinds": ("plan",)}, {"tags": ("x",)}], ids=str
+    "scope",
+    [
+        {"session_id": "s"},
+        {"user_id": "u"},
+        {"agent_id": "a"},
+        {"run_id": "r"},
+        {"kinds": ("plan",)},
+        {"tags": ("x",)},
+    ],
+    ids=str,
 )
 async def test_a_scope_that_the_table_has_no_column_for_fails_closed(
     empty_database: str, scope: dict[str, Any]

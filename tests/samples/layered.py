@@ -45,9 +45,20 @@ def of_kind(kind: str, *names: str, ts: float | None = NOW - DAY, **fields: Any)
     return [view(name, kind=kind, ts=ts, **fields) for name in names]
 
 
-def cascading(**changes: Any) -> Profile:
-    """A profile with the shipped layers; changes are those of its `cascade` section."""
-    return profile(cascade={"enabled": True, **changes})
+FACTS_ALONE = {
+    "sources": ["vector", "lexical"],
+    "kinds": ["world", "observation"],
+    "weight": 0.9,
+    "then": ["episodic", "graph", "procedural"],
+}
+
+
+def cascading(*, layers: Mapping[str, Any] | None = None, **changes: Any) -> Profile:
+    """A profile whose layers are apart from each other; changes are those of its `cascade` section.
+
+    As shipped, but that the semantic layer has facts alone, and that no relevance is asked for."""
+    own = {"semantic": FACTS_ALONE, **(layers or {})}
+    return profile(cascade={"enabled": True, "min_relevance": 0.0, "layers": own, **changes})
 
 
 async def asked(

@@ -130,12 +130,15 @@ def request(text: str, *, scope: Scope | None = None, limit: int = 10, **fields:
 CRANE = memory(
     "crane", "The harbour crane needs a new gearbox.", speaker="Bo", session_id="s1", kind="observation",
     occurred_at=NOW - 100, tags=["harbour"], entities=["Harbour Crane"], user_id="u1",
+    agent_id="scout", run_id="r1",
 )  # fmt: skip
 ORDER = memory(
     "order", "I ordered it at Fjord Labs.", speaker="Ana", session_id="s1", kind="experience",
     occurred_at=NOW - 50, tags=["order"], entities=["Fjord Labs"],
 )  # fmt: skip
-SHED = memory("shed", "The shed is painted green.", session_id="s2", speaker="Bo", user_id="u1")
+SHED = memory(
+    "shed", "The shed is painted green.", session_id="s2", speaker="Bo", user_id="u1", agent_id="scout", run_id="r2"
+)
 OURS = (CRANE, ORDER, SHED)
 THEIRS = memory(
     "crane", "The harbour crane gearbox is a secret.", tenant="other", speaker="Eve", entities=["Secret Crane"]

@@ -12,7 +12,8 @@ from orion_recall.values import MemoryView, Scope
 from tests.samples.source_samples import NOW, request
 
 SAID = MemoryView(
-    id="a", text="", text_hash="", session_id="s", user_id="u", kind="plan", tags=("harbour", "crane"), ts=NOW
+    id="a", text="", text_hash="", session_id="s", user_id="u", agent_id="a", run_id="r",
+    kind="plan", tags=("harbour", "crane"), ts=NOW
 )  # fmt: skip
 SILENT = MemoryView(id="a", text="", text_hash="")
 
@@ -22,6 +23,10 @@ PARTS: list[tuple[dict[str, Any], bool]] = [
     ({"session_id": "other"}, False),
     ({"user_id": "u"}, True),
     ({"user_id": "other"}, False),
+    ({"agent_id": "a"}, True),
+    ({"agent_id": "other"}, False),
+    ({"run_id": "r"}, True),
+    ({"run_id": "other"}, False),
     ({"kinds": ("plan", "task")}, True),
     ({"kinds": ("task",)}, False),
     ({"tags": ("boat", "crane")}, True),

@@ -27,7 +27,7 @@ def test_without_an_environment_everything_is_embedded_and_default():
     assert settings.data_dir == Path(".orion")
     assert settings.reply_streams == ("recall.reply.v1", "recall.reply.v1:*")
     assert settings.reply_channels == ("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*")
-    assert settings.deadline_ms == 2000
+    assert (settings.deadline_ms, settings.concurrency) == (2000, 10)
 
 
 def test_the_environment_sets_and_changes_win_over_it(monkeypatch: pytest.MonkeyPatch):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,17 @@ def test_the_example_says_which_keys_are_required():
     lines = (PROFILES / "example.yaml").read_text(encoding="utf-8").splitlines()
     said = {line.split(":")[0] for line in lines if "# REQUIRED" in line}
     assert said == {path[0] for path, field in profile_fields().items() if field.is_required()}
+
+
+def test_the_example_explains_half_lives_of_a_month_of_days_and_of_hours():
+    told = re.findall(
+        r"^# +(\S+ \S+) +(\d+) (days|hours) +(\d+) +([0-9.]+)$",
+        (PROFILES / "example.yaml").read_text("utf-8"),
+        re.M,
+    )
+    assert [(use, rate) for use, *_, rate in told] == [
+        ("long projects", "0.001"), ("daily context", "0.01"), ("live talk", "0.1"),
+    ]  # fmt: skip
+    for _, count, unit, hours, rate in told:
+        assert int(count) * (24 if unit == "days" else 1) == int(hours)
+        assert math.log(2) / float(rate) == pytest.approx(int(hours), rel=0.05)

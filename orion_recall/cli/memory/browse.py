@@ -18,12 +18,15 @@ from orion_recall.cli.moments import MOMENT_HELP, Zone, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, pairs, print_error, print_json, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.memory.record.browse import ListedMemory, MemoryDetails, RecordBrowser
+from orion_recall.values import Memory
 
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Memories at most.")]
 Since = Annotated[str | None, typer.Option(help=f"Only dated from then on: {MOMENT_HELP}")]
 Until = Annotated[str | None, typer.Option(help=f"Only dated before; a day or period as a whole: {MOMENT_HELP}")]
 User = Annotated[str | None, typer.Option(help="Only of this user.")]
 Session = Annotated[str | None, typer.Option(help="Only of this session.")]
+Agent = Annotated[str | None, typer.Option(help="Only of this agent (agent_id).")]
+Run = Annotated[str | None, typer.Option(help="Only of this run (run_id).")]
 Kind = Annotated[list[str] | None, typer.Option(help="Only of this kind, such as plan; again for more.")]
 Tag = Annotated[list[str] | None, typer.Option(help="Only with this tag; again for more, one is enough.")]
 
@@ -37,6 +40,8 @@ def list_memories(
     timezone: Zone = None,
     user: User = None,
     session: Session = None,
+    agent: Agent = None,
+    run: Run = None,
     kind: Kind = None,
     tag: Tag = None,
     tenant: Tenant = None,
@@ -50,7 +55,8 @@ def list_memories(
 
     Example: `orion-recall memory list --since yesterday --tag harbour --limit 50`
     """
-    where = _where(since, until, timezone, user_id=user, session_id=session, kinds=kind, tags=tag)
+    ids = {"user_id": user, "session_id": session, "agent_id": agent, "run_id": run}
+    where = _where(since, until, timezone, **ids, kinds=kind, tags=tag)
     found = _read(data, tenant, lambda browser, whose: browser.newest(whose, where, limit + 1))
     _show(found, limit, as_json=as_json)
 
@@ -63,6 +69,8 @@ def search_memories(
     timezone: Zone = None,
     user: User = None,
     session: Session = None,
+    agent: Agent = None,
+    run: Run = None,
     kind: Kind = None,
     tag: Tag = None,
     tenant: Tenant = None,
@@ -77,7 +85,8 @@ def search_memories(
 
     Example: `orion-recall memory search "crane -gearbox" --since "3 weeks ago"`
     """
-    where = _where(since, until, timezone, user_id=user, session_id=session, kinds=kind, tags=tag)
+    ids = {"user_id": user, "session_id": session, "agent_id": agent, "run_id": run}
+    where = _where(since, until, timezone, **ids, kinds=kind, tags=tag)
     query = " ".join(f'"{word}"' if " " in word else word for word in words) if len(words) > 1 else words[0]
     found = _read(data, tenant, lambda browser, whose: browser.search(whose, query, where, limit + 1))
     _show(found, limit, as_json=as_json)
@@ -171,7 +180,7 @@ def _fields(details: MemoryDetails) -> list[tuple[str, object]]:
     """What is known, in the order in which one asks; what is not known is left out."""
     memory = details.memory
     rows: list[tuple[str, object]] = [("id", memory.id), ("tenant", memory.tenant), ("state", _state(details))]
-    rows += [("title", memory.title), ("text", memory.text), ("kind", memory.kind), ("speaker", memory.speaker)]
+    rows += [("title", memory.title), ("text", memory.text), ("kind", _kind(memory)), ("speaker", memory.speaker)]
     rows += [(name.replace("_", " "), _time(getattr(memory, name))) for name in ("occurred_at", "occurred_until")]
     rows.append(("mentioned at", _time(memory.mentioned_at)))
     rows += [(f"{name} id", getattr(memory, f"{name}_id")) for name in ("session", "user", "agent", "node", "run")]
@@ -194,6 +203,12 @@ def _state(details: MemoryDetails) -> str:
     if memory.deleted_at is not None:
         return f"deleted at {_time(memory.deleted_at):%Y-%m-%d %H:%M:%S} UTC"
     return "live" if memory.superseded_by is None else f"superseded by {memory.superseded_by}"
+
+
+def _kind(memory: Memory) -> str:
+    if memory.kind_confidence is None:
+        return memory.kind
+    return f"{memory.guessed_kind or memory.kind} (read from the text, {memory.kind_confidence:g} sure)"
 
 
 def _uses(details: MemoryDetails) -> str:

@@ -18,6 +18,9 @@ def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence.")],
     speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
     session: Annotated[str | None, typer.Option(help="In which session.")] = None,
+    user: Annotated[str | None, typer.Option(help="Whose it is (user_id).")] = None,
+    agent: Annotated[str | None, typer.Option(help="Of which agent (agent_id).")] = None,
+    run: Annotated[str | None, typer.Option(help="Of which run (run_id).")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")] = None,
     kind: Annotated[str | None, typer.Option(help="Its kind, such as world or plan.")] = None,
     undated: Annotated[bool, typer.Option("--undated", help="Store it without a date, not as said now.")] = False,
@@ -33,7 +36,14 @@ def remember(
     Example: `orion-recall memory remember "The crane is repaired." --speaker Ana --session s-17 --tag harbour`
     """
     memory: dict[str, Any] = {"text": text} | given(
-        speaker=speaker, session_id=session, tags=tag or None, kind=kind, tenant=tenant
+        speaker=speaker,
+        session_id=session,
+        user_id=user,
+        agent_id=agent,
+        run_id=run,
+        tags=tag or None,
+        kind=kind,
+        tenant=tenant,
     )
     memory["id"] = id_of(memory)
     if not undated:

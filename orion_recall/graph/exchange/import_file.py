@@ -36,7 +36,7 @@ _MOST_IN_A_CELL = 1_000_000
 _NO_TENANT = URIRef(f"{TENANTS}")
 _FIELDS = {
     "id": "id", "content": "text", "kind": "kind", "title": "title", "speaker": "speaker", "session": "session_id",
-    "user": "user_id", "uri": "uri",
+    "user": "user_id", "agent": "agent_id", "run": "run_id", "uri": "uri",
 }  # fmt: skip
 _ENDS = (RDF.subject, RDF.predicate, RDF.object)
 

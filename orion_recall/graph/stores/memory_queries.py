@@ -73,6 +73,8 @@ def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
         speaker=one("speaker"),
         session_id=one("session"),
         user_id=one("user"),
+        agent_id=one("agent"),
+        run_id=one("run"),
         ts=float(occurred) if occurred is not None else None,
         uri=one("uri"),
         source_ref="graph",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import qdrant_edge as qe
 
 from orion_recall.index.passages import OF, tenants_of
-from orion_recall.index.points import TOKENS, IndexPoint
+from orion_recall.index.points import TOKENS, IndexPoint, ids_of
 from orion_recall.index.told import TOLD, ToldCondition, told_conditions
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
@@ -23,10 +23,8 @@ def scope_filter(scope: Scope, *, titles: Sequence[str] = (), with_passages: boo
     ]
     if titles:
         conditions.append(qe.FieldCondition("titles", match=qe.MatchAny(list(titles))))
-    if scope.session_id is not None:
-        conditions.append(_is("session", scope.session_id))
-    if scope.user_id is not None:
-        conditions.append(_is("user", scope.user_id))
+    for field, wanted in ids_of(scope):
+        conditions.append(_is(field, wanted))
     if scope.kinds:
         conditions.append(qe.FieldCondition("kind", match=qe.MatchAny(list(scope.kinds))))
     if scope.speakers:

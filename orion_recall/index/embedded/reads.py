@@ -33,7 +33,8 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import MemoryView, Scope, TimedKey
+from orion_recall.time_values import TimedKey
+from orion_recall.values import MemoryView, Scope
 
 
 def reading_threads() -> EngineThreads:
@@ -114,7 +115,7 @@ class EdgeReads:
         self._live.refuse_another_model()
         metadata = self._live.metadata
         assert metadata is not None  # an open shard has some
-        return metadata.without_tokens(IndexMetadata.of(self.embedder))
+        return metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
 
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES

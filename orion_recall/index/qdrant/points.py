@@ -13,6 +13,7 @@ from orion_recall.index.points import (
     SPARSE_VECTORS,
     TOKENS,
     IndexPoint,
+    ids_of,
 )
 from orion_recall.index.told import TOLD, TOLD_FIELDS, ToldCondition, told_conditions
 from orion_recall.models.sparse import SparseTerms
@@ -180,10 +181,7 @@ class QdrantRequests:
         conditions: list[qm.FieldCondition] = [
             self._of_tenant(scope.tenant) if with_passages else self._is("tenant", scope.tenant)
         ]
-        if scope.session_id is not None:
-            conditions.append(self._is("session", scope.session_id))
-        if scope.user_id is not None:
-            conditions.append(self._is("user", scope.user_id))
+        conditions.extend(self._is(field, wanted) for field, wanted in ids_of(scope))
         listed = (
             ("kind", scope.kinds), ("tags", scope.tags), ("titles", titles), ("speaker", scope.speakers)
         )  # fmt: skip

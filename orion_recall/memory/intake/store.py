@@ -137,7 +137,7 @@ def _compose_one(
     clean = redacted_fields(storable_json(dict(raw)), settings)
     try:
         message = read_message(MemoryV1, clean, where)
-        settings.check_kinds([message.kind], f"{where}.kind")
+        settings.check_kinds([message.kind] if message.kind else [], f"{where}.kind")
         memory = compose(message, tenant_of(message.tenant, caller, settings.default_tenant))
         if not settings.serves(memory.tenant):
             raise RefusedMessage(f"{where}.tenant: this worker does not serve {memory.tenant!r}")

@@ -13,6 +13,7 @@ from pydantic import JsonValue as PydanticJson
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
+from orion_recall.memory.extraction.kinds import infer_kind
 from orion_recall.memory.extraction.light import extract
 from orion_recall.text.normal import one_line, storable, storable_json, text_hash
 from orion_recall.text.simhash import simhash
@@ -24,6 +25,8 @@ _LAST_SECOND = 253_402_300_799.0
 _MAX_TITLE_WORDS = 8
 # Fields that hashes of memories stored before them do not know: left out while they say nothing.
 _ADDED_LATER = ("confidence", "supersedes")
+# Also of a hash, as before kinds were read from texts. A guess never hides a memory: it is found as this one, too.
+KIND_WHEN_NONE_IS_GIVEN = "experience"
 
 
 def compose(message: MemoryV1, default_tenant: str) -> Memory:
@@ -48,11 +51,16 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
     occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
     at = mentioned_at if occurred_at is None else occurred_at
     found = extract(text, speaker, known_names(given, title), at=at)
+    guess = None
+    if message.kind is None:
+        guess = infer_kind(text, title=title, is_talk=speaker is not None and message.session_id is not None)
     return Memory(
         tenant=storable(message.tenant or default_tenant),
         id=storable(message.id),
         text=text,
-        kind=message.kind,
+        kind=message.kind or KIND_WHEN_NONE_IS_GIVEN,
+        guessed_kind=guess.kind if guess and guess.kind != KIND_WHEN_NONE_IS_GIVEN else None,
+        kind_confidence=guess.confidence if guess else None,
         text_hash=text_hash(text),
         simhash=simhash(text),
         content_hash=content_hash(message),
@@ -96,7 +104,7 @@ def as_message(memory: Memory) -> MemoryV1:
         run_id=memory.run_id,
         session_id=memory.session_id,
         node_id=memory.node_id,
-        kind=memory.kind,
+        kind=memory.kind if memory.kind_confidence is None else None,
         speaker=memory.speaker,
         title=memory.title,
         occurred_at=_moment(memory.occurred_at),
@@ -119,6 +127,7 @@ def content_hash(message: MemoryV1) -> str:
     another spelling is the same.
     """
     content = message.model_dump(mode="json", exclude={"id", "tenant"})
+    content["kind"] = content["kind"] or KIND_WHEN_NONE_IS_GIVEN
     for name in _ADDED_LATER:
         if content[name] in (None, []):
             del content[name]

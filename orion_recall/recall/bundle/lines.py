@@ -22,7 +22,7 @@ _SHORTEST_SNIPPET = 12
 # In any text a token takes fewer characters than this: tokens of a text that clearly does not fit are not counted.
 _MOST_CHARS_A_TOKEN = 16
 # No head takes fewer tokens: dash, date, source, id; and each word of a text takes one at least.
-_SHORTEST_HEAD: Mapping[RenderStyle, int] = {"v1": 6, "scores": 6, "short": 2}
+_SHORTEST_HEAD: Mapping[RenderStyle, int] = {"v1": 6, "scores": 6, "source": 6, "short": 2}
 # Title and speaker stay before a window of the text as long as they take no more than this share of it.
 _LONGEST_LEAD = 0.3
 

@@ -11,24 +11,40 @@ from orion_recall.text.normal import one_line
 from orion_recall.values import MemoryView, RenderStyle
 
 _LONGEST_REFERENCE = 80
+# Where a memory is from that does not say so itself.
+_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
+
+
+def source_ref(scored: ScoredCandidate) -> str:
+    """Where the memory is from: what the best source says of it, else what was stored with it, else its store."""
+    candidate = scored.candidate
+    return candidate.source_ref or scored.memory.source_ref or _SOURCE_REFS[candidate.best_source]
 
 
 def head(scored: ScoredCandidate, style: RenderStyle = "v1") -> str:
     """`- [2026-03-01 vector mem-17]`, `notes:17` for a memory of the mapped store `notes`.
 
-    With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone. A memory
-    that a newer one succeeds has `(until 2026-11-02)` after it. Text cannot imitate a head: it stays on one line,
-    and brackets in it are shown round. Of a very long id both ends are shown.
+    With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
+    `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory that a newer one succeeds
+    has `(until 2026-11-02)` after it. Text cannot imitate a head: it stays on one line, and brackets in it are
+    shown round. Of a very long id both ends are shown.
     """
+    day, source = _day(scored.memory.ts), scored.candidate.best_source
     until = "" if scored.held_until is None else f" (until {_day(scored.held_until)})"
     if style == "short":
-        return f"- {_day(scored.memory.ts)}{until}"
-    reference = one_line(scored.memory.id)
+        return f"- {day}{until}"
+    if style == "source":
+        return f"- [{source}:{_reference(source_ref(scored))}] {day}{until}"
+    score = f" {scored.score:.2f}" if style == "scores" else ""
+    return f"- [{day} {source} {_reference(scored.memory.id)}{score}]{until}"
+
+
+def _reference(name: str) -> str:
+    reference = one_line(name)
     if len(reference) > _LONGEST_REFERENCE:
         half = _LONGEST_REFERENCE // 2
         reference = f"{reference[: half - 1]}…{reference[-half:]}"
-    score = f" {scored.score:.2f}" if style == "scores" else ""
-    return f"- [{_day(scored.memory.ts)} {scored.candidate.best_source} {reference}{score}]{until}"
+    return reference
 
 
 def body(scored: ScoredCandidate) -> str:

@@ -3,7 +3,8 @@
 Reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): the sum of w / (k + rank) over the lists that hold
 a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched so
 that the first has 1, and 0 is as far below the last as hits are apart on average: the last of a hundred is worth
-next to nothing, the last of two a half. Both are divided by the best value possible for the lists that answered, so
+next to nothing, the last of two a half. BM25 with decay sums w * score / first score; a factor of age is for the
+caller to multiply (`decay`). All are divided by the best value possible for the lists that answered, so
 that fused is in [0, 1].
 """
 
@@ -17,7 +18,7 @@ from typing import Literal, NamedTuple, TypedDict
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.values import Hit, SourceName, SourceReport
 
-Method = Literal["rrf", "min_max"]
+Method = Literal["rrf", "min_max", "bm25_decay"]
 
 WITH_TEXT = 16
 """So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
@@ -37,7 +38,7 @@ class Fusing(TypedDict):
 class _List(NamedTuple):
     """One list with hits: its weight, its source, rank and hit by key. A score of `zero` adds nothing.
 
-    Where `zero` is the first's score, min-max fusion counts each of them as the first.
+    Where `zero` is the first's score, each of them counts as the first.
     """
 
     weight: float
@@ -66,7 +67,7 @@ def fuse(
 
     `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
     """
-    lists = _lists(reports, weights, within, (within_weight, told_weight))
+    lists = _lists(reports, weights, within, (within_weight, told_weight), method)
     possible = 0.0
     fused: dict[int, float] = {}
     for weight, _, ranked, first, zero in lists:
@@ -102,7 +103,7 @@ def fused_unindexed(
     place in the dense list is left out: its score cannot be compared with the others. `indexed` are the fused
     scores of indexed memories, which count the lists that missed them. The means are brought to their scale by the
     average share that those scores are of their gain in the dense list."""
-    lists = _lists(reports, weights, within, (within_weight, told_weight))
+    lists = _lists(reports, weights, within, (within_weight, told_weight), method)
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
         dense = _List(weights["vector"], "vector", {}, max(cosines.values(), default=1.0), 0.0)
@@ -139,6 +140,7 @@ def _lists(
     weights: Mapping[SourceName, float],
     within: Sequence[SourceReport],
     further_weights: tuple[float, float],
+    method: Method,
 ) -> list[_List]:
     """The lists with hits, the heaviest first, and the further ones after them.
 
@@ -155,15 +157,20 @@ def _lists(
             report.source,
             _ranked(report.hits),
             report.hits[0].score,
-            report.hits[0].score if report.is_flat else _zero(report.hits),
+            report.hits[0].score if report.is_flat else _zero(report.hits, method),
         )
         for weight, report in (*own, *further)
     ]
 
 
-def _zero(hits: Sequence[Hit]) -> float:
-    """The score that adds nothing: as far below the last score as the scores are apart on average."""
+def _zero(hits: Sequence[Hit], method: Method) -> float:
+    """The score that adds nothing: as far below the last score as the scores are apart on average.
+
+    Where scores are multiplied by a decay, that is 0, or the last one if it is below 0.
+    """
     first, last = hits[0].score, hits[-1].score
+    if method == "bm25_decay":
+        return min(0.0, last)
     return last - (first - last) / max(1, len(hits) - 1)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layer, LayerName
+from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layer, LayerName, MergeWeights
 from orion_recall.values import Scope
 
 # All layers' items are compared with each other: without a limit a large k would cost gigabytes.
@@ -31,6 +31,7 @@ class Limits:
     cascade: Cascade
     first: LayerName
     threshold: float
+    merge: MergeWeights
     max_depth: int
     most: int
     scope: Scope
@@ -51,10 +52,14 @@ def limits_of(
     if not (cascade.enabled if options.cascade is None else options.cascade):
         return None
     threshold, depth = options.confidence_threshold, options.max_cascade_depth
+    merge = cascade.merge
+    if options.merge_strategy is not None:
+        merge = merge.model_copy(update={"strategy": options.merge_strategy})
     return Limits(
         cascade=cascade,
         first=cascade.first or FIRST.get(question_class, "semantic"),
         threshold=cascade.threshold if threshold is None else threshold,
+        merge=merge,
         max_depth=cascade.max_depth if depth is None else depth,
         most=min(cascade.over_fetch * (options.k or profile.max_total_items), MOST_OF_A_LAYER),
         scope=scope,

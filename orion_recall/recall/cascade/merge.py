@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import LayerName, MergeWeights
+from orion_recall.profile.cascade import Layer, LayerName
+from orion_recall.recall.cascade.layers import Limits
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.recall.ranking.score import combine, in_order
+from orion_recall.recall.ranking.up_to_date import up_to_date
 from orion_recall.recall.search.fallback import SILENT
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.scoring.part_values import recency
 from orion_recall.values import SOURCE_NAMES, Hit, SourceName, SourceReport
@@ -29,7 +33,7 @@ class LayerResult:
     result: PassResult
     items: Sequence[ScoredCandidate]
     confidences: Mapping[int, Confidence]
-    weight: float
+    layer: Layer
 
     @property
     def first(self) -> Confidence | None:
@@ -54,33 +58,36 @@ class MergedLayers:
 def merged(
     members: Mapping[LayerName, LayerResult],
     pooled: Mapping[int, ScoredCandidate],
-    weights: MergeWeights,
+    limits: Limits,
     profile: Profile,
-    *,
-    now: float,
+    understood: Understanding,
 ) -> MergedLayers:
     """One order of all layers' items, best first, without near-duplicates.
 
     `pooled` are the items as they were ranked together, by key; an item that is not there keeps its layer's score.
-    A memory that several layers found counts for the layer where its composite score is highest. Where only one
-    layer has items, they stay as they are."""
+    A memory that several layers found has its highest composite score, and belongs to the layer that searches its
+    kind. Where only one layer has items, they stay as they are. What is outdated stands after what succeeds it."""
     whole = united(members.values())
     best: dict[int, tuple[ScoredCandidate, LayerName, ScoredCandidate]] = {}
     are_several = sum(bool(member.items) for member in members.values()) > 1
-    named: dict[str, float] = weights.model_dump()
+    weights, now = limits.merge.weights, understood.question.now
     for name, member in members.items():
         for in_layer in member.items:
             key = in_layer.candidate.key
             item = pooled.get(key, in_layer)
-            made = _composite(item, member, named, profile, now) if are_several else item
+            made = _composite(item, member, weights, profile, now) if are_several else item
             if key not in best or made.score > best[key][0].score:
                 best[key] = made, name, item
     if are_several:
-        whole = replace(whole, ranked=_ranked([made for made, _, _ in best.values()], profile, whole.dropped))
+        made = {key: item for key, (item, _, _) in best.items()}
+        if limits.merge.name in ("round_robin", "layer_order"):
+            made = _placed(made, _places(members, limits.merge.name == "round_robin"))
+        ordered = up_to_date(in_order(made.values()), understood, profile.succession)
+        whole = replace(whole, ranked=_ranked(ordered, profile, whole.dropped))
     return MergedLayers(
         result=whole,
         confidences={key: members[name].confidences[key] for key, (_, name, _) in best.items()},
-        layers={key: name for key, (_, name, _) in best.items()},
+        layers={key: _layer_of(key, members, best[key][1]) for key in best},
         before={key: item for key, (_, _, item) in best.items()} if are_several else {},
         firsts=frozenset(member.items[0].candidate.key for member in members.values() if member.items),
     )
@@ -103,8 +110,28 @@ def pool_of(members: Iterable[LayerResult]) -> PassResult:
     )
 
 
-def _ranked(pool: Sequence[ScoredCandidate], profile: Profile, dropped: Dropped) -> tuple[ScoredCandidate, ...]:
-    ordered = in_order(pool)
+def _layer_of(key: int, members: Mapping[LayerName, LayerResult], otherwise: LayerName) -> LayerName:
+    """The first layer that found the memory and searches for few kinds only, else `otherwise`."""
+    for name, one in members.items():
+        if one.layer.kinds and key in one.confidences:
+            return name
+    return otherwise
+
+
+def _places(members: Mapping[LayerName, LayerResult], is_round: bool) -> list[int]:
+    """The keys of all items: the first of each layer, then the second of each, or layer by layer."""
+    keys = [[item.candidate.key for item in one.items] for one in members.values()]
+    if is_round:
+        keys = [[key for key in turn if key is not None] for turn in zip_longest(*keys)]
+    return list(dict.fromkeys(chain.from_iterable(keys)))
+
+
+def _placed(items: Mapping[int, ScoredCandidate], places: Sequence[int]) -> dict[int, ScoredCandidate]:
+    """The items with scores of their places: 1 for the first, evenly less for each after it."""
+    return {key: replace(items[key], score=1 - place / len(places)) for place, key in enumerate(places)}
+
+
+def _ranked(ordered: Sequence[ScoredCandidate], profile: Profile, dropped: Dropped) -> tuple[ScoredCandidate, ...]:
     repeated = near_duplicates(ordered, profile.near_duplicate_similarity)
     for place, kept in repeated.items():
         dropped.note("near_duplicate", ordered[place].candidate.key, for_key=ordered[kept].candidate.key)
@@ -117,11 +144,11 @@ def _composite(
     parts = {
         "score": item.score,
         "confidence": member.confidences[item.candidate.key].overall,
-        "layer": member.weight,
+        "layer": member.layer.weight,
         "recency": recency(
             item.memory.ts,
             now,
-            half_life_hours=profile.time_decay_half_life_hours,
+            half_life_hours=profile.half_life_hours,
             minimum=profile.recency_floor,
         ),
     }

@@ -2,9 +2,9 @@
 
     first layer -> confident? -> the layers that it names, at once -> confident? -> the layers that these name …
 
-It ends when the confidence reaches the threshold (below it, it goes on), at the depth limit, when there is no
-further layer, or when no time is left. The results of several layers become one pool with one composite score. The
-question is understood and embedded once; every layer is one search pass."""
+It ends when a layer's first item has the confidence and the relevance that are asked for, at the depth limit, when
+there is no further layer, or when no time is left. The results of several layers become one pool with one composite
+score. The question is understood and embedded once; every layer is one search pass."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade, Layer, LayerName
 from orion_recall.recall.cascade.layers import Limits, check_profiles, profile_of_layer, scope_of_layer
 from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of
 from orion_recall.recall.confidence.factors import Confidence, confidences
 from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.sources.record_facts import MemoryUse, RecordFacts
 from orion_recall.values import Question, Scope, SourceName
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
 # With less time than this a layer is not begun: nothing could come back.
 _LEAST_S = 0.01
+# How the first items of a layer were used is read in this time, or not at all.
+_USES_READ, _USES_S = 50, 0.1
 
 
 class RunPass(Protocol):
@@ -46,7 +51,8 @@ class RunPass(Protocol):
 class Step:
     """One layer of the cascade's path. `confidence` is its first item's, None when it found none.
 
-    `late` are the sources that missed the deadline; `not_asked` says why the layer was not searched.
+    `relevance` is the semantic relevance of that item, None where only its words tell of it. `late` are the sources
+    that missed the deadline; `not_asked` says why the layer was not searched.
     """
 
     layer: LayerName
@@ -54,9 +60,15 @@ class Step:
     hits: int = 0
     ranked: int = 0
     confidence: float | None = None
+    relevance: float | None = None
     ms: float = 0.0
     late: tuple[SourceName, ...] = ()
     not_asked: str | None = None
+
+    def is_sure(self, limits: Limits) -> bool:
+        """Whether the layer's answer is sure enough: nothing is that has little to do with the question."""
+        least = limits.cascade.min_relevance
+        return (self.confidence or 0.0) >= limits.threshold and (least == 0 or (self.relevance or 0.0) >= least)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +102,13 @@ async def run_cascade(
     limits: Limits,
     run_pass: RunPass,
     profile: Profile,
-    question: Question,
+    understood: Understanding,
     *,
     others: Mapping[str, Profile],
     timeout_s: float,
+    facts: RecordFacts | None = None,
 ) -> CascadeRun | None:
-    """Run the cascade from its first layer on.
+    """Run the cascade from its first layer on. `facts` tell how memories were used, where there is a record.
 
     `timeout_s` is for all layers, and the profile's own deadline for those after the first. None when no layer may
     see what the query asks for, such as memories of a kind that no layer has.
@@ -110,14 +123,17 @@ async def run_cascade(
         passes = await _round(names, limits, run_pass, profile, others=others, until=until, depth=depth)
         for name, (step, result) in passes.items():
             if result is not None:
-                members[name] = _layer_result(result, limits.cascade.layers.named(name), limits, question, profile)
-                first = members[name].first
-                step = replace(step, confidence=None if first is None else first.overall)
+                layer = limits.cascade.layers.named(name)
+                uses = await _uses(result, facts, limits, until=until)
+                members[name] = _layer_result(result, layer, limits, understood.question, profile, uses)
+                if (first := members[name].first) is not None:
+                    relevance = first.semantic_relevance if _is_compared(members[name]) else None
+                    step = replace(step, confidence=first.overall, relevance=relevance)
             path.append(step)
         if depth == 0:
             until = min(until, time.perf_counter() + limits.cascade.timeout_ms / 1000)
         names = _next(names, path, limits.cascade)
-        if max([one.confidence or 0.0 for one in path]) >= limits.threshold:
+        if any(one.is_sure(limits) for one in path):
             ended: Ended = "confident"
         elif depth >= limits.max_depth:
             ended = "depth"
@@ -132,7 +148,7 @@ async def run_cascade(
         if not members:
             return None
         pooled = await _pooled(limits, run_pass, profile, members, timeout_s=until - time.perf_counter())
-        together = merged(members, pooled, limits.cascade.merge, profile, now=question.now)
+        together = merged(members, pooled, limits, profile, understood)
         return CascadeRun(
             result=together.result,
             path=tuple(path),
@@ -191,12 +207,40 @@ def _next(asked: Sequence[LayerName], path: Sequence[Step], cascade: Cascade) ->
     return tuple(dict.fromkeys(named))
 
 
+async def _uses(
+    result: PassResult, facts: RecordFacts | None, limits: Limits, *, until: float
+) -> Mapping[str, MemoryUse]:
+    """How the layer's first items were used, by id; none while the record is away or slow."""
+    ids = [item.memory.id for item in result.ranked[:_USES_READ]]
+    timeout_s = min(until - time.perf_counter(), _USES_S)
+    if facts is None or not limits.cascade.meta_memory or not ids or timeout_s <= 0:
+        return {}
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await facts.uses(limits.scope.tenant, ids)
+    except (SourceError, TimeoutError):
+        return {}
+
+
 def _layer_result(
-    result: PassResult, layer: Layer, limits: Limits, question: Question, profile: Profile
+    result: PassResult,
+    layer: Layer,
+    limits: Limits,
+    question: Question,
+    profile: Profile,
+    uses: Mapping[str, MemoryUse],
 ) -> LayerResult:
     items = result.ranked[: limits.most]
-    sure = confidences(items, result.scored, question, profile, repeated=result.repeated)
-    return LayerResult(result=result, items=items, confidences=sure, weight=layer.weight)
+    sure = confidences(items, result.scored, question, profile, repeated=result.repeated, uses=uses)
+    return LayerResult(result=result, items=items, confidences=sure, layer=layer)
+
+
+def _is_compared(layer: LayerResult) -> bool:
+    """Whether more than words tells of the first item's relevance: its meaning, a reranker, or a path to it."""
+    first = layer.items[0]
+    if "rerank" in first.parts or first.candidate.path > 0:
+        return True
+    return any("vector" in item.candidate.scores for item in layer.result.scored)
 
 
 async def _pooled(
@@ -211,7 +255,7 @@ async def _pooled(
 
     A layer's own scores are relative to its best: those of two layers could not be compared.
     """
-    is_needed = limits.cascade.merge.score > 0 and sum(bool(member.items) for member in members.values()) > 1
+    is_needed = limits.merge.weights["score"] > 0 and sum(bool(member.items) for member in members.values()) > 1
     if not is_needed or timeout_s < _LEAST_S:
         return {}
     pool = pool_of(members.values())

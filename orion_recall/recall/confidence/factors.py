@@ -8,6 +8,7 @@ compared with a threshold. The confidence of an answer is that of its first item
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from orion_recall.profile import Profile
 from orion_recall.recall.bundle.snippet import stems
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.scoring.part_values import recency
+from orion_recall.sources.record_facts import MemoryUse
 from orion_recall.text.normal import content_words
 from orion_recall.values import MemoryView, Question
 
@@ -40,6 +42,9 @@ QUALITY: Mapping[str, float] = {
 }
 _OTHER_QUALITY = 0.7
 _FOUND_TWICE = 0.05
+_UNSURE_SENDER, _FEEDBACK, _IN_ANSWERS = 0.6, 0.4, 0.05
+NO_USE = MemoryUse()
+NEVER_USED: Mapping[str, MemoryUse] = {}
 
 TOLD_ONCE, CONFIRMED, DOUBTED = 0.7, 1.0, 0.3
 CONFIRMING_TAGS = frozenset({"confirmed", "verified"})
@@ -65,11 +70,13 @@ def confidences(
     profile: Profile,
     *,
     repeated: Collection[int] = (),
+    uses: Mapping[str, MemoryUse] = NEVER_USED,
 ) -> dict[int, Confidence]:
     """The confidence of each item, by its memory's key.
 
     `among` are all items ranked with them: where the dense search answered, an item that it did not reach counts as
     the farthest item that it did reach. `repeated` are the keys of items that a near-duplicate repeats.
+    `uses` tell how memories were used, by their id.
     """
     reached = [item.candidate.scores["vector"] for item in among if "vector" in item.candidate.scores]
     farthest = min(reached) if reached else None
@@ -77,11 +84,16 @@ def confidences(
     return {
         item.candidate.key: confidence(
             relevance=semantic_relevance(item, asked, farthest=farthest),
-            quality=source_quality(item.memory.kind, sources=len(item.candidate.ranks)),
+            quality=source_quality(
+                item.memory.guessed_kind or item.memory.kind,
+                sources=len(item.candidate.ranks),
+                sender=item.memory.confidence,
+                use=uses.get(item.memory.id, NO_USE),
+            ),
             recency=recency(
                 item.memory.ts,
                 question.now,
-                half_life_hours=profile.time_decay_half_life_hours,
+                half_life_hours=profile.half_life_hours,
                 minimum=profile.recency_floor,
             ),
             consistency=consistency(item.memory.tags, is_repeated=item.candidate.key in repeated),
@@ -133,10 +145,22 @@ def semantic_relevance(item: ScoredCandidate, asked: frozenset[str], *, farthest
     return len(asked & stems(frozenset(content_words(_said(item))))) / len(asked) if asked else 0.0
 
 
-def source_quality(kind: str | None, *, sources: int) -> float:
-    """The quality of the memory's kind, and a little more when several sources found it independently."""
-    base = QUALITY.get(kind or "", _OTHER_QUALITY)
-    return base + _FOUND_TWICE if sources > 1 else base
+def source_quality(
+    kind: str | None, *, sources: int, sender: float | None = None, use: MemoryUse = NO_USE
+) -> float:
+    """What is known of the memory as a source, in [0, 1].
+
+    The quality of its kind; 0.05 more when several sources found it; 0.6 of that where its sender was not sure at
+    all, all of it where the sender was or did not say; up to 0.2 more or less by feedback; up to 0.05 more for
+    having been among the first of many answers.
+    """
+    quality = QUALITY.get(kind or "", _OTHER_QUALITY) + (_FOUND_TWICE if sources > 1 else 0.0)
+    if sender is not None:
+        quality *= _UNSURE_SENDER + (1 - _UNSURE_SENDER) * sender
+    if use is not NO_USE:
+        quality += _FEEDBACK * ((use.used + 1) / (use.used + use.wrong + 2) - 0.5)
+        quality += min(_IN_ANSWERS, 0.01 * math.log2(1 + use.accesses))
+    return min(max(quality, 0.0), 1.0)
 
 
 def consistency(tags: Collection[str], *, is_repeated: bool) -> float:

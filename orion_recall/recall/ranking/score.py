@@ -29,7 +29,7 @@ def score_candidates(
         candidates,
         facts,
         profile.ranking_of(with_assistant=with_assistant).model_dump(),
-        half_life_hours=profile.time_decay_half_life_hours,
+        half_life_hours=profile.half_life_hours,
         recency_minimum=profile.recency_floor,
         assistants=assistants,
     )

@@ -23,12 +23,13 @@ def cascade_json(run: CascadeRun, confidence: AnswerConfidence, selection: Selec
         cascade_confidences=[step.confidence for step in asked],
         final_confidence=confidence.overall,
         threshold=run.limits.threshold,
+        min_relevance=run.limits.cascade.min_relevance,
         depth=run.depth,
         max_depth=run.limits.max_depth,
         ended=run.ended,
-        trigger=_trigger(primary, run.limits.threshold),
+        trigger=_trigger(primary, run),
         reason=_reason(run),
-        merge_strategy=run.limits.cascade.merge.strategy if run.is_merged else None,
+        merge_strategy=run.limits.merge.name if run.is_merged else None,
         combined=dict(layers),
         path=[_step(step) for step in run.path],
     )
@@ -58,26 +59,34 @@ def _step(step: Step) -> CascadeStepV1:
         depth=step.depth,
         hits=step.hits,
         confidence=step.confidence,
+        relevance=None if step.relevance is None else round(step.relevance, 6),
         ms=round(step.ms, 3),
         late=[str(source) for source in step.late],
         not_asked=step.not_asked,
     )
 
 
-def _trigger(primary: Step, threshold: float) -> str:
+def _trigger(primary: Step, run: CascadeRun) -> str:
+    threshold = run.limits.threshold
     if primary.not_asked is not None:
         return f"{primary.layer} was not asked: {primary.not_asked}"
     if primary.confidence is None:
         return f"{primary.layer} found nothing"
+    if primary.confidence >= threshold and not primary.is_sure(run.limits):
+        if primary.relevance is None:
+            return f"only words tell of the relevance of the first item of {primary.layer}"
+        least = run.limits.cascade.min_relevance
+        return f"the relevance {primary.relevance:.3f} of the first item of {primary.layer} is under {least:g}"
     against = "under" if primary.confidence < threshold else "not under"
     return f"the confidence {primary.confidence:.3f} of {primary.layer} is {against} the threshold {threshold:g}"
 
 
 def _reason(run: CascadeRun) -> str:
-    best = max([step.confidence or 0.0 for step in run.path])
+    sure = [step for step in run.path if step.is_sure(run.limits)]
     if run.ended == "confident":
-        where = next(step.layer for step in run.path if step.confidence == best)
-        return f"{where} is sure enough: {best:.3f}"
+        surest = max(sure, key=lambda step: step.confidence or 0.0)
+        return f"{surest.layer} is sure enough: {surest.confidence or 0.0:.3f}"
+    best = max([step.confidence or 0.0 for step in run.path])
     if run.ended == "depth":
         return f"next layers may be asked {run.limits.max_depth} times at most; the surest layer had {best:.3f}"
     if run.ended == "no_layer":

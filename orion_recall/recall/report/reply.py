@@ -17,6 +17,7 @@ from orion_recall.contracts import (
     whole_ms,
 )
 from orion_recall.errors import ErrorKind
+from orion_recall.recall.bundle.render import source_ref
 from orion_recall.recall.bundle.selection import SelectedItem
 from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
@@ -25,7 +26,6 @@ from orion_recall.values import SourceReport
 
 # They are given as they are, to be found again.
 _IDS = frozenset(("id", "for", "source_ref"))
-_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 
 def reply(
@@ -55,7 +55,8 @@ def reply(
             stats["no_answer"] = no_answer_json(recalled.withheld)
         if include.trace:
             stats["trace"] = recalled.redaction.json(explained(recalled), without=_IDS)
-    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
+    layers = {"layers": _by_layer(recalled)} if include.layers and recalled.cascade is not None else {}
+    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats), **layers)
     if extended and recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
     return RecallReplyV1(bundle=bundle)
@@ -126,7 +127,7 @@ def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: In
     fields: dict[str, Any] = {
         "id": memory.id,
         "source": candidate.best_source,
-        "source_ref": candidate.source_ref or memory.source_ref or _SOURCE_REFS[candidate.best_source],
+        "source_ref": source_ref(scored),
         "uri": memory.uri,
         "score": scored.score,
         "ts": memory.ts,
@@ -139,10 +140,19 @@ def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: In
     return MemoryItemV1(**fields)
 
 
+def _by_layer(recalled: Recalled) -> dict[str, list[str]]:
+    """The ids of the bundle's items by layer; every layer that was searched is there."""
+    assert recalled.cascade is not None
+    layers: dict[str, list[str]] = {str(step.layer): [] for step in recalled.cascade.path if step.not_asked is None}
+    for item in recalled.selection.items:
+        layers[recalled.cascade.layers[item.scored.candidate.key]].append(item.scored.memory.id)
+    return layers
+
+
 def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mapping[str, Any]:
     memory, candidate = item.scored.memory, item.scored.candidate
     fields: dict[str, Any] = {
-        "kind": memory.kind,
+        "kind": memory.guessed_kind or memory.kind,
         "speaker": recalled.redaction.optional(memory.speaker),
         "session_id": memory.session_id,
         "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
@@ -152,6 +162,8 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
         fields["confidence"] = confidence_json(confidence)
     if recalled.cascade is not None:
         fields["layer"] = recalled.cascade.layers[candidate.key]
+    if include.metadata:
+        fields["metadata"] = recalled.redaction.json(recalled.metadata.get(memory.id, {}))
     if include.entities:
         fields["entities"] = [recalled.redaction.text(name) for name in memory.entities]
     if include.chunks:

@@ -23,7 +23,8 @@ from orion_recall.scoring.part_values import READ_CHARS
 from orion_recall.scoring.time_overlap import overlap, widened
 from orion_recall.scoring.told_overlap import told_share
 from orion_recall.text.normal import without_possessive, words
-from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName, TimedKey
+from orion_recall.time_values import TimedKey
+from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName
 
 MOST_OF_PERIOD: Final = 200
 """Memories of a period that are candidates; of a period with more, as many of each of its parts."""

@@ -30,6 +30,8 @@ def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
         tenant=tenant,
         session_id=query.session_id if name == "session" else None,
         user_id=options.user if name == "user" else None,
+        agent_id=options.agent_id,
+        run_id=options.run_id,
         kinds=options.kinds,
         tags=options.tags,
         since=options.since.timestamp() if options.since else None,
@@ -63,6 +65,9 @@ def requests_of(
             graph_method=profile.graph.arm,
             graph_damping=profile.graph.damping,
             graph_rounds=profile.graph.rounds,
+            path_hops=profile.graph.path_hops,
+            path_expansions=profile.graph.path_expansions,
+            path_time=profile.graph.path_time,
         )
         for name in profile.sources_on
     }

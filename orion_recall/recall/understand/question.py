@@ -14,6 +14,7 @@ from orion_recall.recall.understand.calendars import asks_for_calendar
 from orion_recall.recall.understand.chains import chains
 from orion_recall.recall.understand.chatter_asked import asks_for_chatter
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
+from orion_recall.recall.understand.context import names_in_context
 from orion_recall.recall.understand.entities import NamedEntity, entities
 from orion_recall.recall.understand.expansion import expansions
 from orion_recall.recall.understand.lists import asks_for_list
@@ -27,12 +28,13 @@ from orion_recall.recall.understand.people import (
 from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.tenses import asks_about
 from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
+from orion_recall.recall.understand.walks import walks
 from orion_recall.text.introductions import asks_who
 from orion_recall.text.kin import asks_family
 from orion_recall.text.normal import content_words, text_hash, words
 from orion_recall.text.roles import asks_assistant
 from orion_recall.text.zones import time_zone
-from orion_recall.values import NO_TIME, Question, QuestionShape, QuestionTime
+from orion_recall.values import NO_TIME, Chain, Question, QuestionShape, QuestionTime
 from orion_recall.when.times import times
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
@@ -66,6 +68,7 @@ class Understanding:
     is_first_person: bool = False
     who: str | None = None
     asks_family: bool = False
+    from_context: tuple[str, ...] = ()
 
     @property
     def is_said_by(self) -> bool:
@@ -99,8 +102,11 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     keywords = keyword_text_of(text, searched, time)
     if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
         searched, keywords = told.topic, f"{told.topic} {told.name}"
-    terms = frozenset(content_words(f"{keywords} {intent}"))
-    keyword_text = " ".join(part for part in (keywords, intent) if part)
+    called = entities(text, tuple(named), language=language)
+    context = query.options.context if query.options else None
+    from_context = names_in_context(context, said, called, speakers, language=language)
+    terms = frozenset(content_words(" ".join((keywords, intent, *from_context))))
+    keyword_text = " ".join(part for part in (keywords, intent, *from_context) if part)
     if profile.enable_query_expansion:
         further = expansions(keywords, speakers, terms)
         keyword_text = " ".join((keyword_text, *further))
@@ -108,7 +114,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     return Understanding(
         question=Question(
             text=text,
-            dense_text=without_names(searched, named_words) if named else searched,
+            dense_text=" ".join((without_names(searched, named_words) if named else searched, *from_context)),
             keyword_text=keyword_text,
             terms=terms,
             now=now,
@@ -118,7 +124,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             time=time,
             answer_type=answer_type(text, said, language=language, known=name_words(speakers)),
             tense=asks_about(said, time, now=now),
-            chains=chains(text, asker) if profile.graph.paths else (),
+            chains=_chains(text, query, profile, named=called, time=time, asker=asker),
         ),
         named_speaker=None if who is not None else _one_speaker(named, told),  # others tell who somebody is
         asker=asker,
@@ -129,12 +135,31 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         classified=classify(said, time, now=now, language=language),
         language=language,
         people=tuple(named),
-        entities=entities(text, tuple(named), language=language),
+        entities=called,
+        from_context=from_context,
         shape=_shape(said, time, language),
         of_calendar=asks_for_calendar(said, time),
         wants_chatter=asks_for_chatter(said),
         asks_assistant=asks_assistant(said),
     )
+
+
+def _chains(
+    text: str,
+    query: RecallQueryV1,
+    profile: Profile,
+    *,
+    named: Sequence[NamedEntity],
+    time: QuestionTime,
+    asker: str | None,
+) -> tuple[Chain, ...]:
+    """The ways through the graph that the question asks for, as far as the profile has them on."""
+    graph = profile.graph
+    found = chains(text, asker) if graph.paths else ()
+    if not graph.traverse:
+        return found
+    caller = asker or (query.options.user if query.options else None)
+    return (*found, *walks(text, graph.traverse, named=named, time=time, asker=caller))
 
 
 def _shape(said: Sequence[str], time: QuestionTime, language: Language) -> QuestionShape | None:

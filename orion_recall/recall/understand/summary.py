@@ -44,6 +44,8 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
             rest["asker"] = understanding.asker
         if understanding.said_by is not None:
             rest["said_by"] = _said_by(understanding.said_by)
+        if understanding.from_context:
+            rest["from_context"] = list(understanding.from_context)
         rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
     asks_for = [kind for kind in ("name", "number") if getattr(understanding.question.answer_type, kind)]
     return {"time": told, "asks_for": asks_for, **rest}

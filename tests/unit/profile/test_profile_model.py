@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jsonschema
@@ -112,7 +113,7 @@ def test_a_wrong_value_is_refused_by_key_and_never_coerced(values: dict[str, Any
 
 
 def test_a_whole_number_is_taken_where_a_fraction_is_wanted():
-    hours = profile(time_decay_half_life_hours=24).time_decay_half_life_hours
+    hours = profile(time_decay_half_life_hours=24).half_life_hours
     assert (hours, type(hours)) == (24.0, float)
 
 
@@ -251,3 +252,29 @@ def test_a_difference_names_the_dotted_key_and_both_values():
 
 def test_a_profile_does_not_differ_from_itself():
     assert diff_profiles(profile(), profile()) == []
+
+
+@pytest.mark.parametrize(("rate", "hours"), [(0.001, 24 * 29), (0.01, 72), (0.1, 7)])
+def test_a_decay_is_a_half_life_or_a_rate(rate: float, hours: float):
+    """The table of half-lives: 29 days, 3 days, 7 hours."""
+    assert profile(time_decay_lambda_per_hour=rate).half_life_hours == pytest.approx(hours, rel=0.05)
+    both = profile(time_decay_lambda_per_hour=rate, time_decay_half_life_hours=hours)
+    assert both.half_life_hours == pytest.approx(math.log(2) / rate)
+    assert profile().half_life_hours == 72.0
+
+
+def test_a_half_life_and_a_rate_that_disagree_are_refused():
+    values = {"time_decay_lambda_per_hour": 0.1, "time_decay_half_life_hours": 72}
+    with pytest.raises(ValidationError, match=r"0\.1 an hour halves in 6\.931 hours, and .* says 72: give one"):
+        profile(**values)
+    taken_back = {"temporal": {"time_decay_lambda_per_hour": 0.1, "time_decay_half_life_hours": None}}
+    made = profile(time_decay_half_life_hours=72, strategies=taken_back)
+    assert made.for_class("temporal").half_life_hours == pytest.approx(6.93, abs=0.01)
+    with pytest.raises(ValidationError, match="give one of the two"):
+        profile(time_decay_half_life_hours=72, strategies={"temporal": {"time_decay_lambda_per_hour": 0.1}})
+
+
+def test_equal_decays_have_equal_hashes_however_they_are_told():
+    rate = math.log(2) / 72
+    assert profile(time_decay_lambda_per_hour=rate).content_hash == profile().content_hash
+    assert profile(time_decay_lambda_per_hour=0.1).content_hash != profile().content_hash

@@ -32,14 +32,21 @@ from tests.samples.recall_fakes import profile, query
 from tests.samples.source_samples import NOW, TENANT, HashingEmbedder, changes, key, memory
 
 CANARY = "Zebedee Quillfeather"
+SCOUT = {"agent_id": "scout", "run_id": "r1"}
 OURS = (
-    memory("m1", "The harbour crane needs a new gearbox.", speaker="Mel Ash", session_id="s1", user_id="mel"),
-    memory("m2", "I ordered the gearbox at Fjord Labs.", speaker="Assistant", session_id="s1", user_id="mel"),
+    memory(
+        "m1", "The harbour crane needs a new gearbox.", speaker="Mel Ash", session_id="s1", user_id="mel", **SCOUT
+    ),
+    memory(
+        "m2", "I ordered the gearbox at Fjord Labs.", speaker="Assistant", session_id="s1", user_id="mel", **SCOUT
+    ),
     memory("m3", "The shed at the harbour is painted.", speaker="Mel Ash", session_id="s2", user_id="mel"),
 )
 THEIRS = (
-    memory("c1", "The crane is mine.", speaker=CANARY, session_id="s9", user_id="zeb"),
-    memory("c2", "A gearbox costs much.", speaker=CANARY, session_id="s8", user_id="other"),
+    memory(
+        "c1", "The crane is mine.", speaker=CANARY, session_id="s9", user_id="zeb", agent_id="scout", run_id="r2"
+    ),
+    memory("c2", "A gearbox costs much.", speaker=CANARY, session_id="s8", user_id="other", run_id="r1"),
 )
 STRANGERS = (memory("c3", "The crane is ours.", tenant="other", speaker=CANARY, session_id="s1", user_id="mel"),)
 TEXTS = (
@@ -131,6 +138,9 @@ def _bundle(recalled: Recalled) -> Sequence[str]:
         {"options": {"scope": "user", "user": "mel"}},
         {"options": {"scope": "user", "user": "nobody"}},
         {"session_id": "s2", "options": {"scope": "user", "user": "mel", "tags": ["harbour"]}},
+        {"options": SCOUT},
+        {"options": {"agent_id": "nobody"}},
+        {"options": {"run_id": "r9"}},
     ],
     ids=str,
 )

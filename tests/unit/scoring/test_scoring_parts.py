@@ -32,7 +32,7 @@ def parts_of(candidates: Sequence[Pair], used: Profile, **facts: Any) -> dict[st
         candidates,
         QueryFacts(now=NOW, **facts),
         used.ranking.model_dump(),
-        half_life_hours=used.time_decay_half_life_hours,
+        half_life_hours=used.half_life_hours,
         recency_minimum=used.recency_floor,
         assistants=said_by_assistants([memory for _, memory in candidates]),
     )

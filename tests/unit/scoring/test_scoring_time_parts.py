@@ -4,7 +4,8 @@ from orion_recall.profile import Profile
 from orion_recall.recall.ranking.score import score_candidates
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.part_values import QueryFacts
-from orion_recall.values import Interval, MemoryView, QuestionTime, TimeOf, ToldTime
+from orion_recall.time_values import TimeOf
+from orion_recall.values import Interval, MemoryView, QuestionTime, ToldTime
 from tests.samples.recall_fakes import key, profile, view
 
 DAY = 86_400.0

@@ -528,6 +528,8 @@ async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pyte
     without, with_content = (record.__dict__["fields"] for record in caplog.records)
     assert "gulls" not in json.dumps(without)
     assert (without["session_id"], without["outcome"], without["commit"]) == ("s-1", "ok", "committed")
+    assert (without["results"], len(without["scores"])) == (1, 1)
+    assert without["latency_ms"] >= 0
     assert with_content["query"] == QUESTION["fragment"]
 
 

@@ -24,7 +24,7 @@ from tests.stand_ins.oxigraph import Oxigraph
 
 WORK = memory(
     "work", "I work at Fjord Labs.", speaker="Ana", session_id="s1", kind="world", occurred_at=NOW - 100,
-    tags=["job"], user_id="u1", title="Work", uri="x:1",
+    tags=["job"], user_id="u1", agent_id="scout", run_id="r1", title="Work", uri="x:1",
 )  # fmt: skip
 PLACE = memory("place", "Fjord Labs is in Bergen.", session_id="s1", kind="world", occurred_at=NOW - 50)
 SHIP = memory("ship", "Bo repairs the Aurora.", session_id="s2", entities=["Aurora"], user_id="u1")
@@ -123,6 +123,9 @@ async def test_the_limit_holds_and_the_order_is_total(graph: MemoryGraph):
         ({}, {"work", "place", "ship"}),
         ({"session_id": "s1"}, {"work", "place"}),
         ({"user_id": "u1"}, {"work", "ship"}),
+        ({"agent_id": "scout"}, {"work"}),
+        ({"run_id": "r1"}, {"work"}),
+        ({"agent_id": "scout", "run_id": "r2"}, set[str]()),
         ({"kinds": ("world", "plan")}, {"work", "place"}),
         ({"tags": ("job", "boat")}, {"work"}),
         ({"since": NOW - 60}, {"place"}),

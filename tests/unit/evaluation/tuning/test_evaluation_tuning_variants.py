@@ -36,6 +36,16 @@ def test_a_grid_goes_over_overrides_too():
     assert made.for_class("factual", "recap").max_total_items == 3
 
 
+def test_decays_are_compared_by_rate_or_half_life_whichever_the_profile_has():
+    given = profile(time_decay_half_life_hours=72.0)
+    rates = [at(given, point) for point in grid_of(["time_decay_lambda_per_hour=0.001,0.01,0.1"])]
+    assert [round(one.half_life_hours, 1) for one in rates] == [693.1, 69.3, 6.9]
+    (back,) = [at(rates[0], point) for point in grid_of(["time_decay_half_life_hours=24"])]
+    assert back.half_life_hours == 24
+    with pytest.raises(SettingsError, match="give one of the two"):
+        at(given, {"time_decay_lambda_per_hour": 0.1, "time_decay_half_life_hours": 72.0})
+
+
 def test_a_grid_is_every_combination_in_the_order_given():
     points = grid_of(["fusion.k=10,60", "ranking.speaker=0,1.5"])
     assert [name_of(point) for point in points] == [
@@ -62,8 +72,8 @@ def test_a_point_changes_its_keys_and_nothing_else():
         ("ranking.speker=1", r"did you mean ranking\.speaker"),
         ("fusion.k=[1", "no value"),
         ("fusion.k={}", "no single value"),
-        ("bm25.k1=-1", "no number from 0 on"),
-        ("bm25.b=true", "no number from 0 on"),
+        ("bm25.k1=-1", "no number from 0"),
+        ("bm25.b=true", "no number from 0"),
         (f"rank_pool={','.join(str(number) for number in range(10, 1200))}", "1 to 1000 points"),
     ],
 )

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.recall.candidates.fuse import WITH_TEXT, fuse, fused_unindexed
+from orion_recall.recall.candidates.fuse import WITH_TEXT, Method, fuse, fused_unindexed
 from orion_recall.values import SOURCE_NAMES, SourceName, SourceReport
 from tests.samples.recall_fakes import hit, key, report, view
 
@@ -23,7 +22,7 @@ SCORES = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.0, 0.
 REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
     lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
 )
-METHODS: tuple[Literal["rrf", "min_max"], ...] = ("rrf", "min_max")
+METHODS: tuple[Method, ...] = ("rrf", "min_max", "bm25_decay")
 
 
 def ranks(scores: Sequence[float]) -> list[int]:
@@ -118,7 +117,7 @@ def test_the_first_of_a_list_that_bring_a_memory_go_on_beyond_the_limit_and_no_o
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_its_cosine(
-    method: Literal["rrf", "min_max"],
+    method: Method,
 ):
     """Its own light list counts by its weight; lists that could never have found it do not count at all."""
     own = {f"own {place}": 0.8 - place / 100 for place in range(20)}
@@ -139,7 +138,7 @@ def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_it
         within_weight=0.0,
     )
     assert fused[key("near")] == pytest.approx(1.0)
-    last = 61 / 81 if method == "rrf" else 0.0
+    last = {"rrf": 61 / 81, "min_max": 0.0, "bm25_decay": 0.1 / 0.8}[method]
     assert fused[key("far")] == pytest.approx((last + 0.1) / 1.1)
     assert key("unknown") not in fused, "without a cosine there is nothing to compare"
 
@@ -226,7 +225,7 @@ def test_nothing_found_is_no_candidates():
 @pytest.mark.parametrize("method", METHODS)
 @given(reports=REPORTS, seed=st.integers())
 def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_matter(
-    method: Literal["rrf", "min_max"], reports: list[SourceReport], seed: int
+    method: Method, reports: list[SourceReport], seed: int
 ):
     fused = fuse(reports, method=method, k=60, weights=ONE)
     assert {candidate.key for candidate in fused} == {each.key for one in reports for each in one.hits}
@@ -242,7 +241,7 @@ def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_mat
 @pytest.mark.parametrize("method", METHODS)
 @given(reports=REPORTS, within=REPORTS, weight=st.floats(0, 3))
 def test_further_lists_never_lift_a_memory_beyond_the_scale(
-    method: Literal["rrf", "min_max"], reports: list[SourceReport], within: list[SourceReport], weight: float
+    method: Method, reports: list[SourceReport], within: list[SourceReport], weight: float
 ):
     fused = fuse(reports, method=method, k=60, weights=ONE, within=within, within_weight=weight)
     assert {one.key for one in fused} == {each.key for one in (*reports, *within) for each in one.hits}
@@ -296,3 +295,12 @@ def test_without_stores_of_others_nothing_goes_on_beyond_the_limit() -> None:
     light = SourceReport(source="sql_timeline", status="ok", hits=rows)
     assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10, with_text=0)) == 10
     assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10)) == 12
+
+
+def test_bm25_with_decay_adds_shares_of_the_best_and_keeps_ratios():
+    only = report("lexical", {"a": 8.0, "b": 4.0, "c": 2.0})
+    shares = [candidate.fused for candidate in fuse([only], method="bm25_decay", k=60, weights=ONE)]
+    assert shares == [1.0, 0.5, 0.25]
+    both = fuse([only, report("vector", {"c": 0.8})], method="bm25_decay", k=60, weights=weighted(lexical=3.0))
+    assert [candidate.key for candidate in both] == [key("a"), key("c"), key("b")]
+    assert both[1].fused == pytest.approx((3 * 0.25 + 1) / 4)

@@ -2,13 +2,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from orion_recall.profile.cascade import LayerName, MergeWeights
+import pytest
+
+from orion_recall.contracts import RecallOptionsV1
+from orion_recall.profile.cascade import Layer, LayerName
+from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of, united
 from orion_recall.recall.confidence.factors import Confidence, confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.values import SourceName, SourceReport, SourceStatus
-from tests.samples.recall_fakes import NOW, hit, key, profile, scored
+from orion_recall.values import Scope, SourceName, SourceReport, SourceStatus
+from tests.samples.recall_fakes import NOW, hit, key, profile, query, scored
 
 HALF = confidence(relevance=0.5, quality=0.5, recency=0.5, consistency=0.5, completeness=0.5)
 WHOLE = confidence(relevance=1.0, quality=1.0, recency=1.0, consistency=1.0, completeness=1.0)
@@ -22,7 +27,11 @@ def reported(
 
 
 def member(
-    items: list[ScoredCandidate], *reports: SourceReport, weight: float = 0.5, sure: Confidence = HALF
+    items: list[ScoredCandidate],
+    *reports: SourceReport,
+    weight: float = 0.5,
+    sure: Confidence = HALF,
+    kinds: tuple[str, ...] = (),
 ) -> LayerResult:
     found = PassResult(
         reports=reports,
@@ -34,7 +43,10 @@ def member(
         dropped=Dropped(),
     )
     return LayerResult(
-        result=found, items=items, confidences={item.candidate.key: sure for item in items}, weight=weight
+        result=found,
+        items=items,
+        confidences={item.candidate.key: sure for item in items},
+        layer=Layer(weight=weight, kinds=kinds),
     )
 
 
@@ -43,9 +55,12 @@ def of(name: str, score: float = 0.5, **fields: Any) -> ScoredCandidate:
 
 
 def by(
-    members: dict[LayerName, LayerResult], pooled: dict[int, ScoredCandidate] | None = None, **weights: float
+    members: dict[LayerName, LayerResult], pooled: dict[int, ScoredCandidate] | None = None, **merge: Any
 ) -> Any:
-    return merged(members, pooled or {}, MergeWeights(**weights), profile(), now=NOW)
+    own = profile(cascade={"enabled": True, "merge": merge})
+    limits = limits_of(own, RecallOptionsV1(), Scope(tenant="default"), None)
+    assert limits is not None
+    return merged(members, pooled or {}, limits, own, understand(query(), own, now=NOW, speakers=frozenset()))
 
 
 def test_a_worked_composite_score():
@@ -64,6 +79,38 @@ def test_a_memory_of_two_layers_counts_where_it_is_best():
     together = by({"semantic": member([of("a")], weight=0.2), "episodic": member([of("a")], weight=0.8)})
     (item,) = together.result.ranked
     assert (item.parts["layer"], together.layers[key("a")]) == (0.8, "episodic")
+
+
+def test_a_memory_belongs_to_the_layer_that_searches_its_kind():
+    together = by(
+        {
+            "semantic": member([of("a"), of("b")], weight=0.9),
+            "procedural": member([of("a")], weight=0.8, kinds=("procedure",)),
+        }
+    )
+    assert together.layers == {key("a"): "procedural", key("b"): "semantic"}
+    assert {item.parts["layer"] for item in together.result.ranked} == {0.9}, "its score is its best"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "order"),
+    [
+        ("weighted", "cabd"),
+        ("confidence_weighted", "abcd"),
+        ("round_robin", "acbd"),
+        ("layer_order", "abcd"),
+    ],
+)
+def test_the_order_of_merged_items_can_be_chosen(strategy: str, order: str):
+    members: dict[LayerName, LayerResult] = {
+        "semantic": member([of("a", 0.9), of("b", 0.8)], weight=0.9, sure=WHOLE),
+        "graph": member([of("c", 0.9), of("d", 0.1)], weight=0.1),
+    }
+    pooled = {key(name): of(name, score) for name, score in zip("abcd", (0.5, 0.4, 0.9, 0.1), strict=True)}
+    merge = {"strategy": strategy, "confidence": 0.01, "layer": 0.0, "recency": 0.0, "score": 1.0}
+    ranked = by(members, pooled, **merge).result.ranked
+    assert "".join(item.memory.id for item in ranked) == order
+    assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
 
 
 def test_of_one_layer_alone_nothing_is_changed():
@@ -100,7 +147,7 @@ def test_what_no_layer_kept_has_one_reason():
     other.result.dropped.note("filtered", key("a"))
     dropped = united([one, other]).dropped
     assert dict(+dropped) == {"excluded": 1, "rank_pool": 2}
-    brief = LayerResult(result=one.result, items=[], confidences={}, weight=0.5)
+    brief = LayerResult(result=one.result, items=[], confidences={}, layer=Layer(weight=0.5))
     assert dict(+united([brief, other]).dropped)["over_fetch"] == 1
 
 

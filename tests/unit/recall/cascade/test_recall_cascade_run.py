@@ -69,6 +69,30 @@ async def test_high_confidence_in_the_first_layer_brings_in_no_other(tokens: Tok
     assert recalled.rendered == plain.rendered, "the first layer's answer is left as it is"
 
 
+async def test_a_confident_memory_without_relevance_does_not_end_the_cascade(tokens: TokenCounter):
+    low = LOW | {FACT: 0.29}
+    recalled, _ = await asked(tokens, low, cascading(threshold=0.5, min_relevance=0.3))
+    assert steps(recalled)[0].confidence == 0.570555
+    assert len(path(recalled)) == 4
+    recalled, _ = await asked(tokens, LOW | {FACT: 0.3}, cascading(threshold=0.5, min_relevance=0.3))
+    assert len(path(recalled)) == 1
+
+
+async def test_words_alone_make_no_layer_sure(tokens: TokenCounter):
+    by = cascading(threshold=0.1, min_relevance=0.1, first="graph", max_depth=1)
+    recalled, _ = await asked(tokens, LOW, by, arms=("rdf",))
+    assert steps(recalled)[0].relevance is None
+    assert len(path(recalled)) == 3
+
+
+async def test_as_shipped_a_fact_is_searched_for_among_all_kinds(tokens: TokenCounter):
+    recalled, _ = await asked(tokens, LOW, profile(cascade={"enabled": True}))
+    assert path(recalled) == [("semantic", 0)]
+    assert ids(recalled)[0] == "episode"
+    plain, _ = await asked(tokens, LOW, profile())
+    assert recalled.rendered == plain.rendered
+
+
 async def test_only_confidence_strictly_under_the_threshold_goes_on(tokens: TokenCounter):
     recalled, _ = await asked(tokens, LOW, cascading())
     at = steps(recalled)[0].confidence
@@ -234,7 +258,7 @@ async def test_the_question_is_embedded_once_for_all_layers(tokens: TokenCounter
 async def test_a_caller_may_ask_for_it_with_a_threshold_and_a_depth(
     tokens: TokenCounter, options: dict[str, Any], layers: int | None, ended: str | None
 ):
-    for by, extra in ((cascading(threshold=0.1), {}), (profile(), {"cascade": True})):
+    for by, extra in ((cascading(threshold=0.1), {}), (cascading(enabled=False), {"cascade": True})):
         recalled, _ = await asked(tokens, LOW, by, options=extra | options)
         if layers is None or not (extra | options).get("cascade", True):
             assert recalled.cascade is None

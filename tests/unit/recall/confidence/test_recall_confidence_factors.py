@@ -15,6 +15,7 @@ from orion_recall.recall.confidence.factors import (
     source_quality,
 )
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.sources.record_facts import MemoryUse
 from orion_recall.values import Question
 from tests.samples.recall_fakes import NOW, profile, scored
 
@@ -145,3 +146,30 @@ def test_recency_is_that_of_the_profile():
         profile(time_decay_half_life_hours=24, recency_floor=0.1),
     ).values()  # fmt: skip
     assert [one.recency for one in (fresh, old, undated)] == [1.0, 0.1, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("sender", "use", "quality"),
+    [
+        (None, MemoryUse(), 0.9),
+        (1.0, MemoryUse(), 0.9),
+        (0.5, MemoryUse(), 0.72),  # 0.9 x (0.6 + 0.4 x 0.5)
+        (0.0, MemoryUse(), 0.54),
+        (None, MemoryUse(used=1), 0.966667),  # 0.9 + 0.4 x (2/3 - 1/2)
+        (None, MemoryUse(wrong=1), 0.833333),
+        (None, MemoryUse(used=2, wrong=2), 0.9),
+        (None, MemoryUse(accesses=3), 0.92),  # 0.9 + 0.01 x log2(4)
+        (None, MemoryUse(accesses=1_000_000), 0.95),
+        (None, MemoryUse(used=1000), 1.0),
+    ],
+)
+def test_the_quality_of_a_source_counts_its_sender_feedback_and_answers(
+    sender: float | None, use: MemoryUse, quality: float
+):
+    assert source_quality("world", sources=1, sender=sender, use=use) == pytest.approx(quality, abs=1e-6)
+
+
+def test_the_use_of_a_memory_and_its_senders_confidence_reach_its_items():
+    sure, doubted = item("a", kind="world", cosine=0.5), item("b", kind="world", cosine=0.5, confidence=0.5)
+    first, second = of(sure, doubted, uses={"a": MemoryUse(wrong=1)})
+    assert (first.source_quality, second.source_quality) == pytest.approx((0.833333, 0.72), abs=1e-6)

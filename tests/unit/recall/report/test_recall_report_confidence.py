@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from orion_recall.contracts import CascadeV1
@@ -46,7 +48,7 @@ async def test_the_whole_way_is_told(tokens: TokenCounter):
         ({"threshold": 0.9}, "no_layer", "there is no further layer; the surest layer had 0.772"),
     ],
 )
-async def test_why_it_ended_is_said(tokens: TokenCounter, changes: dict[str, float], ended: str, reason: str):
+async def test_why_it_ended_is_said(tokens: TokenCounter, changes: dict[str, Any], ended: str, reason: str):
     way = await told(tokens, cascading(**changes))
     assert (way.ended, way.reason) == (ended, reason)
 
@@ -88,3 +90,9 @@ async def test_a_layer_that_may_see_nothing_says_so(tokens: TokenCounter):
     assert way.trigger == "semantic was not asked: the query asks for other kinds"
     assert way.cascaded_to == ["episodic", "graph"]
     assert way.path[3].not_asked == "the query asks for other kinds"
+
+
+async def test_why_a_layer_is_not_sure_enough_is_said(tokens: TokenCounter):
+    way = await told(tokens, cascading(threshold=0.5, min_relevance=0.3))
+    assert way.trigger == "the relevance 0.200 of the first item of semantic is under 0.3"
+    assert (way.path[0].relevance, way.min_relevance, way.reason) == (0.2, 0.3, "episodic is sure enough: 0.772")

@@ -149,7 +149,7 @@ async def test_nobody_who_does_not_ask_why_pays_for_it(tokens: TokenCounter, mon
 
 async def test_a_cascade_names_the_layer_of_every_item_and_its_way_in_the_trace(tokens: TokenCounter):
     options = {"cascade": True, "confidence_threshold": 1.0, "include": {"trace": True}}
-    written, _ = await answered(tokens, options=options, by=profile(cascade={"first": "planning"}))
+    written, _ = await answered(tokens, options=options, by=profile(cascade={"first": "planning", "max_depth": 0}))
     (item,), trace = written["bundle"]["items"], written["bundle"]["stats"]["trace"]
     assert (item["id"], item["layer"]) == ("m1", "planning")
     assert (trace["cascade"]["primary_layer"], trace["cascade"]["ended"]) == ("planning", "depth")
