@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench chaos contracts environment clean
+.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench bench-against chaos contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; flo
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
 	$(BIN)/python -m tests.bench.sources
+
+bench-against: $(VENV)/.installed-dev ## this tree against another revision, in turns: make bench-against REVISION=HEAD~1
+	$(BIN)/python -m tests.bench.against $(REVISION) $(BENCH)
 
 # Hours at its published sizes: make chaos CHAOS='steady --queries 500 --stores 50'. Without atheris the fuzzer of the
 # parsers is a plain one.

@@ -96,6 +96,10 @@ class StreamNames:
         """The key of a worker's heartbeat on the bus."""
         return f"{self.query_stream}:worker:{instance}"
 
+    def canary_key(self, trial_id: str) -> str:
+        """The key of a canary trial on the bus, which all workers share."""
+        return f"{self.query_stream}:canary:{trial_id}"
+
     @property
     def store_dead_stream(self) -> str:
         """Dead letters of store messages."""

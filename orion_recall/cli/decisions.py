@@ -43,7 +43,7 @@ app = typer.Typer(
 
     It has one row for each query: what was found, kept and dropped, why, by which source, in how many ms, under
     which profile. The table is recall_decisions; its views are recall_by_profile_hour, recall_by_source,
-    recall_dropped, recall_selected, recall_layers and recall_shadows.
+    recall_dropped, recall_selected, recall_layers, recall_shadows, recall_canaries and recall_follow_ups.
 
     Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
     """,

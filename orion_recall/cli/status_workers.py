@@ -11,7 +11,9 @@ from redis.exceptions import ResponseError
 
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
 from orion_recall.cli.output import console, say, table
+from orion_recall.serving.observe.canary_field import canaries_of
 from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, stores_of
+from orion_recall.serving.observe.search_report import searches_of
 from orion_recall.settings import RECALL_GROUP, Settings
 
 Found = dict[str, Any]
@@ -44,6 +46,7 @@ def _text(value: bytes | str) -> str:
 
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
     stores, copies, disks = stores_of(heartbeat), copies_of(heartbeat), disks_of(heartbeat)
+    searches = searches_of(heartbeat)
     return {
         "instance": name,
         "node": heartbeat.get("node"),
@@ -56,6 +59,8 @@ def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
         "profiles_error": heartbeat.get("profiles_error"),
         "bus_full": heartbeat.get(BUS_FULL) == "1",
         "lost": heartbeat.get("lost"),
+        "searches": None if searches is None else asdict(searches) | {"line": str(searches)},
+        "canaries": [asdict(one) for one in canaries_of(heartbeat)],
         "stores": None if stores is None else [asdict(one) for one in stores],
         "stores_left_out": heartbeat.get("stores_left_out"),
         "copies": None if copies is None else [asdict(one) for one in copies],
@@ -94,6 +99,10 @@ def show_worker(worker: Found) -> None:
     say("    profiles", f"{', '.join(names)}; version {loaded}", error)
     if worker["lost"]:
         say("    lost", f"with streams that somebody emptied, about: {worker['lost']}")
+    if worker["searches"] is not None:
+        say("    searches", worker["searches"]["line"])
+    for canary in worker["canaries"]:
+        say("    canary", *_canary(canary))
     say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
     if worker["stores"] is None:
         say("    stores", "it does not say")
@@ -108,6 +117,16 @@ def show_worker(worker: Found) -> None:
         say("    short disks", "; ".join(disk["why"] for disk in short))
     if worker["stores_left_out"]:
         say("", f"    and {worker['stores_left_out']} more that are well")
+
+
+def _canary(one: Found) -> tuple[str, str | None]:
+    """A canary in a line, and why it was taken back."""
+    why = one["taken_back"]
+    if why:
+        return f"{one['canary']} of {one['profile']}, in step {one['step']} of {one['steps']}", f"taken back: {why}"
+    told = f"{one['canary']} answers {one['share']:.0%} of the sessions of {one['profile']}"
+    figures = f"{one['queries']} answers, {one['control_queries']} of the control"
+    return f"{told}, step {one['step']} of {one['steps']}; {figures}", None
 
 
 def _name(store: Found) -> str:

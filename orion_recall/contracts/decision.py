@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
@@ -28,6 +28,19 @@ class SelectedV1(Message):
     ranks: dict[str, int]
     confidence: ConfidenceV1 | None = None
     layer: str | None = None
+
+
+class CanaryV1(Message):
+    """Which of two profiles answered a query, where the profile that it came to has a canary."""
+
+    trial: str = Field(description="the same until either profile is edited")
+    profile: str = Field(description="the control: the profile that the query came to")
+    canary: str = Field(description="the profile that answers a share of the sessions instead")
+    variant: Literal["canary", "control"] = Field(description="which of the two answered")
+    step: int = Field(ge=1, description="the step of the trial, from 1")
+    share: Annotated[float, Field(ge=0, le=1)] = Field(
+        description="the share of the sessions that the canary answers; 0 once it was taken back"
+    )
 
 
 class RecallDecisionV1(Message):
@@ -86,6 +99,9 @@ class RecallDecisionV1(Message):
     answer_probability: float | None = Field(
         default=None,
         description="the probability that anything found answers the question; null where that cannot be told",
+    )
+    canary: CanaryV1 | None = Field(
+        default=None, description="which profile answered and why, where the profile that was asked has a canary"
     )
 
 

@@ -56,6 +56,7 @@ class RunSummary:
 
     `from_cache`: index and graph are those of an earlier run. `silent` has the sources that failed, with the count
     and the first reason of each. `late_off` is why there was no late interaction although the profile has it.
+    `query_ms`, `stage_ms` and `source_ms` are milliseconds by percentile: p50, p95, p99.
     """
 
     profile: str
@@ -75,6 +76,7 @@ class RunSummary:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     query_ms: dict[str, float] = field(default_factory=dict[str, float])
     stage_ms: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    source_ms: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
 
 @contextlib.contextmanager

@@ -58,22 +58,28 @@ async def _ask_all(
     progress.begins("queries", len(plan.queries))
     took: list[float] = []
     stages: dict[str, list[float]] = {}
+    searched: dict[str, list[float]] = {}
     for done, query in enumerate(plan.queries, 1):
         started = time.perf_counter()
         recalled = await asking.recalled(query, plan.profile, exclude=exclude.of(query))
         took.append((time.perf_counter() - started) * 1000)
         for stage, ms in recalled.stage_ms.items():
             stages.setdefault(stage, []).append(ms)
+        for report in recalled.reports:
+            if report.status != "off":
+                searched.setdefault(report.source, []).append(report.ms)
         _note(recalled, summary)
         lines.write(json.dumps(_line(query, recalled, plan), ensure_ascii=False) + "\n")
         progress.advanced(done)
     summary.query_ms = _percentiles(took)
     summary.stage_ms = {stage: _percentiles(ms) for stage, ms in stages.items()}
+    summary.source_ms = {source: _percentiles(ms) for source, ms in searched.items()}
 
 
 def _percentiles(values: list[float]) -> dict[str, float]:
+    """p50, p95 and p99: the smallest value that the share of them does not exceed."""
     values.sort()
-    return {"p50": values[len(values) // 2], "p95": values[math.ceil(len(values) * 0.95) - 1]}
+    return {f"p{share}": values[max(math.ceil(len(values) * share / 100) - 1, 0)] for share in (50, 95, 99)}
 
 
 def _line(query: JudgedQuery, recalled: Recalled, plan: Plan) -> dict[str, Any]:

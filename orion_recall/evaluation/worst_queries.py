@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from orion_recall.evaluation.dataset import JudgedQuery
+from orion_recall.evaluation.failure_types import FailureType, FailureTypes
 from orion_recall.evaluation.measures import Wanted, measure
 from orion_recall.evaluation.trials import Trials, line_of
 from orion_recall.profile import Profile
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import memory_key
+from orion_recall.values import NO_TIME, MemoryView
 
 _TELLING = 3
 _TOLD_FROM = 0.005
@@ -41,20 +44,34 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstQuery:
-    """One query, its value of the measure, its evidence, and the best ranked memories."""
+    """One query, its value of the measure, its evidence, and the best ranked memories.
+
+    `failures` are the types of its failure: what the relevant memories below `depth` have in common with it.
+    """
 
     query: JudgedQuery
     value: float
     evidence: tuple[Evidence, ...]
     found: tuple[Ranked, ...]
+    failures: tuple[FailureType, ...] = ()
 
 
-async def worst(trials: Trials, *, by: str, limit: int, depth: int = 5, shown: int = 3) -> list[WorstQuery]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """The worst queries, and of all below 1 how many there are and how often each type of failure."""
+
+    queries: Sequence[WorstQuery]
+    below: int
+    failures: Counter[FailureType] = field(default_factory=Counter[FailureType])
+
+
+async def worst(trials: Trials, *, by: str, limit: int, depth: int = 5, shown: int = 3) -> Worst:
     """The `limit` worst queries by the measure `by`; of equals those first whose evidence ranks lowest.
 
     Evidence is compared with the memory at rank `depth`; `shown` memories of the ranking are returned.
     """
     profile = trials.plan.profile
+    types, counted = FailureTypes(), Counter[FailureType]()
     seen: list[tuple[float, float, WorstQuery]] = []
     async for query, recalled in trials.recalls(profile, what=profile.profile):
         if not query.scored or not query.evidence:
@@ -63,9 +80,24 @@ async def worst(trials: Trials, *, by: str, limit: int, depth: int = 5, shown: i
         value = float(measured.values[0, measured.measures.index(by)])
         if value < 1:
             one = _looked_into(query, recalled, profile, value, depth=depth, shown=shown)
+            one = replace(one, failures=await _failures(trials, types, one, recalled, depth))
+            counted.update(one.failures)
             seen.append((value, -max(each.rank or 10_000 for each in one.evidence), one))
     seen.sort(key=lambda each: each[:2])
-    return [one for _, _, one in seen[:limit]]
+    return Worst(queries=[one for _, _, one in seen[:limit]], below=len(seen), failures=counted)
+
+
+async def _failures(
+    trials: Trials, types: FailureTypes, one: WorstQuery, recalled: Recalled, depth: int
+) -> tuple[FailureType, ...]:
+    """The types of a query's failure, by the texts of the evidence that is not among the first `depth`."""
+    index = trials.opened.index
+    names = [each.id for each in one.evidence if each.rank is None or each.rank > depth]
+    keys = [memory_key(one.query.conversation, name) for name in names]
+    read: Mapping[int, MemoryView] = await index.fetch(keys) if index is not None and keys else {}
+    time = recalled.understood.question.time if recalled.understood is not None else NO_TIME
+    best = recalled.ranked[0].memory if recalled.ranked else None
+    return types.of(one.query, [read[key] for key in keys if key in read], best=best, time=time)
 
 
 def _depths(by: str, depth: int) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ _NOT_BY_CLASS: tuple[KeyPath, ...] = (
     ("scope",),
     ("enable_query_expansion",),
     ("shadow",),
+    ("canary",),
     ("time", "hemisphere"),
     ("time", "day_first"),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from orion_recall.profile.canary import Canary
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile.sections import (
     CONFIG,
@@ -183,6 +184,10 @@ class ProfileValues(BaseModel):
     render: Render = Field(default=Render(), description="What a bullet of the rendered text shows.")
     shadow: Shadow = Field(
         default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
+    )
+    canary: Canary = Field(
+        default=Canary(),
+        description="Another profile that answers a share of the sessions, and when it is taken back.",
     )
 
     @model_validator(mode="after")

@@ -39,7 +39,7 @@ SCHEMA_HEADER = "# yaml-language-server: $schema=../contracts/profile.schema.jso
 MAX_FILE_BYTES = 256 * 1024
 _MAX_PROBLEMS = 50
 _NAME: KeyPath = ("profile",)
-_SHADOW: KeyPath = ("shadow", "profile")
+_OTHERS: tuple[KeyPath, ...] = (("shadow", "profile"), ("canary", "profile"))
 _ANY_NAME = "example"  # the one file whose name need not be its profile's
 TEMPLATE = "example.v1"  # the profile of the shipped template, which is there to be copied and not to be asked for
 
@@ -116,7 +116,8 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     readings = [_read(path) for path in found if not path.is_dir()]
     _refuse_second_names(readings)
     _refuse_unknown_profiles(readings)
-    _refuse_unknown_shadows(readings)
+    for path in _OTHERS:
+        _refuse_unknown_others(readings, path)
     problems = [problem for reading in readings for problem in reading.problems]
     if problems:
         raise _error(problems)
@@ -175,19 +176,21 @@ def _refuse_unknown_profiles(readings: list[_Reading]) -> None:
                 reading.add_at(place.mark, path, (f"{shown(wanted)} is no profile of this folder", hint))
 
 
-def _refuse_unknown_shadows(readings: list[_Reading]) -> None:
+def _refuse_unknown_others(readings: list[_Reading], path: KeyPath) -> None:
+    """A shadow or canary is another profile of the same folder."""
     known = [reading.profile.profile for reading in readings if reading.profile is not None]
     for reading in readings:
-        place = reading.places.get(_SHADOW)
+        place = reading.places.get(path)
         if reading.profile is None or place is None or len(known) < len(readings):
             continue
-        wanted, own = reading.profile.shadow.profile, reading.profile.profile
+        own, section = reading.profile.profile, getattr(reading.profile, path[0])
+        wanted = section.profile
         if wanted == own:
-            reading.add_at(place.mark, _SHADOW, (f"{shown(own)} is this profile itself", "name another one"))
+            reading.add_at(place.mark, path, (f"{shown(own)} is this profile itself", "name another one"))
         elif wanted is not None and wanted not in known:
             there = ", ".join(shown(name) for name in known if name != own)
             reading.add_at(
-                place.mark, _SHADOW, (f"{shown(wanted)} is no profile of this folder", f"there are {there}")
+                place.mark, path, (f"{shown(wanted)} is no profile of this folder", f"there are {there}")
             )
 
 

@@ -272,6 +272,7 @@ def _decision() -> Json:
             "worker": "athena-4711",
             "strategy": None,
             "shadow_of": None,
+            "canary": None,
         }
     )
     return decided.model_dump(mode="json")

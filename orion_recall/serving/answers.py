@@ -26,6 +26,7 @@ from orion_recall.recall.report.reply import error_reply, reply, reply_json, why
 from orion_recall.recall.search.lane import narrowed
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
+from orion_recall.serving.canaries import Canaries
 from orion_recall.serving.shadows import shadow_for
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES, Outcome
@@ -80,10 +81,17 @@ class Answers:
     """Answers queries; of several errors in one query, the first is replied."""
 
     def __init__(
-        self, settings: Settings, sources: Sources, deliveries: Deliveries, counters: Counters, kept_text: KeptText
+        self,
+        settings: Settings,
+        sources: Sources,
+        deliveries: Deliveries,
+        counters: Counters,
+        kept_text: KeptText,
+        *,
+        canaries: Canaries | None = None,
     ) -> None:
         self._settings, self._sources, self._deliveries = settings, sources, deliveries
-        self._counters, self._kept_text = counters, kept_text
+        self._counters, self._kept_text, self._canaries = counters, kept_text, canaries
 
     async def recall(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
         """The query read and recalled; MessageError when it cannot be served. `overloaded`: it is turned away."""
@@ -161,16 +169,23 @@ class Answers:
         return tenant_of(named, received.caller, self._settings.default_tenant)
 
     def _with_profile(self, facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> RequestFacts:
-        """The facts with their profile; an unknown one falls back to the default one."""
+        """The facts with their profile, or its canary; an unknown one falls back to the default one."""
         assert facts.query is not None
         requested = facts.query.profile
         name = requested if requested is not None and requested in profiles else self._settings.default_profile
+        is_fallback = requested is not None and requested != name
+        canary = None
+        if self._canaries is not None:
+            tenant = facts.tenant or ""
+            canary = self._canaries.chosen(name, profiles, facts.query, tenant=tenant, corr_id=facts.corr_id)
+            name = canary.canary if canary is not None and canary.variant == "canary" else name
         return replace(
             facts,
             profile=name,
             profile_requested=requested,
             profile_hash=profiles[name].content_hash,
-            profile_fallback=requested is not None and requested != name,
+            profile_fallback=is_fallback,
+            canary=canary,
         )
 
     def _search_timeout_s(self, delivery: Delivery) -> float:

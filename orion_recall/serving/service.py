@@ -28,9 +28,13 @@ from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatc
 from orion_recall.serving.admission import Admission
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
+from orion_recall.serving.canaries import Canaries
+from orion_recall.serving.canary_bus import TrialsOnBus
+from orion_recall.serving.observe.canary_field import CANARIES, canaries_field, state_of
 from orion_recall.serving.observe.disk_watch import DiskState, DiskWatch
 from orion_recall.serving.observe.heartbeat_fields import health_fields
 from orion_recall.serving.observe.observer import Observer, observing
+from orion_recall.serving.observe.search_report import SEARCHES
 from orion_recall.serving.observe.source_checks import SourceChecks
 from orion_recall.serving.query_queue import QueryQueue
 from orion_recall.serving.shadows import Shadows, to_decisions
@@ -80,6 +84,12 @@ class Service:
             postgres_is_there=self._checks.wake,
         )
         self.shadows = Shadows(settings, opened.sources, to_decisions(bus.redis, settings), bus.clock.now)
+        self.canaries = Canaries(
+            self.profiles_in_use,
+            TrialsOnBus(bus.redis, settings),
+            now=bus.clock.now,
+            changed=self._heartbeat.wake,
+        )
         self._intake = bus.reader(settings.query_stream)
         self._committer = bus.committer(settings.query_stream)
         callers = bus.callers(QUERY_KIND)
@@ -92,6 +102,7 @@ class Service:
             used=self.background.note_use,
             observer=self.observer,
             shadow=self.shadows.add,
+            canaries=self.canaries,
             callers=callers,
         )
         admission = Admission(most_slots=settings.concurrency, deadline_s=settings.deadline_ms / 1000)
@@ -209,6 +220,7 @@ class Service:
                 self._checks,
                 self._disks,
                 self.shadows,
+                self.canaries,
             )
         ]
         opened = asyncio.create_task(self.channels.opened())
@@ -253,11 +265,14 @@ class Service:
             "profiles_loaded_at": _iso(state.loaded_at),
             "channels": ",".join(sorted(self.channels.subscribed)),
             "extractors": ",".join(self._extractors),
+            SEARCHES: self.observer.report.field,
         }
         if lost := {name: count for name, count in self.lost.items() if count}:
             fields["lost"] = ",".join(f"{name}={count}" for name, count in lost.items())
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
+        if trials := self.canaries.trials:
+            fields[CANARIES] = canaries_field([state_of(trial) for trial in trials])
         return fields | health_fields(self._checks.stores, self._checks.copies, self._disks.states)
 
 

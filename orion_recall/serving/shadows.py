@@ -122,6 +122,7 @@ class Shadows:
             profile_fallback=False,
             reply_to=None,
             shadow_of=task.facts.decision_id,
+            canary=None,
         )
         latency_ms = round((time.perf_counter() - started) * 1000, 3)
         decided = decision(

@@ -30,6 +30,7 @@ from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.answers import Answers, Counters, QueryAnswer, QueryRequest
+from orion_recall.serving.canaries import Canaries
 from orion_recall.serving.shadows import ShadowTask
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged
@@ -76,7 +77,8 @@ class Worker:
     """Answers queries.
 
     `used` is told which memories were returned, `observer` what became of every entry, and `shadow` takes the
-    queries that another profile is to recall as well. With `callers` only signed queries are answered.
+    queries that another profile is to recall as well. `canaries` choose the profile where one has a canary. With
+    `callers` only signed queries are answered.
     """
 
     def __init__(
@@ -90,16 +92,19 @@ class Worker:
         used: Callable[[str, Sequence[str]], None] | None = None,
         observer: ServingObserver | None = None,
         shadow: Callable[[ShadowTask], None] | None = None,
+        canaries: Canaries | None = None,
         callers: Callers | None = None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
         self._profiles, self._kept_text = profiles, KeptText.of(settings)
-        self._used, self._observer, self._shadow = used, observer, shadow
+        self._used, self._observer, self._shadow, self._canaries = used, observer, shadow, canaries
         tracer = observer.tracer if observer else None
         self._deliveries = Deliveries(
             settings, committer, kind=QUERY_KIND, server_time=server_time, tracer=tracer, callers=callers
         )
-        self._answers = Answers(settings, sources, self._deliveries, self.counters, self._kept_text)
+        self._answers = Answers(
+            settings, sources, self._deliveries, self.counters, self._kept_text, canaries=canaries
+        )
 
     async def turn_away(self, entry: Entry, error: Overloaded) -> None:
         """Answer one entry that it cannot be served in time; what is invalid or expired is answered as that."""
@@ -126,7 +131,7 @@ class Worker:
         """Count, observe and log what was committed."""
         self._count(request.answer, result)
         entry = request.delivery.received.entry
-        follow_ups = (self._note_use, self._start_shadow, self._observe, self._log)
+        follow_ups = (self._note_use, self._note_canary, self._start_shadow, self._observe, self._log)
         for follow_up in follow_ups if is_logged else follow_ups[:-1]:
             # An error here must not make the entry look as if it were pending.
             with errors_logged(f"entry {entry.id} is answered and acknowledged; what follows that failed"):
@@ -212,6 +217,11 @@ class Worker:
         if self._used is not None:
             self._used(facts.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
 
+    def _note_canary(self, request: QueryRequest, result: Committed) -> None:
+        canary = request.facts.canary
+        if self._canaries is not None and canary is not None and result == "committed":
+            self._canaries.record(canary, request.answer.outcome, request.delivery.elapsed_ms)
+
     def _start_shadow(self, request: QueryRequest, result: Committed) -> None:
         facts, answer = request.facts, request.answer
         if self._shadow is None or answer.shadow is None or answer.outcome == "refused" or result != "committed":
@@ -262,6 +272,8 @@ class Worker:
         if not log.isEnabledFor(logging.INFO):
             return
         facts, items = request.facts, request.answer.recalled.selection.items if request.answer.recalled else ()
+        reports = request.answer.recalled.reports if request.answer.recalled else ()
+        fallbacks = [report.source for report in reports if report.fallback is not None]
         fields: dict[str, object] = {
             "correlation_id": facts.corr_id[:200],
             "trace_id": facts.trace_id,
@@ -275,4 +287,10 @@ class Worker:
         }
         if self.settings.content_capture and facts.query:
             fields["query"] = facts.query.fragment[:1000]
-        log.info("recall", extra={"fields": fields})
+        if facts.canary is not None:
+            fields["canary"] = facts.canary.variant
+        if fallbacks:
+            fields["fallback"] = fallbacks
+            log.warning("recall: the index is away, the record's text search answered", extra={"fields": fields})
+        else:
+            log.info("recall", extra={"fields": fields})

@@ -115,6 +115,9 @@ def test_a_run_finds_the_evidence_in_its_own_conversation_only(collection: Colle
     told = done.json
     assert (told["queries"], told["memories"], told["conversations"]) == (4, 6, 2)
     assert (told["vectors_embedded"], told["from_cache"], told["timeline"]) == (EMBEDDED, False, False)
+    assert {"vector", "lexical", "rdf"} <= set(told["source_ms"])
+    for took in (told["query_ms"], *told["source_ms"].values()):
+        assert 0 < took["p50"] <= took["p95"] <= took["p99"]
     lines = collection.lines("run.jsonl")
     assert [line["query_id"] for line in lines] == ["q1", "q2", "q3", "q4"]
     for line, query in zip(lines, QUERIES, strict=True):

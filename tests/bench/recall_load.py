@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from orion_recall.errors import ClientError
 from tests.bench.measure import percentile, thread_cpu_s, tree_cpu_s
-from tests.bench.running_worker import Setup
+from tests.bench.running_worker import RunningWorker
 
 WORKER, BUS, RECORD, CLIENT = "worker", "valkey", "postgres", "client"
 # The decision log is written a moment after the answer: its CPU belongs to the recalls.
@@ -30,7 +30,7 @@ class Cell:
     loop_ms: float
 
 
-async def recall_cell(setup: Setup, in_flight: int, seconds: float) -> Cell:
+async def recall_cell(setup: RunningWorker, in_flight: int, seconds: float) -> Cell:
     """Recalls with `in_flight` of them under way at any time, after a few that do not count."""
     await _asked_by_many(setup, in_flight, until=0.0)
     await asyncio.sleep(_SETTLE_S)
@@ -58,7 +58,7 @@ async def recall_cell(setup: Setup, in_flight: int, seconds: float) -> Cell:
     )
 
 
-async def _asked_by_many(setup: Setup, in_flight: int, *, until: float) -> list[float | None]:
+async def _asked_by_many(setup: RunningWorker, in_flight: int, *, until: float) -> list[float | None]:
     """Seconds of every recall; None of one that got no answer or an error. Each asker asks once at least."""
     taken_s: list[float | None] = []
 
@@ -72,7 +72,7 @@ async def _asked_by_many(setup: Setup, in_flight: int, *, until: float) -> list[
     return taken_s
 
 
-async def _asked_once(setup: Setup) -> float | None:
+async def _asked_once(setup: RunningWorker) -> float | None:
     began = time.perf_counter()
     try:
         answer = await setup.client.recall(next(setup.queries))
@@ -81,7 +81,7 @@ async def _asked_once(setup: Setup) -> float | None:
     return time.perf_counter() - began if answer.error is None else None
 
 
-def _cpu_s(setup: Setup) -> dict[str, float]:
+def _cpu_s(setup: RunningWorker) -> dict[str, float]:
     engines = setup.engines.pids
     return {
         WORKER: tree_cpu_s(setup.worker_pid),

@@ -53,19 +53,25 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """One size, ready to be measured. `queries` is endless and without repetitions."""
+class RunningWorker:
+    """A worker with its memories. `queries` is endless and without repetitions."""
 
     size: int
     engines: EmbeddedEngines
     worker_pid: int
-    echo_pid: int
     client: RecallClient
     queries: Iterator[RecallQueryV1]
+    imported: Imported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup(RunningWorker):
+    """One size, ready to be measured with its floors."""
+
+    echo_pid: int
     floors: EngineFloors
     stages: Stages
     request: bytes
-    imported: Imported
 
 
 @contextlib.asynccontextmanager
@@ -80,7 +86,7 @@ async def open_setup(
         now = time.time()
         told = corpus(size, now=now)
         async with worker_process(engines, data, log) as importing:
-            imported = await _import(engines, told, importing.pid, say)
+            imported = await import_all(engines, told, importing.pid, say)
         for part in ("index", "graph"):
             await asyncio.to_thread(shutil.copytree, data / part, copy / part)
         queries = queries_from(told.recent_sessions, profile)
@@ -112,7 +118,7 @@ async def open_setup(
 
 @contextlib.asynccontextmanager
 async def worker_process(
-    engines: EmbeddedEngines, data: Path, log: IO[bytes], **settings: str
+    engines: EmbeddedEngines, data: Path, log: IO[bytes], *, python: str = sys.executable, **settings: str
 ) -> AsyncGenerator[Process]:
     """`orion-recall worker` on the engines, taking queries; its log goes to the file."""
     environment = {
@@ -121,15 +127,17 @@ async def worker_process(
         "ORION_POSTGRES_DSN": engines.postgres_dsn,
         "ORION_DATA_DIR": str(data),
     }
-    async with _process("orion_recall", "worker", "--json", log=log, **environment) as process:
+    async with _process("orion_recall", "worker", "--json", log=log, python=python, **environment) as process:
         yield process
 
 
 @contextlib.asynccontextmanager
-async def _process(module: str, *arguments: str, log: IO[bytes], **environment: str) -> AsyncGenerator[Process]:
+async def _process(
+    module: str, *arguments: str, log: IO[bytes], python: str = sys.executable, **environment: str
+) -> AsyncGenerator[Process]:
     """A Python module as a process that has said its first line; ended by SIGTERM."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
+        python,
         "-m",
         module,
         *arguments,
@@ -158,7 +166,8 @@ def _tail(log: Path) -> str:
     return "\n".join(log.read_text("utf-8", "replace").splitlines()[-20:])
 
 
-async def _import(engines: EmbeddedEngines, told: Corpus, worker_pid: int, say: Say) -> Imported:
+async def import_all(engines: EmbeddedEngines, told: Corpus, worker_pid: int, say: Say) -> Imported:
+    """Stores the memories over the bus, and waits until index and graph have them."""
     began = time.perf_counter()
     position = 0
     async with RecallClient.connect(engines.redis_url, service="bench-import") as client:

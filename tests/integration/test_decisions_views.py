@@ -20,6 +20,8 @@ VIEWS = (
     "recall_selected",
     "recall_layers",
     "recall_shadows",
+    "recall_canaries",
+    "recall_follow_ups",
 )
 
 QUESTIONS = (
@@ -96,6 +98,8 @@ async def test_a_source_has_its_statuses_hits_times_and_share_of_what_was_select
         "p95_ms": pytest.approx(90.2),
         "selected": 2,
         "share_of_selected": 0.5,
+        "p99_ms": pytest.approx(98.04),
+        "fallbacks": 0,
     }
     assert (rdf["searches"], rdf["off"], rdf["empty"], rdf["median_ms"]) == (2, 1, 2, 4.0)
 
@@ -210,3 +214,48 @@ async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool:
             relation,
         )
         assert [row["attname"] for row in silent] == [], relation
+
+
+def _drawn(variant: str, **changes: Any) -> dict[str, Any]:
+    canary = {"trial": "t-1", "profile": "old.v1", "canary": "new.v1", "variant": variant, "step": 1, "share": 0.1}
+    return decision(canary=canary, profile="new.v1" if variant == "canary" else "old.v1", **changes)
+
+
+async def test_both_profiles_of_a_canary_stand_side_by_side(pool: Pool) -> None:
+    old, new = _drawn("control", latency_ms=20.0), _drawn("canary", outcome="empty", latency_ms=10.0)
+    await _insert(
+        pool, old, new, _drawn("canary", latency_ms=30.0), _drawn("canary", outcome="expired"), decision()
+    )
+    columns = "profile, canary_profile, trial, step, variant, share, queries, empty_rate, degraded_rate, p50_ms"
+    rows = await pool.fetch(f"SELECT {columns} FROM recall_canaries ORDER BY variant")
+    assert [tuple(row) for row in rows] == [
+        ("old.v1", "new.v1", "t-1", 1, "canary", 0.1, 2, 0.5, 0.0, 20.0),
+        ("old.v1", "new.v1", "t-1", 1, "control", 0.1, 1, 0.0, 0.0, 20.0),
+    ]
+    (read,) = await DecisionLog(pool).get(old["id"])
+    assert read.canary is not None
+    assert (read.canary.variant, read.canary.profile) == ("control", "old.v1")
+
+
+async def test_a_question_has_the_next_one_of_its_session_and_the_words_that_they_share(pool: Pool) -> None:
+    def asked(query: str, seconds: int, **changes: Any) -> dict[str, Any]:
+        at = (NOON + timedelta(seconds=seconds)).isoformat()
+        return _drawn("canary", query=query, created_at=at, **changes)
+
+    first, again = asked("Who repaired the harbour crane?", 0), asked("The harbour crane: repaired, by whom?", 60)
+    other = asked("What is for dinner?", 120)
+    await _insert(pool, first, again, other, asked("Who repaired the crane?", 30, session_id="s-2"))
+    rows = await pool.fetch(
+        "SELECT decision_id, next_id, seconds, shared_words, variant FROM recall_follow_ups "
+        "WHERE session_id = 's-1' ORDER BY created_at"
+    )
+    assert [(str(row[0]), row[1] and str(row[1]), *tuple(row)[2:]) for row in rows] == [
+        (first["id"], again["id"], 60.0, 1.0, "canary"),
+        (again["id"], other["id"], 60.0, 0.0, "canary"),
+        (other["id"], None, None, None, "canary"),
+    ]
+
+
+async def test_where_no_text_is_kept_nothing_is_said_of_follow_ups(pool: Pool) -> None:
+    await _insert(pool, decision(query="blake2b:00ff"), decision(query=""))
+    assert await pool.fetch("SELECT FROM recall_follow_ups") == []

@@ -37,6 +37,8 @@ DECISIONS = (
     "recall_selected",
     "recall_layers",
     "recall_shadows",
+    "recall_canaries",
+    "recall_follow_ups",
 )
 
 
@@ -192,7 +194,7 @@ async def test_the_analyst_reads_the_decision_log(dsn: str) -> None:
         assert [one.corr_id for one in await log.get("c-analyst")] == ["c-analyst"]
         for relation in DECISIONS:
             result = await log.run_sql(f"SELECT * FROM {relation}")
-            assert result.rows or relation == "recall_shadows", relation
+            assert result.rows or relation in ("recall_shadows", "recall_canaries"), relation
     finally:
         await pool.close()
 

@@ -246,8 +246,12 @@ async def test_baselines_search_as_they_say(tried: Trials) -> None:
 async def test_the_worst_queries_tell_where_their_evidence_is_and_why(tried: Trials) -> None:
     blind = at(tried.plan.profile, {"ranking.time": 0.0})
     other = Trials(_with(tried, profile=blind), tried.opened, tried.contents, Silent())
-    told = await worst(other, by="recall@1", limit=3, depth=1)
+    seen = await worst(other, by="recall@1", limit=3, depth=1)
+    told = seen.queries
     assert len(told) == 3
+    assert seen.below > 3
+    assert seen.failures["time"] == seen.below, "the questions of this set ask for a time, or name one"
+    assert all("time" in one.failures for one in told)
     for one in told:
         assert one.value == 0
         (evidence,) = one.evidence

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from serving import all_persisted
 
 from orion_recall.client import RecallClient
@@ -14,6 +16,7 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from orion_recall.telemetry import LOG_WORKER
 
 MEMORIES: list[dict[str, Any]] = [
     {"id": "crane", "text": "The harbour crane needs a new gearbox.", "occurred_at": "2021-03-01T09:00:00Z"},
@@ -23,10 +26,11 @@ MEMORIES: list[dict[str, Any]] = [
 
 
 async def test_a_broken_index_is_stood_in_for_by_the_record(
-    service_engines: EmbeddedEngines, database: str, tmp_path: Path
+    service_engines: EmbeddedEngines, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "index.json").write_text("{}", "utf-8")  # no card of an index
+    caplog.set_level(logging.INFO, LOG_WORKER)
     settings = Settings.read(
         redis_url=service_engines.redis_url,
         postgres_dsn=database,  # its copy is behind for as long as its last sign of life counts
@@ -55,6 +59,9 @@ async def test_a_broken_index_is_stood_in_for_by_the_record(
         finally:
             service.stop()
             await serving
+    assert service.observer.report.figures.fallbacks == 2
+    said = [record for record in caplog.records if record.getMessage().startswith("recall: the index is away")]
+    assert [record.__dict__["fields"]["fallback"] for record in said] == [["lexical"], ["lexical"]]
     stats = reply.bundle.stats
     assert stats.outcome == "degraded"
     assert [item.id for item in reply.bundle.items] == ["crane"]
@@ -70,5 +77,7 @@ async def test_a_broken_index_is_stood_in_for_by_the_record(
         "SELECT outcome, sources -> 'lexical' ->> 'stood_in' AS stood_in, "
         "(backend_counts ->> 'lexical')::int AS hits FROM recall_decisions ORDER BY created_at"
     )
+    counted = await pool.fetchval("SELECT sum(fallbacks)::int FROM recall_by_source WHERE source = 'lexical'")
     await pool.close()
+    assert counted == 2
     assert [tuple(row) for row in decided] == [("degraded", "record", 1), ("degraded", "record", 0)]

@@ -15,6 +15,8 @@ from orion_recall.evaluation.measures import Measured
 from orion_recall.evaluation.plan import Plan, RunSummary
 from orion_recall.evaluation.score import Changed, Difference, Mean, Scores
 
+_PERCENTILES = ("p50", "p95", "p99")
+
 
 class RunBars:
     """A run's progress as bars, one for each part of it."""
@@ -94,6 +96,9 @@ def show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
         told.append("the timeline source was off (no ORION_POSTGRES_DSN)")
     for line in told:
         prose(visible(line))
+    times = {"all": summary.query_ms, **{f"source {name}": ms for name, ms in summary.source_ms.items()}}
+    rows = [(name, *(f"{ms[share]:.2f}" for share in _PERCENTILES)) for name, ms in times.items()]
+    console().print(table(("ms a query", "P50", "P95", "P99"), rows))
     if summary.evidence_unknown:
         note(f"{counted(summary.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
     if summary.late_off is not None:

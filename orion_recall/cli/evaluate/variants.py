@@ -24,8 +24,9 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
 )
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, prose, visible
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, prose, table, visible
 from orion_recall.errors import SettingsError
+from orion_recall.evaluation.failure_types import FAILURE_TYPES
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.plots import check_can_plot, plot_ablation
 from orion_recall.evaluation.trials import Trials, trials
@@ -121,7 +122,9 @@ def worst_queries(
     """Show a profile's worst queries: where their evidence was ranked, why not higher, and what came before it.
 
     For evidence that was ranked too low, the parts that cost it most of its score, compared with the fifth memory,
-    are listed with that cost.
+    are listed with that cost. Each query has the types of its failure, which are counted over all queries below 1:
+    semantic_gap (a missed memory shares no content word with it), several_words (some, and not all), pronoun (it or
+    a missed memory refers by one), time (it names one), other_session (a missed memory is of another session).
 
     Example: `orion-recall eval worst --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --show 20`
     """
@@ -129,12 +132,23 @@ def worst_queries(
     plan = _plan(memories, queries, profile, limit, cache, no_cache)
     found = _tried(plan, lambda tried: worst(tried, by=by, limit=show))
     if as_json:
-        print_json({"profile": plan.profile.profile, "by": by, "worst": [_as_json(one) for one in found]})
+        print_json(
+            {
+                "profile": plan.profile.profile,
+                "by": by,
+                "below": found.below,
+                "failures": {name: found.failures[name] for name in FAILURE_TYPES},
+                "worst": [_as_json(one) for one in found.queries],
+            }
+        )
         return
-    for one in found:
+    for one in found.queries:
         _show_query(one, by)
-    if not found:
+    if not found.below:
         note(f"no query is below 1 in {by}")
+        return
+    rows = [(name, found.failures[name]) for name in FAILURE_TYPES]
+    console().print(table(("type of failure", f"of {counted(found.below, 'query')} below 1"), rows))
 
 
 def _plan(
@@ -178,6 +192,7 @@ def _as_json(one: WorstQuery) -> dict[str, object]:
         "category": query.category,
         "query": query.text,
         "value": one.value,
+        "failures": list(one.failures),
         "evidence": [asdict(each) for each in one.evidence],
         "found": [asdict(each) for each in one.found],
     }
@@ -185,6 +200,8 @@ def _as_json(one: WorstQuery) -> dict[str, object]:
 
 def _show_query(one: WorstQuery, by: str) -> None:
     lines = [f"{one.query.id} ({one.query.category}), {by} {one.value:.3f}: {one.query.text}"]
+    if one.failures:
+        lines.append(f"  failure: {', '.join(one.failures)}")
     for each in one.evidence:
         place = "not ranked" if each.rank is None else f"rank {each.rank}"
         lines.append(f"  evidence {each.id}, {place}{f': {each.why}' if each.why else ''}")

@@ -15,8 +15,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from orion_recall.graph.walks.pagerank import personalised_pagerank
+
 LinkKind = Literal["mentioned", "told", "edge", "mentions"]
 _STRENGTH: Mapping[LinkKind, float] = {"mentioned": 0.4, "told": 1.0, "edge": 0.6, "mentions": 0.3}
+_ACTIVATION_ROUNDS, _PAGERANK_ROUNDS = 3, 20
 # From an entity to its memories; to memories about its neighbours; to memories that share an entity with its own.
 META_PATHS: tuple[tuple[tuple[LinkKind, ...], float], ...] = (
     (("told",), 1.0),
@@ -41,13 +44,21 @@ class Link(NamedTuple):
 
 
 def activation(
-    links: Sequence[Link], seeds: Mapping[str, float], *, rounds: int = 3, decay: float = 0.6, frontier: int = 32
+    links: Sequence[Link],
+    seeds: Mapping[str, float],
+    *,
+    rounds: int | None = None,
+    decay: float = 0.6,
+    frontier: int = 32,
 ) -> dict[str, float]:
-    """The activation of every node that was reached. A node fires once, the most active ones first."""
+    """The activation of every node that was reached, after 3 rounds by default.
+
+    A node fires once, the most active ones first.
+    """
     leaving = _leaving(links)
     active: dict[str, float] = dict(seeds)
     fired: set[str] = set()
-    for _ in range(rounds):
+    for _ in range(_ACTIVATION_ROUNDS if rounds is None else rounds):
         waiting = ((value, node) for node, value in active.items() if node in leaving and node not in fired)
         firing = heapq.nlargest(frontier, waiting)
         if not firing:
@@ -80,9 +91,9 @@ def push(
 
 
 def pagerank(
-    links: Sequence[Link], seeds: Mapping[str, float], *, damping: float = 0.6, rounds: int = 20
+    links: Sequence[Link], seeds: Mapping[str, float], *, damping: float = 0.6, rounds: int | None = None
 ) -> dict[str, float]:
-    """Personalised PageRank: the share of time that a random walk, restarted at the seeds, spends at a node."""
+    """The share of time that a random walk, restarted at the seeds, spends at each node; 20 rounds by default."""
     nodes = list(dict.fromkeys((*seeds, *(end for link in links for end in (link.source, link.target)))))
     places = {node: place for place, node in enumerate(nodes)}
     bias = np.array([seeds.get(node, 0.0) for node in nodes])
@@ -91,17 +102,8 @@ def pagerank(
     one = np.array([places[link.source] for link in links])
     other = np.array([places[link.target] for link in links])
     weight = np.array([_strength(link) for link in links])
-    start, end, weight = (
-        np.concatenate((one, other)),
-        np.concatenate((other, one)),
-        np.concatenate((weight, weight)),
-    )
-    share = weight / np.bincount(start, weights=weight, minlength=len(nodes))[start]
-    bias /= bias.sum()
-    rank = bias
-    for _ in range(rounds):
-        moved = np.bincount(end, weights=rank[start] * share, minlength=len(nodes))
-        rank = damping * moved + (1.0 - damping * moved.sum()) * bias  # a node without links restarts, too
+    rounds = _PAGERANK_ROUNDS if rounds is None else rounds
+    rank = personalised_pagerank(one, other, weight, bias, damping=damping, rounds=rounds)
     return dict(zip(nodes, rank.tolist(), strict=True))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from orion_recall.contracts import ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.contracts import CanaryV1, ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
 from orion_recall.recall.report.confidence import cascade_json, confidence_json, no_answer_json
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import backend_counts, source_stats
@@ -36,6 +36,7 @@ class RequestFacts:
     trace_id: str | None = None
     worker: str | None = None
     shadow_of: str | None = None
+    canary: CanaryV1 | None = None
 
 
 _FULL_TEXT = KeptText()
@@ -82,6 +83,7 @@ def decision(
         "trace_id": facts.trace_id,
         "worker": facts.worker,
         "shadow_of": facts.shadow_of,
+        "canary": facts.canary,
     }
     stage_ms = {**(recalled.stage_ms if recalled else {}), "total": latency_ms}
     found = _recall_fields(recalled, kept_text) if recalled else _NOTHING

@@ -7,7 +7,7 @@ here and read when metrics are exported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -21,8 +21,10 @@ from orion_recall.telemetry import (
     LABEL_STAGE,
     LABEL_STATUS,
     METRIC_DURATION,
+    METRIC_FALLBACKS,
     METRIC_ITEMS,
     METRIC_RECALLS,
+    METRIC_RESULTS,
     METRIC_SEARCHES,
     METRIC_SOURCE_DURATION,
     METRIC_STAGE_DURATION,
@@ -33,6 +35,8 @@ from orion_recall.telemetry import (
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 # Given, because looking up the current one costs time, and no measurement here is inside a span.
 _NO_CONTEXT = Context()
+# Memories in a bundle: none, few, and up to the largest that a query may ask for.
+_RESULTS = (0, 1, 2, 3, 5, 8, 12, 16, 24, 32, 64, 128)
 
 
 class Instruments:
@@ -44,10 +48,18 @@ class Instruments:
             meter, METRIC_SEARCHES, "Searches of a source, by how they ended", LABEL_SOURCE, LABEL_STATUS
         )
         self._items = Tally(meter, METRIC_ITEMS, "Memories in bundles", LABEL_PROFILE)
+        self._fallbacks = Tally(
+            meter, METRIC_FALLBACKS, "Searches that something else answered for the source", LABEL_SOURCE
+        )
+        self._results = Histogram(meter, METRIC_RESULTS, "Memories in a bundle", LABEL_PROFILE, _RESULTS)
         self._tokens = Tally(meter, METRIC_TOKENS, "Tokens of bundles", LABEL_PROFILE)
-        self._duration = Durations(meter, METRIC_DURATION, "From reading a query to its commit", LABEL_PROFILE)
-        self._stages = Durations(meter, METRIC_STAGE_DURATION, "Stages of a recall", LABEL_STAGE)
-        self._sources = Durations(meter, METRIC_SOURCE_DURATION, "Searches of a source", LABEL_SOURCE)
+        self._duration = Histogram(
+            meter, METRIC_DURATION, "From reading a query to its commit", LABEL_PROFILE, _SECONDS, "s"
+        )
+        self._stages = Histogram(meter, METRIC_STAGE_DURATION, "Stages of a recall", LABEL_STAGE, _SECONDS, "s")
+        self._sources = Histogram(
+            meter, METRIC_SOURCE_DURATION, "Searches of a source", LABEL_SOURCE, _SECONDS, "s"
+        )
 
     def record(self, served: ServedMessage) -> None:
         """Record one entry that this worker has answered; a refused commit means that another worker did."""
@@ -66,6 +78,9 @@ class Instruments:
             if report.status != "off":
                 self._searches.add(1, report.source, report.status)
                 self._sources.record(report.ms / 1000, report.source)
+            if report.fallback is not None:
+                self._fallbacks.add(1, report.source)
+        self._results.record(len(recalled.selection.items), profile)
         self._items.add(len(recalled.selection.items), profile)
         self._tokens.add(recalled.selection.tokens, profile)
 
@@ -90,15 +105,17 @@ class Tally:
         ]
 
 
-class Durations:
-    """A histogram of seconds by one label."""
+class Histogram:
+    """A histogram by one label."""
 
-    def __init__(self, meter: Meter, name: str, description: str, label: str) -> None:
+    def __init__(
+        self, meter: Meter, name: str, description: str, label: str, bounds: Sequence[float], unit: str = ""
+    ) -> None:
         self._label = label
         self._histogram = meter.create_histogram(
-            name, "s", description, explicit_bucket_boundaries_advisory=_SECONDS
+            name, unit, description, explicit_bucket_boundaries_advisory=bounds
         )
 
-    def record(self, seconds: float, value: str) -> None:
-        """Record one duration."""
-        self._histogram.record(seconds, {self._label: value}, _NO_CONTEXT)
+    def record(self, value: float, of: str) -> None:
+        """Record one value, for what the label says."""
+        self._histogram.record(value, {self._label: of}, _NO_CONTEXT)

@@ -1,6 +1,6 @@
 """The observer of a service: its metrics and traces, and the health port that serves them.
 
-Without a health port and an OTLP endpoint nothing is recorded, and observing costs next to nothing.
+Without a health port and an OTLP endpoint only the one-line report is kept, and observing costs next to nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from orion_recall.serving.observe.otlp import otlp_exporters
 from orion_recall.serving.observe.port import Answer, HttpPort
 from orion_recall.serving.observe.readiness import Readiness
 from orion_recall.serving.observe.readings import Gauges, ObservedService
+from orion_recall.serving.observe.search_report import SearchReport
 from orion_recall.serving.observe.spans import describe_recall
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
@@ -45,7 +46,7 @@ class Observer:
         self, settings: Settings, *, readers: tuple[MetricReader, ...] = (), spans: SpanProcessor | None = None
     ) -> None:
         self.url: str | None = None
-        self.readiness = Readiness()
+        self.readiness, self.report = Readiness(), SearchReport()
         self._with_content = settings.content_capture
         self._meters = MeterProvider(
             readers, RESOURCE, exemplar_filter=AlwaysOffExemplarFilter(), shutdown_on_exit=False
@@ -71,6 +72,7 @@ class Observer:
 
     def served(self, served: ServedMessage) -> None:
         """Record one entry that has been answered."""
+        self.report.record(served)
         if self._instruments is not None:
             self._instruments.record(served)
         if self._tracer is not None and served.traced.span.is_recording():

@@ -18,6 +18,7 @@ from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened
+from orion_recall.serving.canaries import Canaries
 from orion_recall.serving.observe.disk_watch import DiskState
 from orion_recall.serving.query_queue import QueryQueue
 from orion_recall.serving.worker import Worker
@@ -25,9 +26,11 @@ from orion_recall.settings import Settings
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.telemetry import (
     LABEL_CACHE,
+    LABEL_CANARY,
     LABEL_COPY,
     LABEL_EXTRACTOR,
     LABEL_FOLDER,
+    LABEL_PROFILE,
     LABEL_REASON,
     LABEL_RESULT,
     LABEL_SIZE,
@@ -35,6 +38,8 @@ from orion_recall.telemetry import (
     LABEL_STREAM,
     METRIC_BREAKER_OPEN,
     METRIC_BUS_FULL,
+    METRIC_CANARY_SHARE,
+    METRIC_CANARY_TAKEN_BACK,
     METRIC_CLOCK_AHEAD,
     METRIC_COPY_LAG,
     METRIC_DECISIONS,
@@ -77,6 +82,8 @@ class ObservedService(Protocol):
     def clock(self) -> BusClock: ...
     @property
     def queue(self) -> QueryQueue: ...
+    @property
+    def canaries(self) -> Canaries: ...
     @property
     def unpublished(self) -> int: ...
     @property
@@ -157,7 +164,19 @@ class Gauges:
         shown(METRIC_DISK_SHORT, [_callback(self._disk_short)], "", short)
         full = _callback(lambda: [(int(running.is_bus_full), {})])
         shown(METRIC_BUS_FULL, [full], "", "1 while the bus refuses callers: its memory is full, or its disk short")
+        share = "The share of the sessions that a canary answers; 0 once it was taken back"
+        shown(METRIC_CANARY_SHARE, [_callback(self._canary_shares)], "", share)
+        taken = "1 where a canary was taken back by its gates"
+        shown(METRIC_CANARY_TAKEN_BACK, [_callback(self._canaries_taken_back)], "", taken)
         shown(METRIC_BREAKER_OPEN, [_callback(self._breakers)], "", "1 while a source is left alone")
+
+    def _canary_shares(self) -> Readings:
+        for one in self._running.canaries.trials:
+            yield one.share, {LABEL_PROFILE: one.profile, LABEL_CANARY: one.canary}
+
+    def _canaries_taken_back(self) -> Readings:
+        for one in self._running.canaries.trials:
+            yield int(one.shared.taken_back is not None), {LABEL_PROFILE: one.profile, LABEL_CANARY: one.canary}
 
     def _lost(self) -> Readings:
         for stream, count in self._running.lost.items():

@@ -78,3 +78,15 @@ def test_what_another_worker_has_answered_is_not_counted_here(measured: tuple[In
     instruments.record(replace(SERVED, commit="fenced"))
     assert sample("recalls_total", outcome="ok", profile="reflect.v1") is None
     assert sample("duration_seconds_count", profile="reflect.v1") is None
+
+
+def test_results_and_fallbacks_are_counted(measured: tuple[Instruments, Sample]) -> None:
+    instruments, sample = measured
+    instruments.record(SERVED)
+    assert SERVED.recalled is not None
+    away = SourceReport(source="lexical", status="failed", error="away", fallback="record")
+    instruments.record(replace(SERVED, recalled=replace(SERVED.recalled, reports=(away,))))
+    assert sample("fallbacks_total", source="lexical") == 1
+    assert sample("fallbacks_total", source="vector") is None
+    assert sample("results_bucket", profile="reflect.v1", le="0") == 2
+    assert sample("results_count", profile="reflect.v1") == 2

@@ -1,0 +1,207 @@
+"""The edges of a conversation, made from its turns: next turn, reply, reference and shared topic.
+
+Edges are directed and have weights as in the founding document 004: 1 for the next turn, a reply and a reference;
+for a topic the number of shared keywords divided by the larger set of keywords, where two or more are shared.
+
+Turns are compared by postings, the lists of turns of each keyword. So two turns without a common keyword are never
+compared, and the work grows with the sum of the lists, not with the square of the turns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orion_recall.graph.conversation.keywords import turn_keywords
+from orion_recall.graph.conversation.references import SaidBy, quotations, refers_back
+from orion_recall.text.normal import normal_form
+
+EdgeKind = Literal["next", "reply", "reference", "topic"]
+EDGE_KINDS: tuple[EdgeKind, ...] = get_args(EdgeKind)
+LEAST_SHARED = 2
+"""The fewest shared keywords that make a topic."""
+_MOST_QUOTED = 4  # a phrase that more turns have is a figure of speech
+
+Postings = Mapping[str, Sequence[int]]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn: its text, and what its edges depend on.
+
+    `order` grows with time: of two turns the one with the lower number was said first; None: unknown, and the turn
+    refers to nothing by words. `about` are times that the text tells, in the scale of `order`: a reference that
+    names one ("last week") is to a turn of that time.
+    """
+
+    text: str
+    keywords: frozenset[str]
+    session: str | None = None
+    speaker: str | None = None
+    order: float | None = None
+    about: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        *,
+        session: str | None = None,
+        speaker: str | None = None,
+        order: float | None = None,
+        about: tuple[tuple[float, float], ...] = (),
+    ) -> Turn:
+        """A turn with the keywords of its text."""
+        return cls(
+            text=text,
+            keywords=turn_keywords(text),
+            session=session,
+            speaker=speaker,
+            order=order,
+            about=about,
+        )
+
+
+class Edges(NamedTuple):
+    """Directed edges between places in a list of turns: three arrays of one length."""
+
+    source: Places
+    target: Places
+    weight: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]], weight: float = 1.0) -> Edges:
+        """An edge of one weight for each pair of places, each pair once."""
+        kept = list(dict.fromkeys(pairs))
+        ends = np.array(kept, dtype=np.int64).reshape(-1, 2)
+        return cls(ends[:, 0], ends[:, 1], np.full(len(kept), weight))
+
+    @classmethod
+    def together(cls, edges: Iterable[Edges]) -> Edges:
+        """All of these edges."""
+        every = [*edges, cls.of(())]
+        return cls(*(np.concatenate(arrays) for arrays in zip(*every, strict=True)))
+
+    def scaled(self, factor: float) -> Edges:
+        """The edges with their weights times the factor."""
+        return self._replace(weight=self.weight * factor)
+
+
+def postings_of(turns: Sequence[Turn]) -> Postings:
+    """The places of the turns that have each keyword, ascending."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for place, turn in enumerate(turns):
+        for keyword in turn.keywords:
+            found[keyword].append(place)
+    return found
+
+
+def next_pairs(turns: Sequence[Turn]) -> list[tuple[int, int]]:
+    """The pairs of consecutive turns of each session; the turns are in the order of their sessions' talk."""
+    last: dict[str, int] = {}
+    pairs: list[tuple[int, int]] = []
+    for place, turn in enumerate(turns):
+        if turn.session is None:
+            continue
+        if turn.session in last:
+            pairs.append((last[turn.session], place))
+        last[turn.session] = place
+    return pairs
+
+
+def reply_pairs(turns: Sequence[Turn], following: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """From each reply to the turn that it answers: of the `following` pairs those of two speakers."""
+    return [
+        (after, before)
+        for before, after in following
+        if (one := turns[before].speaker) and (other := turns[after].speaker) and one != other
+    ]
+
+
+def reference_pairs(turns: Sequence[Turn], postings: Postings) -> list[tuple[int, int]]:
+    """From each turn that refers back, or quotes, to the turn that it means.
+
+    By "as we discussed" a turn refers to the earlier one with which it shares most keywords, one at least, the last
+    of several; by "you said" to such a turn of another speaker, by "I told you" to one of its own.
+    """
+    pairs: list[tuple[int, int]] = []
+    for place, turn in enumerate(turns):
+        if (by := refers_back(turn.text)) is not None and (meant := _meant(place, by, turns, postings)) is not None:
+            pairs.append((place, meant))
+        for quoted in quotations(turn.text):
+            pairs += ((place, other) for other in _with_words(quoted, place, turns, postings))
+    return pairs
+
+
+def topic_edges(turns: Sequence[Turn], postings: Postings, *, most_turns: int | None = None) -> Edges:
+    """From each turn to the later ones in the list that share two keywords or more with it.
+
+    With `most_turns` a keyword that more turns have is no part of a topic: then the number of edges grows in
+    proportion to the turns, whatever they say.
+    """
+    numbers = {
+        word: np.array(places, dtype=np.int64)
+        for word, places in postings.items()
+        if 1 < len(places) <= (most_turns or len(turns))
+    }
+    sizes = np.array([len(turn.keywords) for turn in turns], dtype=np.int64)
+    seen: Counter[str] = Counter()
+    sources, targets, weights = list[Places](), list[Places](), list[NDArray[np.float64]]()
+    for place, turn in enumerate(turns):
+        later: list[Places] = []
+        for word in turn.keywords:
+            if (places := numbers.get(word)) is not None:
+                seen[word] += 1  # postings ascend: this turn is the one at that position
+                later.append(places[seen[word] :])
+        if len(later) < LEAST_SHARED:
+            continue
+        others, shared = np.unique(np.concatenate(later), return_counts=True)
+        enough = shared >= LEAST_SHARED
+        others, shared = others[enough], shared[enough]
+        sources.append(np.full(len(others), place, dtype=np.int64))
+        targets.append(others)
+        weights.append(shared / np.maximum(sizes[others], sizes[place]))
+    return Edges.together(map(Edges, sources, targets, weights))
+
+
+def _meant(place: int, by: SaidBy, turns: Sequence[Turn], postings: Postings) -> int | None:
+    turn = turns[place]
+    if turn.order is None:
+        return None
+    shared: Counter[int] = Counter()
+    for keyword in turn.keywords:
+        shared.update(postings[keyword])
+    earlier = [other for other in shared if _is_meant(turns[other], turn, by)]
+    past = [(start, end) for start, end in turn.about if start < turn.order]
+    if past:  # "last week": turns of that time, where there are some
+        dated = [one for one in earlier if any(start <= (turns[one].order or 0.0) < end for start, end in past)]
+        earlier = dated or earlier
+    return max(earlier, key=lambda one: (shared[one], turns[one].order or 0.0, one), default=None)
+
+
+def _is_meant(other: Turn, turn: Turn, by: SaidBy) -> bool:
+    if other.order is None or turn.order is None or other.order >= turn.order:
+        return False
+    if by == "we" or other.speaker is None or turn.speaker is None:
+        return True
+    return (other.speaker == turn.speaker) is (by == "i")
+
+
+def _with_words(quoted: str, place: int, turns: Sequence[Turn], postings: Postings) -> Iterator[int]:
+    """The other turns that have the quoted words in their order; none where many have them."""
+    lists = [postings[keyword] for keyword in turn_keywords(quoted) if keyword in postings]
+    if not lists:
+        return
+    found = [
+        other
+        for other in min(lists, key=len)
+        if other != place and f" {quoted} " in f" {normal_form(turns[other].text)} "
+    ]
+    if len(found) <= _MOST_QUOTED:
+        yield from found

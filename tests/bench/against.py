@@ -1,0 +1,222 @@
+"""This tree against another revision of it, interleaved in one run.
+
+    python -m tests.bench.against REVISION [--size 1000] [--rounds 4] [--seconds-per-cell 3] [--json FILE]
+
+Each of the two has engines, a worker in a process of its own and the same memories, stored over the bus. The other
+revision is taken from git into a temporary folder; where it asks for other packages, it gets an environment
+of its own.
+Every round measures both, in turns first: recalls one at a time, 8 and 32 in flight. A ratio is of one round; the
+median of the rounds is reported, with the lowest and the highest. Only one of the two has anything to do at a time.
+
+It is a measurement, not a test: the exit code is 0 whatever comes out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import io
+import subprocess
+import sys
+import tarfile
+import time
+import venv
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orion_recall.client import RecallClient
+from orion_recall.engines.embedded import EmbeddedEngines
+from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far
+from tests.bench.corpus import corpus
+from tests.bench.measure import RestOfMachine, Spread, peak_memory_mib
+from tests.bench.ratios import QUIET_BUSY_SHARE
+from tests.bench.recall_load import WORKER, Cell, recall_cell
+from tests.bench.running_worker import RunningWorker, import_all, queries_from, worker_process
+
+IN_FLIGHT = (1, 8, 32)
+_REPOSITORY = Path(__file__).parents[2]
+Figure = Callable[[Cell], float]
+FIGURES: Mapping[str, Figure] = {
+    "p50 ms": lambda cell: cell.p50_ms,
+    "p95 ms": lambda cell: cell.p95_ms,
+    "recalls/s": lambda cell: cell.per_s,
+    "worker CPU ms": lambda cell: cell.cpu_ms[WORKER],
+    "of it loop ms": lambda cell: cell.loop_ms,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A revision's files, and the Python that has the packages it asks for."""
+
+    name: str
+    folder: Path
+    python: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One round: the cells of this tree and of the other, by recalls in flight."""
+
+    ours: Mapping[int, Cell]
+    theirs: Mapping[int, Cell]
+    rest_busy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All rounds; import seconds and peak memory (MiB) of each worker, this tree's first."""
+
+    revision: str
+    size: int
+    profile: str
+    rounds: Sequence[Round]
+    import_s: tuple[float, float]
+    peak_mib: tuple[float, float]
+    seconds: float
+
+
+def other_tree(revision: str, folder: Path) -> Tree:
+    """The revision's files in the folder, with an environment of its own where its packages are others."""
+    name = _git("rev-parse", "--short", f"{revision}^{{commit}}").decode().strip()
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", name))) as archive:
+        archive.extractall(folder, filter="data")
+    if (folder / "pyproject.toml").read_bytes() == (_REPOSITORY / "pyproject.toml").read_bytes():
+        return Tree(name=name, folder=folder, python=sys.executable)
+    say(f"{name} asks for other packages: they are installed")
+    venv.create(folder / ".venv", with_pip=True)
+    python = str(folder / ".venv" / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--editable", str(folder)], check=True)
+    return Tree(name=name, folder=folder, python=python)
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(_REPOSITORY), *arguments], check=True, stdout=subprocess.PIPE).stdout
+
+
+@contextlib.asynccontextmanager
+async def running(tree: Tree, size: int, profile: str, folder: Path) -> AsyncGenerator[RunningWorker]:
+    """A worker of the tree with its memories, on engines of its own."""
+    async with contextlib.AsyncExitStack() as stack:
+        data = folder / "data"
+        engines = await stack.enter_async_context(EmbeddedEngines.start(data))
+        log = stack.enter_context((folder / "worker.log").open("ab"))
+        how: dict[str, Any] = {"python": tree.python, "PYTHONPATH": str(tree.folder)}
+        told = corpus(size, now=time.time())
+        async with worker_process(engines, data, log, **how) as importing:
+            imported = await import_all(engines, told, importing.pid, say)
+        worker = await stack.enter_async_context(worker_process(engines, data, log, **how))
+        client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
+        yield RunningWorker(
+            size=size,
+            engines=engines,
+            worker_pid=worker.pid,
+            client=client,
+            queries=queries_from(told.recent_sessions, profile),
+            imported=imported,
+        )
+
+
+async def run(options: argparse.Namespace, folder: Path) -> Comparison:
+    """Both workers filled, then the rounds."""
+    theirs = await asyncio.to_thread(other_tree, options.revision, folder / "tree")
+    ours = Tree(name="this tree", folder=_REPOSITORY, python=sys.executable)
+    async with contextlib.AsyncExitStack() as stack:
+        workers: list[RunningWorker] = []
+        for place, tree in enumerate((ours, theirs)):
+            say(f"{tree.name}: engines and {options.size:,} memories")
+            own = folder / str(place)
+            own.mkdir(mode=0o711)
+            made = running(tree, options.size, options.profile, own)
+            workers.append(await stack.enter_async_context(made))
+        rounds: list[Round] = []
+        for number in range(options.rounds):
+            say(f"round {number + 1} of {options.rounds}")
+            rest = RestOfMachine()
+            cells: list[dict[int, Cell]] = [{}, {}]
+            for in_flight in IN_FLIGHT:
+                for place in ((0, 1), (1, 0))[number % 2]:
+                    cells[place][in_flight] = await recall_cell(workers[place], in_flight, options.seconds_per_cell)
+            rounds.append(Round(ours=cells[0], theirs=cells[1], rest_busy=rest.busy_share()))
+        return Comparison(
+            revision=theirs.name,
+            size=options.size,
+            profile=options.profile,
+            rounds=rounds,
+            import_s=(workers[0].imported.seconds, workers[1].imported.seconds),
+            peak_mib=(peak_memory_mib(workers[0].worker_pid), peak_memory_mib(workers[1].worker_pid)),
+            seconds=seconds_so_far(),
+        )
+
+
+def ratio(rounds: Sequence[Round], in_flight: int, figure: Figure) -> Spread:
+    """This tree's figure divided by the other's, round by round."""
+    found = Spread.of([figure(one.ours[in_flight]) / figure(one.theirs[in_flight]) for one in rounds])
+    assert found is not None
+    return found
+
+
+def as_json(result: Comparison) -> dict[str, Any]:
+    """The whole result, with the ratios worked out."""
+    ratios = {
+        str(in_flight): {name: asdict(ratio(result.rounds, in_flight, figure)) for name, figure in FIGURES.items()}
+        for in_flight in IN_FLIGHT
+    }
+    return {**asdict(result), "ratios": ratios}
+
+
+def print_report(result: Comparison, out: Console) -> None:
+    """One table: the medians of both, and the ratio with its range."""
+    out.print(Text(f"{result.size:,} memories, {result.profile}, {len(result.rounds)} rounds"))
+    table = Table("in flight", "figure", "this tree", result.revision, "ratio", "lowest", "highest")
+    for in_flight in IN_FLIGHT:
+        for name, figure in FIGURES.items():
+            both = [
+                Spread.of([figure(cells[in_flight]) for cells in side])
+                for side in ([one.ours for one in result.rounds], [one.theirs for one in result.rounds])
+            ]
+            spread = ratio(result.rounds, in_flight, figure)
+            medians = [f"{one.median:.2f}" for one in both if one is not None]
+            table.add_row(
+                str(in_flight), name, *medians, *(f"{one:.2f}" for one in (spread.median, spread.low, spread.high))
+            )
+    out.print(table)
+    for name, (ours, theirs) in (("import, seconds", result.import_s), ("peak memory, MiB", result.peak_mib)):
+        out.print(Text(f"{name}: {ours:.1f} and {theirs:.1f}, ratio {ours / theirs:.2f}"))
+    loud = sum(one.rest_busy >= QUIET_BUSY_SHARE for one in result.rounds)
+    if loud:
+        out.print(
+            Text(f"in {loud} of {len(result.rounds)} rounds the rest of the machine was busy: wall times tell less")
+        )
+
+
+def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = parser_of(__doc__)
+    parser.add_argument("revision", metavar="REVISION", help="a commit, tag or branch of this repository")
+    parser.add_argument("--size", type=int, default=1000, help="memories")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds-per-cell", type=float, default=3.0)
+    parser.add_argument("--profile", default="reflect.v1")
+    read = parser.parse_args(arguments)
+    if read.rounds < 1 or read.seconds_per_cell <= 0 or read.size < 100:
+        parser.error("at least one round, seconds above 0, and 100 memories")
+    return read
+
+
+def main() -> None:
+    """Read the arguments, run, report."""
+    options = read_options()
+    with engines_folder() as folder:
+        finish(run(options, folder), show=print_report, as_json=as_json, file=options.json)
+
+
+if __name__ == "__main__":
+    main()

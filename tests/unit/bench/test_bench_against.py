@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.bench.against import (
+    FIGURES,
+    IN_FLIGHT,
+    Comparison,
+    Round,
+    as_json,
+    other_tree,
+    print_report,
+    ratio,
+    read_options,
+)
+from tests.bench.recall_load import BUS, CLIENT, RECORD, WORKER, Cell
+
+
+def cell(in_flight: int, ms: float) -> Cell:
+    return Cell(
+        in_flight=in_flight,
+        recalls=10,
+        unanswered=0,
+        p50_ms=ms,
+        p95_ms=2 * ms,
+        per_s=1000 / ms,
+        cpu_ms=dict.fromkeys((WORKER, BUS, RECORD, CLIENT), ms),
+        loop_ms=ms / 2,
+    )
+
+
+def one_round(ours: float, theirs: float) -> Round:
+    return Round(
+        ours={n: cell(n, ours) for n in IN_FLIGHT}, theirs={n: cell(n, theirs) for n in IN_FLIGHT}, rest_busy=0.5
+    )
+
+
+ROUNDS = [one_round(10, 20), one_round(30, 40), one_round(12, 20)]
+RESULT = Comparison(
+    revision="abc1234",
+    size=1000,
+    profile="reflect.v1",
+    rounds=ROUNDS,
+    import_s=(10.0, 20.0),
+    peak_mib=(500.0, 400.0),
+    seconds=60.0,
+)
+
+
+def test_a_ratio_is_of_one_round_and_their_median_is_told():
+    found = ratio(ROUNDS, 8, FIGURES["p50 ms"])
+    assert (found.median, found.low, found.high) == (0.6, 0.5, 0.75)
+    assert ratio(ROUNDS, 8, FIGURES["recalls/s"]).median == pytest.approx(1 / 0.6)
+
+
+def test_the_report_and_the_json_have_every_figure():
+    out = Console(width=160, record=True, file=None)
+    with out.capture() as shown:
+        print_report(RESULT, out)
+    for told in ("abc1234", "0.60", "import, seconds: 10.0 and 20.0, ratio 0.50", "in 3 of 3 rounds"):
+        assert told in shown.get()
+    assert json.loads(json.dumps(as_json(RESULT)))["ratios"]["32"]["worker CPU ms"]["low"] == 0.5
+
+
+def test_a_revision_that_is_unknown_ends_the_command(tmp_path: Path):
+    with pytest.raises(Exception, match="git"):
+        other_tree("no-such-revision", tmp_path)
+
+
+def test_options_that_measure_nothing_are_refused():
+    with pytest.raises(SystemExit):
+        read_options(["HEAD", "--rounds", "0"])
