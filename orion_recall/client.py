@@ -139,8 +139,8 @@ class RecallClient:
         `query` is the text, or a ready-made RecallQueryV1, which allows no further fields (TypeError).
         `session_id` is the session that asks, `node_id` the node, `profile` how to recall; words of `intent` join
         the search, `verb` is kept with the decision. `options` are those of RecallOptionsV1: tenant, scope, user,
-        agent_id, run_id, k (items at most), budget, max_tokens (of the rendered text), min_score (0 to 1),
-        allow_no_answer, kinds, tags, since, until, as_of (times with a zone), timezone, exclude, cascade and more.
+        agent_id, run_id, k (items at most), budget, max_tokens (of the rendered text), min_score (0 to 1), kinds,
+        tags, since, until, as_of (times with a zone), timezone, exclude, cascade and more.
 
         Raises as the class says. An answered error (expired, refused, …) is `reply.error`, with an empty bundle.
         """

@@ -54,10 +54,6 @@ def ask(
     by_layer: Annotated[
         bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
     ] = False,
-    even_unlikely: Annotated[
-        bool,
-        typer.Option("--even-unlikely", help="Answer even where the profile finds it unlikely that anything does."),
-    ] = False,
     context: Annotated[
         str | None,
         typer.Option(help="What was said before: whom a question without a name means by she, it or there."),
@@ -95,7 +91,6 @@ def ask(
         "cascade": cascade,
         "confidence_threshold": threshold,
         "max_cascade_depth": depth,
-        "allow_no_answer": False if even_unlikely else None,
         "context": context,
         "include": {"trace": explain, "layers": by_layer} if explain or by_layer else None,
     }

@@ -61,11 +61,6 @@ class RecallOptionsV1(Message):
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    allow_no_answer: bool | None = Field(
-        default=None,
-        description="false: what was found is handed over where the profile would give an empty bundle for it; "
-        "else the profile's no_answer decides",
-    )
     kinds: Kinds = ()
     tags: Strings = ()
     since: Moment | None = None

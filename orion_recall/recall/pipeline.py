@@ -75,7 +75,7 @@ async def recall(
     query_class, shape = understood.classified.query_class, understood.shape
     strategy, profile = profile.strategy_for(query_class, shape), profile.for_class(query_class, shape)
     stages.done("understand")
-    policy = AnswerPolicy.of(profile, options, has_external=sources.has_external)
+    policy = AnswerPolicy(least=profile.no_answer, has_external=sources.has_external)
     if (why_not := policy.before_search(query, understood)) is not None:
         return _nothing(scope, stages, understood=understood, strategy=strategy, withheld=why_not)
 

@@ -76,7 +76,6 @@ def _options() -> Json:
         "budget": "mid",
         "max_tokens": 200,
         "min_score": 0.1,
-        "allow_no_answer": True,
         "kinds": ["experience", "world"],
         "tags": ["harbour"],
         "since": "2026-02-01T00:00:00Z",

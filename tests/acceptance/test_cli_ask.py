@@ -30,7 +30,7 @@ def test_every_option_reaches_the_worker(up: Up) -> None:
     session = f"s-{uuid4().hex}"
     arguments = (
         "--profile deep.graph.v1 --node athena --tenant default --k 2 --max-tokens 200 --budget low "
-        "--scope global --since P300D --until P1D --as-of PT0S --timeout 20 --even-unlikely --json"
+        "--scope global --since P300D --until P1D --as-of PT0S --timeout 20 --json"
     )
     answer = up.program.run("ask", "harbour crane", "--session", session, *arguments.split())
     assert answer.code == 0, answer.err

@@ -62,14 +62,6 @@ async def test_what_nothing_answers_is_empty_with_its_reason(
     assert stats["trace"]["answer_signals"]["found_anywhere"] < 1
 
 
-async def test_a_call_may_ask_for_what_was_found_all_the_same(executor: Executor) -> None:
-    asked = {"profile": "reflect.v1", "fragment": "Where does Gunnar live?", "options": {"allow_no_answer": False}}
-    bundle = (await executor.answer(asked))["bundle"]
-    assert bundle["items"] and bundle["rendered"].startswith("- [")
-    assert bundle["stats"]["answer_probability"] < 0.12
-    assert "no_answer" not in bundle["stats"]
-
-
 async def test_what_is_answered_has_its_probability_beside_the_confidence(
     executor: Executor, service_database: Connection
 ) -> None:

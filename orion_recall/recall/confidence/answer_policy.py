@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
-from orion_recall.profile import Profile
+from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile.cascade import NoAnswer
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.candidates.said_by import nothing_was_said
@@ -36,12 +35,6 @@ class AnswerPolicy:
 
     least: NoAnswer
     has_external: bool
-
-    @classmethod
-    def of(cls, profile: Profile, options: RecallOptionsV1, *, has_external: bool) -> AnswerPolicy:
-        """The profile's policy; with `allow_no_answer` false in the options nothing is withheld."""
-        least = NoAnswer() if options.allow_no_answer is False else profile.no_answer
-        return cls(least=least, has_external=has_external)
 
     def before_search(self, query: RecallQueryV1, understood: Understanding) -> Withheld | None:
         """Why nothing is searched for: a greeting or thanks asks nothing."""

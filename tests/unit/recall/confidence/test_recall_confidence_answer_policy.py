@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from orion_recall.contracts import RecallOptionsV1
 from orion_recall.recall.bundle.selection import SelectedItem, Selection
 from orion_recall.recall.confidence.answer import AnswerConfidence
 from orion_recall.recall.confidence.answer_policy import Answer, AnswerPolicy
@@ -48,14 +47,3 @@ def test_a_greeting_is_searched_for_unless_the_profile_says_otherwise(greetings:
     understood = asked("Good evening!")
     assert (policy(greetings=greetings).before_search(query("Good evening!"), understood) is None) is searches
     assert policy(greetings=True).before_search(query("Where is the anchor?"), UNDERSTOOD) is None
-
-
-@pytest.mark.parametrize(("allowed", "withheld"), [(None, True), (True, True), (False, False)])
-def test_a_caller_may_ask_for_what_there_is_however_unlikely(allowed: bool | None, withheld: bool):
-    by = profile(no_answer={"min_probability": 0.5, "min_confidence": 1.0, "greetings": True})
-    options = RecallOptionsV1(allow_no_answer=allowed)
-    answer = answered(used := AnswerPolicy.of(by, options, has_external=False))
-    assert (answer.selection.items == (), answer.withheld is not None) == (withheld, withheld)
-    assert answer.confidence.answerable.probability is not None, "it is told all the same"
-    greeting = used.before_search(query("Good evening!"), asked("Good evening!"))
-    assert (greeting is not None) == withheld
