@@ -338,7 +338,7 @@ def in_scope(memory: MemoryView, scope: Scope) -> bool:
         and (scope.user_id is None or memory.user_id == scope.user_id)
         and (scope.agent_id is None or memory.agent_id == scope.agent_id)
         and (scope.run_id is None or memory.run_id == scope.run_id)
-        and (not scope.kinds or memory.kind in scope.kinds)
+        and (not scope.kinds or memory.kind in scope.kinds or memory.guessed_kind in scope.kinds)
         and (not scope.speakers or memory.speaker in scope.speakers)
         and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
         and (scope.since is None or (memory.ts is not None and memory.ts >= scope.since))

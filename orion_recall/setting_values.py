@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode, PydanticBaseSettingsSource
 
+from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 from orion_recall.text.redaction import check_rules
 from orion_recall.values import SourceName
+
+LaneUse = Literal["ignore", "tag", "scope"]
 
 # After the name of a secret setting: the file that holds its value.
 FILE_SUFFIX = "_FILE"
@@ -127,6 +130,7 @@ MemoryKinds = Annotated[CommaList, AfterValidator(_memory_kinds)]
 RedactionRules = Annotated[CommaList, AfterValidator(check_rules)]
 SourceNames = Annotated[tuple[SourceName, ...] | None, NoDecode, BeforeValidator(_split)]
 Columns = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_columns)]
+KeywordSetting = Annotated[KeywordWeights, NoDecode, BeforeValidator(keyword_weights_of)]
 BusUrl = Annotated[SecretStr | None, AfterValidator(_bus)]
 QdrantUrl = Annotated[str | None, AfterValidator(_qdrant)]
 SparqlUrl = Annotated[str | None, AfterValidator(_sparql)]

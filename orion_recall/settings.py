@@ -27,6 +27,8 @@ from orion_recall.setting_values import (
     BusUrl,
     Columns,
     CommaList,
+    KeywordSetting,
+    LaneUse,
     LlmUrl,
     MemoryKinds,
     QdrantUrl,
@@ -38,6 +40,7 @@ from orion_recall.setting_values import (
     Tenants,
 )
 from orion_recall.stream_names import StreamNames
+from orion_recall.text.keyword_weights import SHIPPED
 from orion_recall.values import LaneUse
 
 RECALL_GROUP = "orion-recall"
@@ -218,6 +221,9 @@ class Settings(StreamNames, BaseSettings):
         default=True,
         description="whether a new index holds the vectors of single tokens, which `ranking.late` compares (6 kB a "
         "memory of 33 tokens)",
+    )
+    keyword_weights: KeywordSetting = Field(
+        default=SHIPPED, description="BM25 of the index, k1=1.5,b=0.75,length=32; length=corpus: each tenant's mean"
     )
     model: str | None = Field(default=None, description="of transformers: a model's name, or its folder")
     tei_url: TeiUrl = Field(default=None, description="of tei: the embedding server, http:// or https://")

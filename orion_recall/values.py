@@ -33,8 +33,7 @@ OUTCOMES: tuple[Outcome, ...] = ("invalid", "expired", "refused", "failed", "deg
 class Scope:
     """The scope of a search. Every part that is set must hold; a source that cannot apply one fails.
 
-    `told`: the text tells a time that overlaps one of these intervals.
-    """
+    `told`: the text tells a time that overlaps one of these intervals."""
 
     tenant: str
     session_id: str | None = None
@@ -49,10 +48,7 @@ class Scope:
     told: tuple[TimeRange, ...] = ()
 
 
-LaneUse = Literal["ignore", "tag", "scope"]
 ReaderInstructions = Literal["keep", "flag", "down", "hold"]
-RedactedKind = Literal["key", "card", "email", "phone"]
-RedactionPlace = Literal["store", "render", "log"]
 QuestionShape = Literal["recap", "list"]
 QUESTION_SHAPES: tuple[QuestionShape, ...] = get_args(QuestionShape)
 Tense = Literal["now", "before"]
@@ -204,6 +200,7 @@ class MemoryView(NamedTuple):
     confidence: float | None = None
     agent_id: str | None = None
     run_id: str | None = None
+    guessed_kind: str | None = None
 
     @property
     def best_span(self) -> tuple[int, int]:
@@ -237,8 +234,8 @@ class Memory:
 
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
     every change of its content. `supersedes` is only set when it is stored: the record keeps it on the other
-    memories. `lacks_context` as well: the subject of a statement may be named in the turn before.
-    `kind_confidence` is set where the kind was read from the text."""
+    memories. `lacks_context` as well: the subject of a statement may be named in the turn before. Where the sender
+    gave no kind, `guessed_kind` may be read from the text, and `kind_confidence` is set."""
 
     tenant: str
     id: str
@@ -273,6 +270,7 @@ class Memory:
     deleted_at: float | None = None
     supersedes: tuple[str, ...] = ()
     lacks_context: bool = field(default=False, compare=False)
+    guessed_kind: str | None = None
     kind_confidence: float | None = None
 
     @property

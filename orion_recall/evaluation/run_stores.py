@@ -14,6 +14,7 @@ from orion_recall.evaluation.fill import changes, fill, fill_successions
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.snapshots import Contents, snapshot_key
 from orion_recall.evaluation.vectors import CachedEmbedder, cached
+from orion_recall.index.keyword_lengths import with_lengths
 from orion_recall.interfaces import Projection
 from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.embedder import Embedder
@@ -29,6 +30,7 @@ _KEPT_SETTINGS = (
     "embedder",
     "token_vectors",
     "tei",
+    "keyword_weights",
     "reranker",
     "timeline",
     "postgres",
@@ -60,16 +62,17 @@ async def prepared(
     """
     async with contextlib.AsyncExitStack() as stack:
         contents = await _restored(plan, private, summary)
+        sparse = await asyncio.to_thread(_sparse_of, plan, private)
         if contents is not None:
-            opened = await stack.enter_async_context(open_sources(private))
+            opened = await stack.enter_async_context(open_sources(private, sparse=sparse))
             if opened.index is not None and opened.index.position >= contents.count and not opened.broken:
                 summary.from_cache = True
                 yield opened, contents
                 return
             await stack.aclose()
             await asyncio.to_thread(_throw_away, plan, private)
-        contents = await _built(plan, private, progress, summary)
-        opened = await stack.enter_async_context(open_sources(private))
+        contents = await _built(plan, private, sparse, progress, summary)
+        opened = await stack.enter_async_context(open_sources(private, sparse=sparse))
         index_and_graph(opened)
         yield opened, contents
 
@@ -101,20 +104,34 @@ def _throw_away(plan: Plan, private: Settings) -> None:
     shutil.rmtree(private.data_dir)
 
 
-async def _built(plan: Plan, private: Settings, progress: Progress, summary: RunSummary) -> Contents:
+def _sparse_of(plan: Plan, private: Settings) -> SparseEncoder:
+    """The keyword weights; mean lengths are those of the file's memories, where they are to be the corpus' own."""
+    weights = private.keyword_weights
+    told = changes(read_memories(plan.memories)) if weights.length is None else ()
+    return SparseEncoder(with_lengths(weights, told))
+
+
+async def _built(
+    plan: Plan, private: Settings, sparse: SparseEncoder, progress: Progress, summary: RunSummary
+) -> Contents:
     with timed(summary, "reading"):
         memories = await asyncio.to_thread(read_memories, plan.memories)
         contents = Contents.of(memories)
         _check_together(plan, contents, summary)
     with timed(summary, "index and graph"):
-        await _fill(plan, private, memories, progress, summary)
+        await _fill(plan, private, memories, sparse, progress, summary)
     if plan.cache is not None:
         await asyncio.to_thread(plan.cache.snapshots.keep, _key(plan, private), private.data_dir, contents)
     return contents
 
 
 async def _fill(
-    plan: Plan, private: Settings, memories: Sequence[Memory], progress: Progress, summary: RunSummary
+    plan: Plan,
+    private: Settings,
+    memories: Sequence[Memory],
+    sparse: SparseEncoder,
+    progress: Progress,
+    summary: RunSummary,
 ) -> None:
     embedders: list[CachedEmbedder] = []
 
@@ -128,13 +145,13 @@ async def _fill(
         if plan.cache is not None:
             stack.callback(plan.cache.vectors.close)
             plan.cache.vectors.open()
-        async with open_sources(private, around=around) as opened:
+        async with open_sources(private, around=around, sparse=sparse) as opened:
             index, graph = index_and_graph(opened)
             progress.begins("index and graph", len(memories))
             steps = await asyncio.to_thread(changes, memories)
             await fill((index, graph), steps, progress.advanced)
             assert opened.index is not None
-            neighbours = IndexNeighbours(index=opened.index, embedder=opened.embedder, sparse=SparseEncoder())
+            neighbours = IndexNeighbours(index=opened.index, embedder=opened.embedder, sparse=sparse)
             await fill_successions(index, neighbours, steps)
     for embedder in embedders:
         summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import token_space_of
+from orion_recall.text.keyword_weights import SHIPPED_NAME
 
 # The format of points: raised whenever an older index must be rebuilt.
 FORMAT = 6
@@ -19,7 +22,7 @@ class IndexMetadata:
 
     `made` tells a collection on a server from a later one of the same name. `record` is the identity of the
     database that it was filled from, "" while it has none. `tokens` names the space of the token vectors that every
-    memory in it has, "" without token vectors.
+    memory in it has, "" without token vectors. `keywords` names the weights of its keywords, "" the shipped ones.
     """
 
     format: int
@@ -30,9 +33,10 @@ class IndexMetadata:
     made: str = ""
     record: str = ""
     tokens: str = ""
+    keywords: str = ""
 
     @classmethod
-    def of(cls, embedder: Embedder) -> IndexMetadata:
+    def of(cls, embedder: Embedder, sparse: SparseEncoder) -> IndexMetadata:
         """The metadata of an empty index."""
         return cls(
             format=FORMAT,
@@ -41,7 +45,12 @@ class IndexMetadata:
             weights_sha256=embedder.weights_sha256,
             position=0,
             tokens=token_space_of(embedder),
+            keywords=sparse.weights.name,
         )
+
+    def values(self) -> dict[str, Any]:
+        """The values to store; without `keywords` where a worker of an older version can use the index, too."""
+        return {name: value for name, value in asdict(self).items() if name != "keywords" or value}
 
     def at(self, position: int) -> IndexMetadata:
         """The same index, at another position."""
@@ -69,5 +78,10 @@ class IndexMetadata:
                 f"was made with {self.model} ({self.dimension} floats, weights {self.weights_sha256[:12]}), "
                 f"queries are embedded with {mine.model} ({mine.dimension} floats, weights "
                 f"{mine.weights_sha256[:12]}): configure that model, or"
+            )
+        if self.keywords != mine.keywords:
+            return (
+                f"was made with the keyword weights {self.keywords or SHIPPED_NAME}, those of this process are "
+                f"{mine.keywords or SHIPPED_NAME}: set them by ORION_KEYWORD_WEIGHTS, or"
             )
         return f"has format {self.format}:" if self.format != mine.format else None

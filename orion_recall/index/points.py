@@ -130,13 +130,17 @@ def timed_keys(points: Iterable[tuple[int, Mapping[str, Any]]], *, newest_first:
 def memory_view(payload: Mapping[str, Any]) -> MemoryView:
     """A point's payload as a memory."""
     of = payload.get
+    kind: Any = of("kind")
+    guessed: str | None = None
+    if kind.__class__ is list:
+        kind, guessed = kind
     # In the order of the fields, without their names: a recall reads a hundred, and this takes half of the time.
     return MemoryView(
         payload["id"],
         payload["text"],
         payload["hash"],
         payload["simhash"],
-        of("kind"),
+        kind,
         of("title"),
         of("speaker"),
         of("session"),
@@ -160,6 +164,7 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         of("confidence"),
         of("agent"),
         of("run"),
+        guessed,
     )
 
 
@@ -172,7 +177,7 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "text": memory.text,
         "hash": memory.text_hash,
         "simhash": memory.simhash,
-        "kind": memory.kind,
+        "kind": memory.kind if memory.guessed_kind is None else [memory.kind, memory.guessed_kind],
         "confidence": memory.confidence,
         "title": memory.title,
         "speaker": memory.speaker,

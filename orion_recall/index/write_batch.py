@@ -129,17 +129,17 @@ def _step(
     names: _Names,
     sparse: SparseEncoder,
 ) -> WriteBatch:
-    live = _live(latest)
+    live, mean_of = _live(latest), sparse.weights.mean_of
     points: list[IndexPoint] = []
     for key, change in FOREGROUND.throttled(live.items(), _AT_A_TIME):
-        made = vectors[key]
+        made, tenant = vectors[key], change.memory.tenant
         own = IndexPoint(
             key=key,
             dense=made.dense,
             tokens=made.tokens,
             sparse={
-                "text": sparse.encode_document(keyword_form(change.memory)),
-                "context": sparse.encode_document(context_form(change)),
+                "text": sparse.encode_document(keyword_form(change.memory), mean_of(tenant, "text")),
+                "context": sparse.encode_document(context_form(change), mean_of(tenant, "context")),
             },
             payload=memory_payload(change),
         )

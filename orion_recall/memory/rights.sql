@@ -6,7 +6,8 @@ GRANT SELECT, INSERT ON memories, memory_history, memory_requests, outbox, recal
 GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
     occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
     content_hash, confidence, given_entities, extracted_by, extraction_note, version, updated_at, superseded_by,
-    deleted_at, times, kind_confidence) ON memories TO orion_worker;
+    deleted_at, times, guessed_kind,
+    kind_confidence) ON memories TO orion_worker;
 GRANT UPDATE (before) ON memory_history TO orion_worker;
 -- An answer that was given is not changed, and goes when it is old.
 GRANT DELETE ON memory_requests TO orion_worker;
@@ -40,3 +41,6 @@ GRANT USAGE ON SEQUENCE memory_forgets_id_seq TO orion_worker;
 GRANT UPDATE (actor, lineage) ON memory_history TO orion_worker;
 GRANT UPDATE (note, actor) ON recall_feedback TO orion_worker;
 GRANT DELETE ON memory_access, entity_merges TO orion_worker;
+-- Who rebuilds an index measures all tenants anew.
+REVOKE ALL ON keyword_lengths FROM orion_worker;
+GRANT SELECT, INSERT, DELETE ON keyword_lengths TO orion_worker;

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from orion_recall.errors import ModelError
 from orion_recall.models.language import DEFAULT, Language, language_of, small_words
+from orion_recall.text.keyword_weights import LENGTH, SHIPPED, KeywordWeights
 from orion_recall.text.normal import storable, words
 
 if TYPE_CHECKING:
     from qdrant_edge import Bm25, SparseVector
 
-K1, B = 1.5, 0.75
-"""The constants of the index."""
 _MAX_QUERY_CHARS = 4_000
 _MAX_DOCUMENT_CHARS = 32_000
 _JUDGED_CHARS = 1_000  # enough to tell a language
+_MOST_ENCODERS = 512
+_COUNTING_K = 1_000.0  # so high that a weight tells how often a term occurs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +35,12 @@ class SparseEncoder:
 
     Words are lower-cased, stemmed and cleared of stop words; digits and accents stay. Every text is stemmed as
     English, and one that is written in another language as that, too: so a query finds what was stemmed as it is,
-    whichever of the two was mistaken. `k1` and `b` as in Robertson and Zaragoza, "The Probabilistic Relevance
-    Framework", 2009; `average_length` is the expected number of terms of a document. Documents under different
-    values must not share an index.
+    whichever of the two was mistaken. The `weights` as in Robertson and Zaragoza, "The Probabilistic Relevance
+    Framework", 2009. Documents under different weights must not share an index.
     """
 
-    def __init__(self, *, k1: float = K1, b: float = B, average_length: float = 32.0) -> None:
+    def __init__(self, weights: KeywordWeights = SHIPPED) -> None:
+        self.weights = weights
         try:
             from qdrant_edge import Bm25, Bm25Config
         except ImportError as error:
@@ -46,23 +48,33 @@ class SparseEncoder:
                 "keyword vectors need the wheel qdrant-edge-py: install orion-recall[embedded]"
             ) from error
 
-        def encoder(language: Language) -> Bm25:
-            return Bm25(Bm25Config(k=k1, b=b, avg_len=average_length, language=language))
+        @lru_cache(maxsize=_MOST_ENCODERS)
+        def encoder(language: Language, mean: float) -> Bm25:
+            return Bm25(Bm25Config(k=weights.k1, b=weights.b, avg_len=mean, language=language))
 
         self._encoder = encoder
-        self._others: dict[Language, Bm25] = {}
+        self._fixed = LENGTH if weights.length is None else weights.length
+        self._counting = Bm25(Bm25Config(k=_COUNTING_K, b=0.0, avg_len=1.0, language=DEFAULT))
         try:
-            self._english = encoder(DEFAULT)
+            self._english = encoder(DEFAULT, self._fixed)
         except ValueError as error:
             raise ModelError(f"keyword vectors cannot be made with these parameters: {error}") from error
 
-    def encode_document(self, text: str) -> SparseTerms:
-        """Saturated term frequencies of the first 32,000 characters; empty if nothing but stop words is there."""
-        text = storable(text[:_MAX_DOCUMENT_CHARS])
-        terms = _terms(self._english.embed_document(text))
+    def encode_document(self, text: str, mean: float | None = None) -> SparseTerms:
+        """Saturated term frequencies of the first 32,000 characters; empty if nothing but stop words is there.
+
+        `mean` is the mean length of the documents that it is compared with, None the fixed one.
+        """
+        text, mean = storable(text[:_MAX_DOCUMENT_CHARS]), self._fixed if mean is None else mean
+        terms = _terms(self._encoder(DEFAULT, mean).embed_document(text))
         if (language := language_of(words(text[:_JUDGED_CHARS]))) == DEFAULT:
             return terms
-        return union((terms, _terms(self._other(language).embed_document(text))))
+        return union((terms, _terms(self._encoder(language, mean).embed_document(text))))
+
+    def count_terms(self, text: str) -> int:
+        """The length of a document as BM25 counts it: terms with repetitions, without stop words."""
+        found = self._counting.embed_document(storable(text[:_MAX_DOCUMENT_CHARS]))
+        return sum(round(_COUNTING_K * weight / (_COUNTING_K + 1 - weight)) for weight in found.values)
 
     def encode_query(self, text: str) -> SparseTerms:
         """Weight 1 for each term of the first 4,000 characters; empty if nothing but stop words is there."""
@@ -72,12 +84,9 @@ class SparseEncoder:
             return _terms(self._english.embed_query(text))
         # The stop words of another language are rare where most is English, and would count the more for it.
         telling = " ".join(word for word in said if word not in small_words(language))
-        return union([_terms(one.embed_query(telling)) for one in (self._english, self._other(language))])
-
-    def _other(self, language: Language) -> Bm25:
-        if (encoder := self._others.get(language)) is None:
-            encoder = self._others[language] = self._encoder(language)
-        return encoder
+        return union(
+            [_terms(one.embed_query(telling)) for one in (self._english, self._encoder(language, self._fixed))]
+        )
 
 
 def union(vectors: Sequence[SparseTerms]) -> SparseTerms:

@@ -13,8 +13,8 @@ from orion_recall.values import SourceName
 LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
 LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
 MergeOrder = Literal["weighted", "confidence_weighted", "round_robin", "layer_order"]
-# The founding document's composite score.
-_FOUNDING = {"confidence": 0.5, "layer": 0.3, "recency": 0.2, "score": 0.0}
+# The composite score of the specification.
+_SPECIFIED = {"confidence": 0.5, "layer": 0.3, "recency": 0.2, "score": 0.0}
 _STRATEGIES: dict[str, MergeStrategy] = {
     "confidence": "confidence_weighted",
     "layer": "layer_weighted",
@@ -115,7 +115,7 @@ class MergeWeights(BaseModel):
     def weights(self) -> dict[str, float]:
         """The weights of the composite score, by part."""
         if self.strategy == "confidence_weighted":
-            return dict(_FOUNDING)
+            return dict(_SPECIFIED)
         weights: dict[str, float] = self.model_dump(exclude={"strategy"})
         return weights
 

@@ -32,6 +32,7 @@ from orion_recall.interfaces import (
     Source,
     Unavailable,
 )
+from orion_recall.memory.record.keyword_lengths import measured_weights
 from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
@@ -77,18 +78,22 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def open_sources(
-    settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None
+    settings: Settings,
+    *,
+    around: Callable[[Embedder], Embedder] | None = None,
+    sparse: SparseEncoder | None = None,
 ) -> AsyncGenerator[Opened]:
     """Open the backends: the model loaded and warm, index and graph, and the timeline where Postgres is configured.
 
     A broken index or graph is reported, and its sources are unavailable; one that another process holds is an
-    EngineError. `around` wraps the embedder, for example with a cache.
+    EngineError. `around` wraps the embedder, for example with a cache. `sparse` replaces the keyword weights of the
+    settings.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
         embedder = around(embedder) if around is not None else embedder
         reranker = await stack.enter_async_context(open_reranker(settings))
-        sparse, tokens = SparseEncoder(), await asyncio.to_thread(TokenCounter)
+        sparse, tokens = sparse or await sparse_encoder_of(settings), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         mark = await identity_of(settings)
         index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
@@ -146,6 +151,11 @@ async def open_sources(
             broken=broken,
             tenants_of_others=external_stores.tenants,
         )
+
+
+async def sparse_encoder_of(settings: Settings) -> SparseEncoder:
+    """The keyword weights of the settings, with the mean lengths that the record has where they are wanted."""
+    return SparseEncoder(await measured_weights(settings.keyword_weights, settings.dsn, settings.data_dir))
 
 
 def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:

@@ -25,8 +25,8 @@ _MOST_WORDS = 32
 # What a datetime can hold, in epoch seconds.
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 _COLUMNS = (
-    "id, text, text_hash, simhash, kind, title, speaker, session_id, user_id, agent_id, run_id, ts, uri, source, "
-    "tags, entities, times, search"
+    "id, text, text_hash, simhash, kind, guessed_kind, title, speaker, session_id, user_id, agent_id, run_id, ts, "
+    "uri, source, tags, entities, times, search"
 )
 
 
@@ -87,7 +87,7 @@ def _conditions(scope: Scope, values: list[Any]) -> str:
         ("user_id = {}", scope.user_id),
         ("agent_id = {}", scope.agent_id),
         ("run_id = {}", scope.run_id),
-        ("kind = ANY({}::text[])", list(scope.kinds) or None),
+        ("ARRAY[kind, guessed_kind] && {}::text[]", list(scope.kinds) or None),
         ("tags && {}::text[]", list(scope.tags) or None),
         ("speaker = ANY({}::text[])", list(scope.speakers) or None),
         ("ts >= {}::timestamptz", _moment(scope.since)),
@@ -113,6 +113,7 @@ def _memory(row: Row) -> MemoryView:
         text_hash=row["text_hash"],
         simhash=row["simhash"],
         kind=row["kind"],
+        guessed_kind=row["guessed_kind"],
         title=row["title"],
         speaker=row["speaker"],
         session_id=row["session_id"],

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
-from orion_recall.values import RedactedKind, RedactionPlace
-
+RedactedKind = Literal["key", "card", "email", "phone"]
+RedactionPlace = Literal["store", "render", "log"]
 KINDS: Final[tuple[RedactedKind, ...]] = get_args(RedactedKind)
 PLACES: Final[tuple[RedactionPlace, ...]] = get_args(RedactionPlace)
 ALL: Final = "all"

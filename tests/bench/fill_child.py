@@ -20,6 +20,7 @@ from pydantic import SecretStr
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.run_stores import private_settings
+from orion_recall.evaluation.systems.word_vectors import WordVectors
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.optimised_copy import optimise_apart
 from orion_recall.memory.record.compose import compose
@@ -33,7 +34,6 @@ from orion_recall.serving.backends import graph_of, index_of
 from orion_recall.settings import Settings
 from orion_recall.values import Change
 from tests.bench.corpus import corpus
-from tests.bench.word_vectors import WordVectors
 
 NOW = 1_767_225_600.0
 """When the last memory was told, epoch seconds: the first moment of 2026."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from orion_recall.evaluation.systems.word_vectors import TokenEmbedder
 from orion_recall.graph.terms import Row
 from orion_recall.interfaces import OwnGraph, Source
 from orion_recall.models.batching import Vector
@@ -19,7 +20,6 @@ from orion_recall.serving.backends import Opened
 from orion_recall.sources.graph import RdfSource
 from orion_recall.values import Hit, SearchRequest, SourceName
 from tests.bench.cpu_clock import EMBEDDING, GRAPH, KEYWORDS, TIMELINE, VECTOR, Clock
-from tests.bench.word_vectors import TokenEmbedder
 
 _STAGES: dict[SourceName, str] = {
     "vector": VECTOR,

@@ -26,6 +26,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
+from orion_recall.text.keyword_weights import KeywordWeights
 from orion_recall.values import Scope
 
 pytestmark = pytest.mark.slow
@@ -181,7 +182,7 @@ async def test_other_constants_of_keywords_are_other_scores(tried: Trials) -> No
     terms = SparseEncoder().encode_query("What did we have for dinner?")
     scope = Scope(tenant="times")
     plain, _ = await KeywordIndex(told, SparseEncoder()).search_sparse(terms, scope, 5)
-    flat, _ = await KeywordIndex(told, SparseEncoder(b=0.0)).search_sparse(terms, scope, 5)
+    flat, _ = await KeywordIndex(told, SparseEncoder(KeywordWeights(b=0.0))).search_sparse(terms, scope, 5)
     assert plain != flat
 
 

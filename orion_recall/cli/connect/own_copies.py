@@ -21,9 +21,8 @@ from orion_recall.memory.replicas.maintenance import CopyRequests, Task
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.opening import open_embedder
-from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool
-from orion_recall.serving.backends import graph_of, index_of, own_copy
+from orion_recall.serving.backends import graph_of, index_of, own_copy, sparse_encoder_of
 from orion_recall.settings import Settings
 from orion_recall.values import JsonValue
 
@@ -89,7 +88,7 @@ class OwnCopies:
         """The index or the graph, not opened; it is closed with the stack."""
         if kind == "index":
             embedder = await stack.enter_async_context(open_embedder(self._settings))
-            part: Projection = index_of(self._settings, embedder, SparseEncoder())
+            part: Projection = index_of(self._settings, embedder, await sparse_encoder_of(self._settings))
         else:
             part = graph_of(self._settings)
         stack.push_async_callback(part.close)

@@ -26,8 +26,7 @@ from orion_recall.external.sparql import MappedGraphSource
 from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, TokenIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
-from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
+from orion_recall.serving.backends import graph_of, identity_of, index_of, sparse_encoder_of, timeline_table
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, unreadable_rows
 from orion_recall.sources.timeline_table import OWN_VIEW
@@ -123,7 +122,9 @@ async def _in_time(name: str, kind: str, look: Awaitable[Finding]) -> Finding:
 
 async def _own_index(settings: Settings, embedder: Embedder | None) -> Finding:
     assert embedder is not None
-    return await _own(index_of(settings, embedder, SparseEncoder()), settings, "qdrant", ["vector", "lexical"])
+    return await _own(
+        index_of(settings, embedder, await sparse_encoder_of(settings)), settings, "qdrant", ["vector", "lexical"]
+    )
 
 
 async def _own_graph(settings: Settings) -> Finding:

@@ -32,6 +32,7 @@ from orion_recall.cli.evaluate.output import (
     show_run,
     show_scores,
 )
+from orion_recall.cli.evaluate.systems import compare_systems
 from orion_recall.cli.evaluate.tune import tune_weights
 from orion_recall.cli.evaluate.variants import ablate_parts, sweep_keys, worst_queries
 from orion_recall.cli.output import JsonFlag, counted, print_json
@@ -69,6 +70,7 @@ app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
 app.command("ablate")(ablate_parts)
 app.command("worst")(worst_queries)
+app.command("systems")(compare_systems)
 app.command("reliability")(reliability_of_runs)
 app.command("calibrate")(calibrate_answers)
 app.command("unanswerable")(unanswerable_queries)

@@ -18,7 +18,7 @@ from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.opening import open_embedder
-from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.backends import sparse_encoder_of
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 
@@ -75,7 +75,7 @@ async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[S
         _by_letters(error)
         return []
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
-    index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder())
+    index = QdrantIndex(server, settings.qdrant_collection, embedder, await sparse_encoder_of(settings))
     stack.push_async_callback(index.close)
     return [IndexedEntities(index, NamesByMeaning(index, embedder))]
 

@@ -206,8 +206,9 @@ def _state(details: MemoryDetails) -> str:
 
 
 def _kind(memory: Memory) -> str:
-    sure = memory.kind_confidence
-    return memory.kind if sure is None else f"{memory.kind} (read from the text, {sure:g} sure)"
+    if memory.kind_confidence is None:
+        return memory.kind
+    return f"{memory.guessed_kind or memory.kind} (read from the text, {memory.kind_confidence:g} sure)"
 
 
 def _uses(details: MemoryDetails) -> str:

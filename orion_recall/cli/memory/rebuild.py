@@ -13,14 +13,15 @@ from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.own_copies import KINDS, OwnCopies
 from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.output import JsonFlag, counted, print_json, prose, visible
-from orion_recall.errors import SourceError
+from orion_recall.errors import SettingsError, SourceError
+from orion_recall.memory.record.keyword_lengths import measure_lengths
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.record.told_times import refresh_told_times
 from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
-from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.backends import sparse_encoder_of
 from orion_recall.settings import Settings
 
 Done = dict[str, Any]
@@ -33,6 +34,9 @@ class _Kind(StrEnum):
 
 def rebuild_copies(
     kind: Annotated[_Kind | None, typer.Argument(help="Only this one (default: both).")] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the tenants' mean lengths of documents anew.")
+    ] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -46,10 +50,16 @@ def rebuild_copies(
     go on meanwhile. With the index, all memories are compared again for successions, by the running worker or the
     next one.
 
+    With `length=corpus` in ORION_KEYWORD_WEIGHTS the first rebuild measures the mean length of each tenant's
+    documents, and so does one with `--measure`. All copies of the index are then rebuilt, one after the other: a
+    worker refuses an index of an earlier measurement at its next start.
+
     Example: `orion-recall memory rebuild index`
     """
     settings = find(data)
-    done = asyncio.run(_rebuild(settings, [kind.value] if kind is not None else list(KINDS)))
+    if measure and (settings.keyword_weights.length is not None or kind is _Kind.GRAPH):
+        raise SettingsError("--measure is for an index with length=corpus in ORION_KEYWORD_WEIGHTS")
+    done = asyncio.run(_rebuild(settings, [kind.value] if kind is not None else list(KINDS), measure=measure))
     if as_json:
         print_json(done)
     else:
@@ -58,7 +68,7 @@ def rebuild_copies(
     return 1 if any(one.get("left") for one in done) else 0
 
 
-async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
+async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> list[Done]:
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
@@ -66,6 +76,9 @@ async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
         if _Kind.INDEX.value in kinds:
             await refresh_told_times(pool)
             await Successions(pool).start_over()
+            if settings.keyword_weights.length is None:
+                with progress("mean lengths") as told:
+                    await measure_lengths(record, pool, again=measure, advanced=told)
         done: list[Done] = []
         for kind in kinds:
             with progress(f"the {kind}") as told:
@@ -83,7 +96,13 @@ async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str
     if kind == "index":
         async with open_embedder(settings) as embedder:
             built = await reembed(
-                record, folder, embedder, SparseEncoder(), again=True, min_free_bytes=least, advanced=told
+                record,
+                folder,
+                embedder,
+                await sparse_encoder_of(settings),
+                again=True,
+                min_free_bytes=least,
+                advanced=told,
             )
         state, position = str(built.state), built.position
     else:

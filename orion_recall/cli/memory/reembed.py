@@ -10,11 +10,11 @@ from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_po
 from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.output import JsonFlag, print_json, prose, visible
 from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.memory.record.keyword_lengths import measure_lengths
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.reembed import Reembedded, reembed, reembed_on_server
 from orion_recall.models.opening import open_embedder
-from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.backends import index_of
+from orion_recall.serving.backends import index_of, sparse_encoder_of
 from orion_recall.settings import Settings
 
 
@@ -49,8 +49,14 @@ async def _reembed(settings: Settings) -> Reembedded:
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         advanced = stack.enter_context(progress("embedding"))
-        record = Record(await stack.enter_async_context(open_postgres(settings)))
-        embedder, sparse = await stack.enter_async_context(open_embedder(settings)), SparseEncoder()
+        pool = await stack.enter_async_context(open_postgres(settings))
+        record = Record(pool)
+        if settings.keyword_weights.length is None:
+            await measure_lengths(record, pool, advanced=advanced)
+        embedder, sparse = (
+            await stack.enter_async_context(open_embedder(settings)),
+            await sparse_encoder_of(settings),
+        )
         if settings.qdrant_url is None:
             return await reembed(
                 record,

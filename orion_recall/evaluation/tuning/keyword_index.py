@@ -29,14 +29,21 @@ class KeywordIndex:
     stalled: str | None = None
 
     def __init__(self, changes: Sequence[Change], sparse: SparseEncoder) -> None:
-        memories = [change.memory for change in changes]
+        memories, mean_of = [change.memory for change in changes], sparse.weights.mean_of
         self._keys = np.array([memory_key(memory.tenant, memory.id) for memory in memories], dtype=np.int64)
         names = sorted({memory.tenant for memory in memories})
         self._tenants = {name: number for number, name in enumerate(names)}
         self._tenant_of = np.array([self._tenants[memory.tenant] for memory in memories], dtype=np.int64)
         self._postings = {
-            "text": _Postings([sparse.encode_document(keyword_form(memory)) for memory in memories]),
-            "context": _Postings([sparse.encode_document(context_form(change)) for change in changes]),
+            "text": _Postings(
+                [sparse.encode_document(keyword_form(one), mean_of(one.tenant, "text")) for one in memories]
+            ),
+            "context": _Postings(
+                [
+                    sparse.encode_document(context_form(one), mean_of(one.memory.tenant, "context"))
+                    for one in changes
+                ]
+            ),
         }
 
     async def search_dense(

@@ -23,9 +23,11 @@ from orion_recall.evaluation.tuning.features import (
 )
 from orion_recall.evaluation.tuning.keyword_index import KeywordIndex
 from orion_recall.evaluation.tuning.variants import KEYWORD_KEYS, Point, ablations, at, name_of
-from orion_recall.models.sparse import K1, B, SparseEncoder
+from orion_recall.index.keyword_lengths import with_lengths
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.sources.vector_lexical import LexicalSource
+from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 from orion_recall.values import Change, SourceName
 
 _KeywordPoint = tuple[tuple[str, object], ...]
@@ -105,7 +107,9 @@ async def ablate(trials: Trials, *, depths: tuple[int, ...] = (5, 10)) -> list[F
 
 async def _with_keywords(trials: Trials, told: Sequence[Change], constants: Mapping[str, object]) -> Trials:
     """The same queries over a keyword index with other BM25 constants."""
-    given = {key.removeprefix("bm25."): float(str(value)) for key, value in constants.items()}
-    sparse = SparseEncoder(k1=given.get("k1", K1), b=given.get("b", B))
+    given = ",".join(f"{key.removeprefix('bm25.')}={value}" for key, value in constants.items())
+    weights = keyword_weights_of(given)
+    assert isinstance(weights, KeywordWeights)
+    sparse = SparseEncoder(await asyncio.to_thread(with_lengths, weights, told))
     index = await asyncio.to_thread(KeywordIndex, told, sparse)
     return trials.with_sources({**trials.sources, "lexical": LexicalSource(index, sparse)})

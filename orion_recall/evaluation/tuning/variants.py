@@ -16,14 +16,15 @@ from orion_recall.profile import KeyPath, Profile, profile_fields
 from orion_recall.profile.cascade import LAYER_NAMES
 from orion_recall.profile.problems import nearest_path
 from orion_recall.profile.sections import RankingWeights
+from orion_recall.text.keyword_weights import keyword_weights_of
 from orion_recall.values import SOURCE_NAMES, SourceName
 
 Value = str | int | float | bool | None
 Point = Mapping[str, Value]
 """One point of a grid: values by dotted key."""
 
-KEYWORD_KEYS = ("bm25.k1", "bm25.b")
-"""Constants of the keyword index, not of a profile: term saturation, and length normalisation."""
+KEYWORD_KEYS = ("bm25.k1", "bm25.b", "bm25.length")
+"""Constants of the keyword index, not of a profile: term saturation, length normalisation, mean length in terms."""
 MOST_POINTS = 1000
 _SAME_DECAY = {
     "time_decay_half_life_hours": "time_decay_lambda_per_hour",
@@ -181,7 +182,10 @@ def _value(key: str, text: str) -> Value:
     except yaml.YAMLError as error:
         raise SettingsError(f"--set: {key}: {text!r} is no value") from error
     if value is None or isinstance(value, str | int | float | bool):
-        if key in KEYWORD_KEYS and (not isinstance(value, int | float) or isinstance(value, bool) or value < 0):
-            raise SettingsError(f"--set: {key}: {text!r} is no number from 0 on")
+        if key in KEYWORD_KEYS:
+            try:
+                keyword_weights_of(f"{key.removeprefix('bm25.')}={text}")
+            except ValueError as error:
+                raise SettingsError(f"--set: {key}: {error}") from error
         return value
     raise SettingsError(f"--set: {key}: {text!r} is no single value")

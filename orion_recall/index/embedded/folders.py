@@ -17,6 +17,7 @@ from pathlib import Path
 
 from orion_recall.engines.lock import LOCK_NAME, FolderLock
 from orion_recall.errors import SourceError
+from orion_recall.index.metadata import IndexMetadata
 
 _CURRENT, _BUILDS, _BEGUN, _COMPLETE = "current", "builds", "begun", "complete"
 
@@ -35,12 +36,13 @@ def live_place(folder: Path) -> Path:
     return place
 
 
-def build_place(folder: Path, model: str, dimension: int, weights_sha256: str, tokens: str = "") -> Path:
-    """Where an index by that model is built: the same place every time, so that a run that was stopped goes on.
+def build_place(folder: Path, mine: IndexMetadata) -> Path:
+    """Where an index of that metadata is built: the same place every time, so that a run that was stopped goes on.
 
-    `tokens` names the space of its tokens' vectors, where it has such.
+    By model, space of the tokens' vectors and weights of keywords; not by position.
     """
-    what = "\n".join((model, str(dimension), weights_sha256, *((tokens,) if tokens else ())))
+    further = filter(None, (mine.tokens, mine.keywords))
+    what = "\n".join((mine.model, str(mine.dimension), mine.weights_sha256, *further))
     return free_place(folder, hashlib.sha256(what.encode()).hexdigest()[:16])
 
 

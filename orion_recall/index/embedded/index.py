@@ -44,7 +44,7 @@ class EdgeIndex(EdgeReads):
     def __init__(
         self, folder: Path, embedder: Embedder, sparse: SparseEncoder, *, room: DiskSpace | None = None
     ) -> None:
-        super().__init__(LiveShard(folder, embedder, room), embedder, sparse)
+        super().__init__(LiveShard(folder, embedder, sparse, room), embedder, sparse)
         self.folder, self.room = folder, room
         self._writer = EngineThreads("the index", 1, name="index-write")
         self._writes = EdgeWriter(self._live, self._writer, embedder, sparse)
@@ -136,9 +136,9 @@ class EdgeIndex(EdgeReads):
 
     def staged_rebuild(self) -> EdgeIndex | None:
         """The complete build by the same model that waits to be swapped in, not opened; None when there is none."""
-        if (mine := metadata_if_known(self.embedder)) is None or self._live.metadata is None:
+        if (mine := metadata_if_known(self.embedder, self.sparse)) is None or self._live.metadata is None:
             return None
-        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
+        place = build_place(self.folder, mine)
         return EdgeIndex(place, self.embedder, self.sparse, room=self.room) if is_complete(place) else None
 
     async def swap_in(self, built: EdgeIndex) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.index.metadata import FORMAT, IndexMetadata
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 
 METADATA_FILE = "index.json"
 
 
-def metadata_if_known(embedder: Embedder) -> IndexMetadata | None:
+def metadata_if_known(embedder: Embedder, sparse: SparseEncoder) -> IndexMetadata | None:
     """The metadata of a new index; None while the embedding server is away."""
     try:
-        return IndexMetadata.of(embedder)
+        return IndexMetadata.of(embedder, sparse)
     except ModelError:
         return None
 
@@ -48,5 +48,5 @@ def write_metadata(place: Path, metadata: IndexMetadata) -> None:
     """Writes all of the metadata; after a crash the old one is whole."""
     file = place / METADATA_FILE
     temporary = file.with_suffix(".new")
-    temporary.write_text(json.dumps(asdict(metadata)), "utf-8")
+    temporary.write_text(json.dumps(metadata.values()), "utf-8")
     temporary.replace(file)

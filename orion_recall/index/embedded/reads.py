@@ -115,7 +115,7 @@ class EdgeReads:
         self._live.refuse_another_model()
         metadata = self._live.metadata
         assert metadata is not None  # an open shard has some
-        return metadata.without_tokens(IndexMetadata.of(self.embedder))
+        return metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
 
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES

@@ -33,6 +33,7 @@ from orion_recall.index.record_identity import refuse_another
 from orion_recall.index.told import TOLD_FIELDS
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 
 log = logging.getLogger("orion_recall.sources")
@@ -58,12 +59,14 @@ class LiveShard:
     A new one is created as soon as the embedder knows its model: an embedding server may be away at first.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder, room: DiskSpace | None = None) -> None:
+    def __init__(
+        self, folder: Path, embedder: Embedder, sparse: SparseEncoder, room: DiskSpace | None = None
+    ) -> None:
         self.folder, self.place, self.room = folder, folder, room
         self.shard: qe.EdgeShard | None = None
         self.metadata: IndexMetadata | None = None
         self.is_saved = True
-        self._embedder = embedder
+        self._embedder, self._sparse = embedder, sparse
         self._is_the_embedders = False
         self._is_loaded = False
         self.expected_identity: str | None = None
@@ -117,7 +120,7 @@ class LiveShard:
         """Loads the shard, or creates it; SourceError when it cannot be used. Hold the folder's lock."""
         if self.room is not None:
             self.room.check_opening()
-        mine = metadata_if_known(self._embedder)
+        mine = metadata_if_known(self._embedder, self._sparse)
         self._move_to(live_place(self.folder))
         tidy(self.folder, self.place)
         if not (self.place / METADATA_FILE).exists():
@@ -145,7 +148,9 @@ class LiveShard:
         """SourceError unless the vectors are the embedder's, which may have been away when this was loaded."""
         if self._is_the_embedders or self.metadata is None:
             return
-        if (misfit := misfit_of(self.folder, self.metadata, IndexMetadata.of(self._embedder))) is not None:
+        if (
+            misfit := misfit_of(self.folder, self.metadata, IndexMetadata.of(self._embedder, self._sparse))
+        ) is not None:
             raise SourceError(misfit)
         self._is_the_embedders = True
 
@@ -167,7 +172,7 @@ class LiveShard:
             write(shard, batch, self._write_log)
         finally:
             self._writes += 1
-        mine = metadata_if_known(self._embedder)
+        mine = metadata_if_known(self._embedder, self._sparse)
         self.metadata = metadata.at(position) if mine is None else metadata.at(position).written_by(mine)
         self.is_saved = False
 
@@ -238,7 +243,7 @@ class LiveShard:
 
     def _swapped(self, mine: IndexMetadata, misfit: str) -> IndexMetadata:
         """Swaps in the build by the right model, and gives its metadata; SourceError when there is none."""
-        place = build_place(self.folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
+        place = build_place(self.folder, mine)
         if not is_complete(place):
             raise SourceError(misfit)
         before = self.place

@@ -65,7 +65,7 @@ class EdgeWriter:
             changes, held, self._prefetch, self._sparse, names=names, with_tokens=self._writes_tokens()
         )
         if self._live.metadata is None:  # an embedding server may not have told its model before its first answer
-            mine = IndexMetadata.of(self._embedder)
+            mine = IndexMetadata.of(self._embedder, self._sparse)
             await self._thread.run(lambda: self._live.make(mine))
         self._live.refuse_another_model()
         await self._write(batch, changes[-1].position)
@@ -125,7 +125,7 @@ class EdgeWriter:
 
     def _writes_tokens(self) -> bool:
         """Whether token vectors are written: in a new index when the embedder gives them, else as before."""
-        mine = metadata_if_known(self._embedder)
+        mine = metadata_if_known(self._embedder, self._sparse)
         metadata = mine if self._live.metadata is None else self._live.metadata
         self._prefetch.with_tokens = (
             mine is not None and metadata is not None and metadata.without_tokens(mine) is None

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -33,6 +33,7 @@ from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
 from orion_recall.index.record_identity import refuse_another, refuse_without
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.text.normal import memory_key, number_of
 from orion_recall.values import Memory
@@ -59,11 +60,13 @@ class QdrantCollection:
     `has_record`: a record exists; until `expect` gives its identity only an empty collection is read.
     """
 
-    def __init__(self, server: QdrantServer, name: str, embedder: Embedder, *, has_record: bool) -> None:
+    def __init__(
+        self, server: QdrantServer, name: str, embedder: Embedder, sparse: SparseEncoder, *, has_record: bool
+    ) -> None:
         self.server, self.name, self.client, self.requests = server, name, server.client, QdrantRequests()
         # Empty until the collection has been seen: the server, or the one that embeds, may be away at the start.
         self.metadata = IndexMetadata(format=FORMAT, model="", dimension=0, weights_sha256="", position=0)
-        self._embedder, self._has_record = embedder, has_record
+        self._embedder, self._sparse, self._has_record = embedder, sparse, has_record
         self._expected: str | None = None
         self._opening = asyncio.Lock()
         self._is_open = self._is_version_known = False
@@ -226,13 +229,13 @@ class QdrantCollection:
             metadata = metadata.at(int(metadata.position))
         except (TypeError, ValueError) as error:
             raise self._not_ours("holds a metadata that cannot be read:") from error
-        if (misfit := metadata.misfit(IndexMetadata.of(self._embedder))) is not None:
+        if (misfit := metadata.misfit(IndexMetadata.of(self._embedder, self._sparse))) is not None:
             raise self._not_ours(misfit)
         refuse_another(self._what, metadata.record or None, self._expected, advice=_ADVICE)
         return metadata
 
     async def write_metadata(self, metadata: IndexMetadata) -> None:
-        await self._write([IndexPoint(_METADATA_KEY, None, {}, asdict(metadata))])
+        await self._write([IndexPoint(_METADATA_KEY, None, {}, metadata.values())])
         self.metadata = metadata
 
     def recheck(self) -> None:
@@ -292,7 +295,7 @@ class QdrantCollection:
             if field not in info.payload_schema:
                 await ask(client.create_payload_index(name, field, field_schema=schema), self.server.timeouts.write)
         if metadata is None:
-            mine = IndexMetadata.of(self._embedder)
+            mine = IndexMetadata.of(self._embedder, self._sparse)
             tokens = mine.tokens if self.requests.has_tokens(info) else ""
             metadata = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
             await self.write_metadata(metadata)

@@ -62,7 +62,7 @@ class QdrantIndex:
         has_record: bool = False,
     ) -> None:
         self.embedder, self.sparse = embedder, sparse
-        self._collection = QdrantCollection(server, collection, embedder, has_record=has_record)
+        self._collection = QdrantCollection(server, collection, embedder, sparse, has_record=has_record)
         self._server, self._requests = server, self._collection.requests
         self._prefetch = VectorPrefetch(embedder)
         self._speakers = KnownSpeakers()
@@ -151,7 +151,7 @@ class QdrantIndex:
     async def without_tokens(self) -> str | None:
         """Why `max_sim` cannot be asked; None when it can."""
         await self.check()
-        return self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder))
+        return self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
 
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
@@ -270,7 +270,7 @@ class QdrantIndex:
                 f"the collection {self.copy} was created again or written by another process: it is tried again"
             )
         await self._collection.write_metadata(
-            before.at(changes[-1].position).written_by(IndexMetadata.of(self.embedder))
+            before.at(changes[-1].position).written_by(IndexMetadata.of(self.embedder, self.sparse))
         )
         self._speakers.heard(change.memory for change in changes if change.memory.is_live)
 
@@ -294,7 +294,7 @@ class QdrantIndex:
     def _writes_tokens(self) -> bool:
         """Whether what is written has vectors of its tokens, as all that was written before."""
         self._prefetch.with_tokens = (
-            self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder)) is None
+            self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse)) is None
         )
         return self._prefetch.with_tokens
 

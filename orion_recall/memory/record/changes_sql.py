@@ -41,14 +41,15 @@ UPDATE memories m SET
     metadata = given.metadata,
     text_hash = given.text_hash, simhash = given.simhash, content_hash = given.content_hash,
     confidence = given.confidence, given_entities = given.given_entities, extracted_by = given.extracted_by,
-    extraction_note = given.extraction_note, kind_confidence = given.kind_confidence,
+    extraction_note = given.extraction_note, guessed_kind = given.guessed_kind,
+    kind_confidence = given.kind_confidence,
     version = m.version + 1, updated_at = now()
 FROM json_to_recordset($1::json) AS given (
     tenant text, id text, text text, kind text, title text, speaker text, session_id text, node_id text,
     user_id text, agent_id text, run_id text, occurred_at timestamptz, occurred_until timestamptz,
     mentioned_at timestamptz, tags text[], entities text[], statements jsonb, times jsonb, source text,
     uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text, confidence real,
-    given_entities text[], extracted_by text, extraction_note text, kind_confidence real
+    given_entities text[], extracted_by text, extraction_note text, guessed_kind text, kind_confidence real
 )
 WHERE m.tenant = given.tenant AND m.id = given.id
 """

@@ -25,8 +25,8 @@ _LAST_SECOND = 253_402_300_799.0
 _MAX_TITLE_WORDS = 8
 # Fields that hashes of memories stored before them do not know: left out while they say nothing.
 _ADDED_LATER = ("confidence", "supersedes")
-# A hash takes a memory without a kind as one of this kind, as before kinds were read from texts.
-_KIND_WHEN_NONE_IS_GIVEN = "experience"
+# Also of a hash, as before kinds were read from texts. A guess never hides a memory: it is found as this one, too.
+KIND_WHEN_NONE_IS_GIVEN = "experience"
 
 
 def compose(message: MemoryV1, default_tenant: str) -> Memory:
@@ -51,17 +51,16 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
     occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
     at = mentioned_at if occurred_at is None else occurred_at
     found = extract(text, speaker, known_names(given, title), at=at)
-    kind, kind_confidence = message.kind, None
-    if kind is None:
-        kind, kind_confidence = infer_kind(
-            text, title=title, is_talk=speaker is not None and message.session_id is not None
-        )
+    guess = None
+    if message.kind is None:
+        guess = infer_kind(text, title=title, is_talk=speaker is not None and message.session_id is not None)
     return Memory(
         tenant=storable(message.tenant or default_tenant),
         id=storable(message.id),
         text=text,
-        kind=kind,
-        kind_confidence=kind_confidence,
+        kind=message.kind or KIND_WHEN_NONE_IS_GIVEN,
+        guessed_kind=guess.kind if guess and guess.kind != KIND_WHEN_NONE_IS_GIVEN else None,
+        kind_confidence=guess.confidence if guess else None,
         text_hash=text_hash(text),
         simhash=simhash(text),
         content_hash=content_hash(message),
@@ -128,7 +127,7 @@ def content_hash(message: MemoryV1) -> str:
     another spelling is the same.
     """
     content = message.model_dump(mode="json", exclude={"id", "tenant"})
-    content["kind"] = content["kind"] or _KIND_WHEN_NONE_IS_GIVEN
+    content["kind"] = content["kind"] or KIND_WHEN_NONE_IS_GIVEN
     for name in _ADDED_LATER:
         if content[name] in (None, []):
             del content[name]

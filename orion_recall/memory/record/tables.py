@@ -35,6 +35,7 @@ LEFT_OUT: Mapping[str, str] = {
     "projections": "copies say themselves how far they have come",
     "succession_progress": "the recognition looks at all memories again",
     "memory_forget_ids": "a forgetting that was under way is run again",
+    "keyword_lengths": "`memory rebuild index` measures them again",
     "write_locks": "locks, of which nothing is read",
     "copy_requests": "nobody waits for the answers any more",
 }

@@ -67,7 +67,7 @@ async def reembed(
     Raises AnotherRecordsCopy (nothing is built), DiskShort, RecordError (Postgres is away) and ModelError (so is
     the model), after which another run goes on, and EngineError when another run is at it.
     """
-    mine = IndexMetadata.of(embedder)
+    mine = IndexMetadata.of(embedder, sparse)
     identity = await record.database_identity()
     live = live_place(folder)
     if (live / METADATA_FILE).exists():
@@ -77,7 +77,7 @@ async def reembed(
             return Reembedded(
                 state="already", model=mine.model, dimension=mine.dimension, position=metadata.position
             )
-    place = build_place(folder, mine.model, mine.dimension, mine.weights_sha256, mine.tokens)
+    place = build_place(folder, mine)
     build = EdgeIndex(place, embedder, sparse, room=copy_space("index", place, min_free_bytes))
     position = await _built(record, build, identity, advanced)
     mark_complete(place)
@@ -134,7 +134,7 @@ async def reembed_on_server(
     index.expect(await record.database_identity())
     try:
         await index.open()
-        mine = IndexMetadata.of(index.embedder)
+        mine = IndexMetadata.of(index.embedder, index.sparse)
         if index.position and await record.head() == index.position:
             state = "already"
         else:

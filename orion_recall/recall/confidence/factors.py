@@ -85,7 +85,7 @@ def confidences(
         item.candidate.key: confidence(
             relevance=semantic_relevance(item, asked, farthest=farthest),
             quality=source_quality(
-                item.memory.kind,
+                item.memory.guessed_kind or item.memory.kind,
                 sources=len(item.candidate.ranks),
                 sender=item.memory.confidence,
                 use=uses.get(item.memory.id, NO_USE),

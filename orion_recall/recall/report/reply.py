@@ -152,7 +152,7 @@ def _by_layer(recalled: Recalled) -> dict[str, list[str]]:
 def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mapping[str, Any]:
     memory, candidate = item.scored.memory, item.scored.candidate
     fields: dict[str, Any] = {
-        "kind": memory.kind,
+        "kind": memory.guessed_kind or memory.kind,
         "speaker": recalled.redaction.optional(memory.speaker),
         "session_id": memory.session_id,
         "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},

@@ -6,7 +6,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.profile import Profile
 from orion_recall.recall.search.requests import NO_OPTIONS
-from orion_recall.values import LaneUse
+from orion_recall.setting_values import LaneUse
 
 
 def narrowed(query: RecallQueryV1, profile: Profile, use: LaneUse) -> RecallQueryV1 | None:

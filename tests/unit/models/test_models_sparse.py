@@ -6,6 +6,7 @@ import pytest
 
 from orion_recall.errors import ModelError
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
+from orion_recall.text.keyword_weights import KeywordWeights
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,27 @@ def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
         assert weights[index] == pytest.approx(expected[count], rel=1e-5)
 
 
+def test_a_document_as_long_as_the_mean_weighs_one_a_term(sparse: SparseEncoder) -> None:
+    four = "harbour crane gearbox repaired"
+    assert sparse.encode_document(four, 4.0).values == pytest.approx((1.0, 1.0, 1.0, 1.0))
+    assert sparse.encode_document(four).values == pytest.approx((1.6495,) * 4, abs=1e-4)
+    german = "Wir haben die Tomaten mit dem Kind gepflanzt."
+    assert sparse.encode_document(german, 4.0).values != sparse.encode_document(german).values
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("the fox and the dog", 2),
+        ("fox fox fox dog bear", 5),
+        ("", 0),
+        ("word " * 700, 700),
+    ],
+)
+def test_terms_are_counted_as_bm25_counts_them(sparse: SparseEncoder, text: str, terms: int) -> None:
+    assert sparse.count_terms(text) == terms
+
+
 @pytest.mark.parametrize("text", ["", "the and of", "!?", "\x00", "\ud800"])
 def test_a_text_without_words_gives_no_terms(sparse: SparseEncoder, text: str) -> None:
     assert sparse.encode_document(text).indices == ()
@@ -102,7 +124,7 @@ def test_texts_are_read_to_a_limit(sparse: SparseEncoder) -> None:
 
 def test_parameters_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ModelError, match="parameters"):
-        SparseEncoder(b=2.0)
+        SparseEncoder(KeywordWeights(b=2.0))
 
 
 def test_without_the_engine_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,8 +72,8 @@ def test_a_point_changes_its_keys_and_nothing_else():
         ("ranking.speker=1", r"did you mean ranking\.speaker"),
         ("fusion.k=[1", "no value"),
         ("fusion.k={}", "no single value"),
-        ("bm25.k1=-1", "no number from 0 on"),
-        ("bm25.b=true", "no number from 0 on"),
+        ("bm25.k1=-1", "no number from 0"),
+        ("bm25.b=true", "no number from 0"),
         (f"rank_pool={','.join(str(number) for number in range(10, 1200))}", "1 to 1000 points"),
     ],
 )

@@ -21,6 +21,7 @@ from orion_recall.index.embedded.folders import (
     swap,
 )
 from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.metadata import IndexMetadata
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.values import Scope
@@ -76,7 +77,7 @@ async def opened(
 
 
 def place_of(folder: Path, embedder: HashingEmbedder) -> Path:
-    return build_place(folder, embedder.name, embedder.dimension, embedder.weights_sha256)
+    return build_place(folder, IndexMetadata.of(embedder, SparseEncoder()))
 
 
 async def build(folder: Path, embedder: HashingEmbedder, sparse: SparseEncoder) -> Path:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.record.compose import compose, content_hash
+from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.text.normal import one_line, storable, text_hash
 from orion_recall.text.simhash import simhash
 from orion_recall.values import Statement
@@ -117,3 +117,15 @@ def test_every_valid_text_can_be_composed(text: str, speaker: str) -> None:
     assert memory.text.encode()
     assert memory.simhash is not None
     assert -(1 << 63) <= memory.simhash < 1 << 63
+
+
+def test_a_memory_without_a_kind_is_an_experience_and_what_its_text_says_it_is():
+    todo = compose(MemoryV1(id="m1", text="TODO: renew the passport"), "default")
+    assert (todo.kind, todo.guessed_kind, todo.kind_confidence) == ("experience", "task", 0.9)
+    plain = compose(MemoryV1(id="m1", text="We went to Bergen."), "default")
+    assert (plain.kind, plain.guessed_kind, plain.kind_confidence) == ("experience", None, 0.5)
+    given = compose(MemoryV1(id="m1", text="TODO: renew the passport", kind="experience"), "default")
+    assert (given.kind, given.guessed_kind, given.kind_confidence) == ("experience", None, None)
+    assert todo.content_hash == given.content_hash, "as of memories that were stored before"
+    assert as_message(todo).kind is None
+    assert as_message(given).kind == "experience"

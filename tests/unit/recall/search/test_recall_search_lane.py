@@ -7,7 +7,8 @@ import pytest
 from orion_recall.errors import InvalidMessage
 from orion_recall.recall.search.lane import narrowed
 from orion_recall.recall.search.requests import scope_of
-from orion_recall.values import LaneUse, Scope
+from orion_recall.setting_values import LaneUse
+from orion_recall.values import Scope
 from tests.samples.recall_fakes import profile, query
 
 TENANT = "default"

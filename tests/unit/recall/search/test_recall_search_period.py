@@ -14,7 +14,8 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.search.period import MOST_OF_PERIOD, session_at
 from orion_recall.recall.types import Recalled
-from orion_recall.values import MemoryView, Scope, TimedKey, ToldTime
+from orion_recall.time_values import TimedKey
+from orion_recall.values import MemoryView, Scope, ToldTime
 from tests.samples.recall_fakes import TENANT, FakeSource, Speakers, hit, key, profile, query, sources, view
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC).timestamp()  # a Wednesday
