@@ -41,7 +41,6 @@ from orion_recall.setting_values import (
 )
 from orion_recall.stream_names import StreamNames
 from orion_recall.text.keyword_weights import SHIPPED
-from orion_recall.values import LaneUse
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
