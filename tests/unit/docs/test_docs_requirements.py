@@ -90,7 +90,7 @@ def faults(row: Requirement) -> Iterator[str]:
 
 
 def is_command(command: str) -> bool:
-    """Whether it is a target of make, a module of ours, or the program's: all pages' commands are looked up elsewhere."""
+    """Whether it is a target of make, a module, or the program's (whose commands are looked up on all pages)."""
     words = command.split()
     if words[:2] == ["python", "-m"]:
         return (ROOT / f"{words[2].replace('.', '/')}.py").is_file()
