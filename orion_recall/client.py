@@ -140,7 +140,7 @@ class RecallClient:
         `session_id` is the session that asks, `node_id` the node, `profile` how to recall; words of `intent` join
         the search, `verb` is kept with the decision. `options` are those of RecallOptionsV1: tenant, scope, user,
         agent_id, run_id, k (items at most), budget, max_tokens (of the rendered text), min_score (0 to 1), kinds,
-        tags, since, until, as_of (times with a zone), timezone, exclude, cascade and more.
+        tags, since, until, as_of (times with a zone), timezone, exclude, cascade, no_answer and more.
 
         Raises as the class says. An answered error (expired, refused, …) is `reply.error`, with an empty bundle.
         """

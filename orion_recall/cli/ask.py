@@ -58,6 +58,13 @@ def ask(
         str | None,
         typer.Option(help="What was said before: whom a question without a name means by she, it or there."),
     ] = None,
+    no_answer: Annotated[
+        bool | None,
+        typer.Option(
+            "--no-answer/--any-answer",
+            help="Whether an answer that is not sure enough is withheld (default: the profile's).",
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -91,6 +98,7 @@ def ask(
         "cascade": cascade,
         "confidence_threshold": threshold,
         "max_cascade_depth": depth,
+        "no_answer": no_answer,
         "context": context,
         "include": {"trace": explain, "layers": by_layer} if explain or by_layer else None,
     }
@@ -141,10 +149,14 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
 def nothing_of(stats: BundleStats) -> str:
     """Why there is nothing to show, in words: it was withheld, nothing was asked, or nothing is there."""
     if (withheld := stats.no_answer) is None:
-        return "nothing was found"
+        left_out = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in (stats.dropped or {}).items())
+        silent = ", ".join(name for name, one in (stats.sources or {}).items() if one.status in ("failed", "late"))
+        found = f"nothing was found that may be shown; left out: {left_out}" if left_out else "nothing was found"
+        return f"{found}; no answer from {silent}" if silent else found
     if withheld.near_misses:
+        hint = " (--any-answer shows them)" if (stats.dropped or {}).get("no_answer") else ""
         found = counted(withheld.near_misses, "memory", "memories")
-        return f"nothing seems to answer this: {found} came near, but {withheld.reason}"
+        return f"nothing seems to answer this: {found} came near, but {withheld.reason}{hint}"
     return f"nothing was searched: {withheld.reason}"
 
 

@@ -94,6 +94,11 @@ class RecallOptionsV1(Message):
         description="what was said before the question: where that says it, she or there and names nobody, names "
         "that the context ends with are searched for",
     )
+    no_answer: bool | None = Field(
+        default=None,
+        description="whether an answer that is not sure enough is withheld: false: never; true: by the profile's "
+        "minima, by a probability of 0.12 where it has none",
+    )
     include: Include | None = None
 
 

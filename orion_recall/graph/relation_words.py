@@ -81,6 +81,26 @@ def is_role(word: str) -> bool:
     return word in _RELATIONS_OF or word in _PEOPLE
 
 
+# Relations that tell who somebody is, beside roles ("sister of") and offices ("head of sales at").
+_IDENTITIES = frozenset(
+    """known as|is|is a|named after|works at|works for|works with|works as|worked at|leads|manages|reports to
+    |founded|owns|married to|engaged to|dating|lives with|member of|part of""".replace("\n", "").replace("    ", "")
+    .split("|")
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def identifies(relation: str) -> float:
+    """How far a relation tells who or what one of its ends is, in [0, 1]: 1 for roles, 0 for what somebody did."""
+    name = folded(relation)
+    role = _same_role(name)
+    if name == "known as" or (role.endswith(" of") and is_role(role.removesuffix(" of"))):
+        return EQUAL
+    if name in _IDENTITIES or (name.endswith((" at", " of", " for")) and name not in NO_WORK_AT):
+        return SAME_MEANING
+    return 0.0
+
+
 def folded(name: str) -> str:
     """The words of a name, folded: `WORKS_AT`, "works at" and "Works-at" are one."""
     return " ".join(without_possessive(word) for word in words(name.replace("_", " ")))

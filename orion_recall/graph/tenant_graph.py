@@ -14,8 +14,9 @@ from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import ScopeNotKept, SourceError
 from orion_recall.graph.terms import UNEXPECTED_ROWS, sparql_term
+from orion_recall.graph.told_windows import TELLS, edge_tells
 from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
-from orion_recall.values import Scope
+from orion_recall.values import Scope, TimeRange
 
 MOST_RELATIONS = 5_000
 _AT_ONCE = 64
@@ -35,7 +36,7 @@ class Edge:
     """A relation between two entities that memories state: unique by subject, relation and object (IRIs).
 
     `name` is the relation's name, `weight` the number of memories that state it, `seen` the newest of their times
-    (None: undated).
+    (None: undated). `during`: whether one of them tells of the time that was asked for; None where none was.
     """
 
     iri: str
@@ -46,6 +47,7 @@ class Edge:
     text: str
     weight: float
     seen: float | None
+    during: bool | None = None
 
     def other(self, end: str) -> str:
         """The end opposite to this one."""
@@ -54,11 +56,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeMemory:
-    """A memory that is evidence of an edge."""
+    """A memory that is evidence of an edge; `told` are the windows that its text tells (`graph.told_windows`)."""
 
     id: str
     text: str
     ts: float | None
+    told: tuple[str, ...] = ()
 
 
 class TenantGraph:
@@ -78,11 +81,14 @@ class TenantGraph:
         limit: int,
         relations: Mapping[str, Sequence[str]] | None = None,
         scan: int = 0,
+        during: Sequence[TimeRange] = (),
     ) -> dict[str, list[Edge]]:
         """The edges at each of the nodes, at most `limit` of each; nodes are read in batches.
 
-        With `relations` (IRIs by node) only edges of these relations, among the first `scan` of the node.
+        With `relations` (IRIs by node) only edges of these relations, among the first `scan` of the node. With
+        `during` (epoch seconds) each edge says whether a memory of it tells of one of these intervals.
         """
+        told = f"BIND({edge_tells('?edge', during)} AS ?during)" if during else ""
         found: dict[str, dict[str, Edge]] = {node: {} for node in nodes}
         for start in range(0, len(nodes), _AT_ONCE):
             batch = nodes[start : start + _AT_ONCE]
@@ -100,7 +106,7 @@ class TenantGraph:
                     )
                 parts.append(
                     f'{{ SELECT ("{place}" AS ?place) ?edge ?subject ?relation ?object ?text ?weight ?seen ?name '
-                    f"WHERE {{ {edges} {_EDGE} }} LIMIT {limit} }}"
+                    f"?during WHERE {{ {edges} {_EDGE} {told} }} LIMIT {limit} }}"
                 )
             for row in await self.rows(" UNION ".join(parts)) if parts else ():
                 edge = _edge(row)
@@ -124,16 +130,22 @@ class TenantGraph:
         for start in range(0, len(edges), _AT_ONCE):
             batch = edges[start : start + _AT_ONCE]
             parts = (
-                f'{{ SELECT ("{place}" AS ?place) ?id ?text ?ts WHERE {{ '
+                f'{{ SELECT ("{place}" AS ?place) ?id ?text ?ts ?told WHERE {{ '
                 f"{{ SELECT ?memory WHERE {{ {URIRef(edge).n3()} {PROV.wasDerivedFrom.n3()} ?memory {seen}}} "
                 f"LIMIT {limit} }} "
                 f"?memory {ORION.id.n3()} ?id ; {ORION.content.n3()} ?text "
-                f"OPTIONAL {{ ?memory {ORION.occurred.n3()} ?ts }} }} }}"
+                f"OPTIONAL {{ ?memory {ORION.occurred.n3()} ?ts }} OPTIONAL {{ ?memory {TELLS} ?told }} }} }}"
                 for place, edge in enumerate(batch)
             )
             for row in await self.rows(" UNION ".join(parts)):
-                one = EdgeMemory(id=_of(row, "id"), text=_of(row, "text"), ts=_number(row, "ts"))
-                found[batch[int(_of(row, "place"))]].setdefault(one.id, one)
+                told = found[batch[int(_of(row, "place"))]]
+                before = told[_of(row, "id")].told if _of(row, "id") in told else ()
+                told[_of(row, "id")] = EdgeMemory(
+                    id=_of(row, "id"),
+                    text=_of(row, "text"),
+                    ts=_number(row, "ts"),
+                    told=tuple(sorted({*before, row["told"]})) if "told" in row else before,
+                )
         return {
             edge: sorted(told.values(), key=lambda one: (-(one.ts or 0.0), one.id)) for edge, told in found.items()
         }
@@ -244,6 +256,7 @@ def _edge(row: Mapping[str, str]) -> Edge:
         text=_of(row, "text"),
         weight=_number(row, "weight") or 1.0,
         seen=_number(row, "seen"),
+        during=row["during"] == "true" if "during" in row else None,
     )
 
 

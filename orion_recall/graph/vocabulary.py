@@ -3,7 +3,8 @@
 W3C terms where they exist (RDF, SKOS, PROV-O), `urn:orion:vocabulary:` for the rest. Every tenant has a named graph
 of its own, so that no query can see another's. In it:
 
-    memory    a orion:Memory; id, content, kind, speaker, ...; version; named "a name as written"
+    memory    a orion:Memory; id, content, kind, speaker, ...; version; named "a name as written"; tells "a window";
+              urn:orion:property:NAME, a field of its metadata
               --mentions--> entity   --spokenBy--> entity   --next--> memory   --refersTo--> memory   quotes "a URI"
     entity    a skos:Concept; skos:prefLabel, skos:altLabel: its spellings; skos:hiddenLabel: names merged into it
     relation  a rdf:Property; skos:prefLabel
@@ -16,9 +17,13 @@ A memory's IRI ends in the key that the index uses too; an edge is one for its s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from urllib.parse import quote, unquote
 
 from rdflib import Literal, Namespace, URIRef
@@ -26,13 +31,16 @@ from rdflib.namespace import RDF, SKOS
 
 from orion_recall.graph.references import quoted_uris, referred_ids
 from orion_recall.text.normal import memory_key, number_of, words
-from orion_recall.values import Memory, Statement
+from orion_recall.values import JsonValue, Memory, Statement
 
 ORION = Namespace("urn:orion:vocabulary:")
 PROJECTION = URIRef("urn:orion:projection")
 TENANTS = "urn:orion:tenant:"
 _MEMORY = "urn:orion:memory:"
 _RELATION = "urn:orion:relation:"
+_PROPERTY = "urn:orion:property:"
+_PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,58}")
+_MOST_PROPERTIES, _MOST_VALUE = 16, 200
 
 # Raised whenever the same memories would give other triples: a graph of another format is built anew.
 FORMAT = 3
@@ -45,7 +53,7 @@ _TOLD = {
     name: ORION[name]
     for name in (
         "id", "version", "content", "title", "kind", "speaker", "session", "user", "agent", "run",
-        "uri", "occurred", "tag",
+        "uri", "occurred", "tells", "tag",
     )
 }  # fmt: skip
 
@@ -136,6 +144,7 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
         yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
     for uri in quoted_uris(memory):
         yield iri, _QUOTES, Literal(uri)
+    yield from ((iri, property_iri(name), Literal(value)) for name, value in own_properties(memory.metadata))
 
 
 def entity_triples(entity: URIRef, spellings: Iterable[str], merged: Iterable[str] = ()) -> Iterator[Triple]:
@@ -168,10 +177,34 @@ def edge_triples(edge: Edge) -> Iterator[Triple]:
         yield iri, _ABOUT, end
 
 
+def property_iri(name: str) -> URIRef:
+    """A property of one's own: a field of memories' metadata."""
+    return URIRef(f"{_PROPERTY}{quote(name, safe='')}")
+
+
+def own_properties(metadata: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    """The fields of a memory's metadata that the graph holds, as text: the first 16 that are short and no lists."""
+    plain = (
+        (name, json.dumps(value) if isinstance(value, bool) else str(value))
+        for name, value in metadata.items()
+        if isinstance(value, str | int | float) and _PROPERTY_NAME.fullmatch(name)
+    )
+    yield from islice(((name, value) for name, value in plain if 0 < len(value) <= _MOST_VALUE), _MOST_PROPERTIES)
+
+
 def event_time(memory: Memory) -> float | None:
     """The time of the event, else of its mention, in epoch seconds."""
     moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
     return None if moment is None else float(moment)
+
+
+def window(since: float, until: float) -> str | None:
+    """A told time as an ISO 8601 interval in UTC, to the second; None beyond the calendar."""
+    try:
+        ends = [datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds") for moment in (since, until)]
+    except (OverflowError, ValueError, OSError):
+        return None
+    return "/".join(one.replace("+00:00", "Z") for one in ends)
 
 
 def all_entities(memory: Memory, voice: str | None = None) -> frozenset[str]:
@@ -194,6 +227,8 @@ def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
     yield "run", memory.run_id
     yield "uri", memory.uri
     yield "occurred", event_time(memory)
+    for told in dict.fromkeys(window(one.since, one.until) for one in memory.times):
+        yield "tells", told
     for tag in dict.fromkeys(memory.tags):
         yield "tag", tag
 

@@ -164,6 +164,19 @@ class GraphWalk(BaseModel):
         description="Whether a possessive chain in the question (Ana's sister's employer) is gone along in the "
         "graph; the path is the evidence.",
     )
+    traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
+        default=(),
+        strict=False,
+        description="Further questions that are answered along the graph: `who` is X (what X is stated to be), how "
+        "A is `related` to B (a path), and what is told of a named time (`temporal`: whose time window fits).",
+    )
+    path_hops: int = Field(default=4, ge=1, le=5, description="How many edges a path has at most.")
+    path_expansions: int = Field(
+        default=60, ge=1, le=1000, description="How many entities a path search expands before it stops."
+    )
+    path_time: Share = Field(
+        default=0.5, gt=0, description="The share of `source_timeout_ms` that the searches for paths may take."
+    )
 
 
 class Expansion(BaseModel):

@@ -24,7 +24,7 @@ from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.cascade.run import CascadeRun, run_cascade
 from orion_recall.recall.confidence.answer import AnswerConfidence, Withheld, answer_confidence
-from orion_recall.recall.confidence.answer_policy import AnswerPolicy
+from orion_recall.recall.confidence.answer_policy import AnswerPolicy, minima_of
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.ranking.instructing import with_instructing
@@ -75,7 +75,7 @@ async def recall(
     query_class, shape = understood.classified.query_class, understood.shape
     strategy, profile = profile.strategy_for(query_class, shape), profile.for_class(query_class, shape)
     stages.done("understand")
-    policy = AnswerPolicy(least=profile.no_answer, has_external=sources.has_external)
+    policy = AnswerPolicy(least=minima_of(profile.no_answer, options.no_answer), has_external=sources.has_external)
     if (why_not := policy.before_search(query, understood)) is not None:
         return _nothing(scope, stages, understood=understood, strategy=strategy, withheld=why_not)
 

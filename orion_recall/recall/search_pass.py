@@ -32,7 +32,9 @@ from orion_recall.recall.candidates.unindexed import (
     with_unindexed,
 )
 from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.ranking.evidence import evidence_of
 from orion_recall.recall.ranking.late_interaction import late_interaction, scaled
+from orion_recall.recall.ranking.query_facts import facts_of
 from orion_recall.recall.ranking.recap import in_recap
 from orion_recall.recall.ranking.reduce import reduced
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
@@ -148,12 +150,19 @@ class SearchPass:
             kept = keep(kept, dropped=self.dropped)
 
         facts = replace(
-            self._facts,
+            facts_of(self.understood),
             similarities=similarities,
             late=scaled(closeness),
             followed=followed.parts,
             unindexed=unindexed.keys,
             told_unknown=told_unknown,
+            evidence=await evidence_of(
+                [candidate.key for candidate, _ in kept],
+                self.scope.tenant,
+                self.sources.evidence,
+                weight=self.profile.ranking.evidence,
+                timeout_s=min(self.limits.source_s, self.left_s),
+            ),
         )
         scored, reranking = await self._scored(kept, facts)
         scored = up_to_date(scored, self.understood, self.profile.succession)
@@ -211,22 +220,6 @@ class SearchPass:
         """The keys of all memories of the period."""
         timeout_s = min(self.limits.source_s, self.left_s)
         return await keys_of_period(self.sources.chronological, requests, self.question.time, timeout_s=timeout_s)
-
-    @property
-    def _facts(self) -> QueryFacts:
-        """The facts of the query for its score parts; those of its searches are still missing."""
-        return QueryFacts(
-            now=self.question.now,
-            named_speaker=self.understood.named_speaker,
-            asker=self.understood.asker if self.understood.is_first_person else None,
-            who=self.understood.who,
-            asks_family=self.understood.asks_family,
-            time=self.question.time,
-            answer_type=self.question.answer_type,
-            asks_assistant=self.understood.asks_assistant,
-            session_id=self.query.session_id,
-            wants_chatter=self.understood.wants_chatter,
-        )
 
     @property
     def _fusing(self) -> Fusing:

@@ -16,6 +16,7 @@ from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade.run import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, AnswerConfidence, Withheld
 from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.ranking.evidence import FindsEvidence
 from orion_recall.recall.ranking.late_interaction import Closeness
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.recall.search.all_sources import FallbackSource
@@ -35,7 +36,7 @@ class Sources:
     Memories in `tombstones` are left out, whichever source finds them. `texts` compares the question with memories
     that the index does not hold; without it, they have only the scores of their own source. `has_external`: hits
     may come from external stores; where it is False, the candidates keep no room for unindexed memories.
-    `redaction` is that of what is shown."""
+    `redaction` is that of what is shown. `evidence` finds how often statements are stated."""
 
     by_name: Mapping[SourceName, Source]
     tokens: TokenCounter
@@ -57,6 +58,7 @@ class Sources:
     has_external: bool = True
     tombstones: Tombstones = field(default_factory=Tombstones)
     redaction: Redaction = NO_REDACTION
+    evidence: FindsEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,8 @@ class QueryFacts:
     interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
     `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
     own has 0 and these have none. Texts of those in `told_unknown` were not read for told times.
-    `wants_chatter`: the question is about greetings, jokes or the weather.
+    `wants_chatter`: the question is about greetings, jokes or the weather. `entities` are the names in it;
+    `evidence` is how often memories' statements are stated, where that was looked up.
     """
 
     now: float
@@ -58,6 +59,8 @@ class QueryFacts:
     unindexed: frozenset[int] = _NO_KEYS
     told_unknown: frozenset[int] = _NO_KEYS
     wants_chatter: bool = False
+    entities: tuple[str, ...] = ()
+    evidence: Mapping[int, float] = field(default_factory=dict[int, float])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orion_recall.scoring import graph_parts, people_parts, time_parts
 from orion_recall.scoring import part_values as make
-from orion_recall.scoring import people_parts, time_parts
 from orion_recall.scoring.part_values import Column, Pair, PartInputs, QueryFacts, part_inputs
 
 Made = Literal["always", "where it applies", "by another step"]
@@ -210,9 +210,25 @@ PARTS: tuple[ScorePart, ...] = (
     ),
     ScorePart(
         name="path",
-        measures="'the path of a possessive chain rests on the memory' (`graph.paths`)",
+        measures="'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
         reason="its path in the graph",
         maker=make.path,
+    ),
+    ScorePart(
+        name="overlap",
+        measures="the share of the question's entities that the memory or its statements hold",
+        reason="what it names of the question",
+        maker=graph_parts.overlap,
+        needs_weight=True,
+    ),
+    ScorePart(
+        name="evidence",
+        measures="how often the memory's statements are stated, log2(1 + n) / 5, at most 1",
+        reason="the evidence for it",
+        maker=graph_parts.evidence,
+        made="by another step",
+        without="the graph is not asked",
+        needs_weight=True,
     ),
     ScorePart(
         name="recency",

@@ -43,6 +43,7 @@ from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 from orion_recall.sources.graph import RdfSource
+from orion_recall.sources.graph_evidence import GraphEvidence
 from orion_recall.sources.keyword_expansion import MoreWords
 from orion_recall.sources.record_facts import RecordFacts
 from orion_recall.sources.record_search import RecordSearch
@@ -144,6 +145,7 @@ async def open_sources(
                 fallback=fallback,
                 record_facts=facts,
                 redaction=Redaction.at("render", settings.redact),
+                evidence=GraphEvidence(graph) if graph is not None else None,
             ),
             embedder=embedder,
             index=index,

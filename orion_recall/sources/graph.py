@@ -60,7 +60,8 @@ class RdfSource:
     async def _found(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories near the entities that the question names, best first.
 
-        Before them those that a possessive chain of the question leads along, with the whole path as their reasons.
+        Before them those that a walk of the question leads to, such as a possessive chain's, with the whole path as
+        their reasons.
         """
         seeds = [*await self._seeds(request)]
         seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
@@ -91,16 +92,8 @@ class RdfSource:
         return [(label, cosine) for label, cosine in found if cosine >= _LEAST_COSINE]
 
     async def _led(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> Mapping[int, Evidence]:
-        question = request.question
         try:
-            return await along(
-                self._graph,
-                question.chains,
-                request.scope,
-                labels=[label for label, _ in seeds],
-                now=question.now,
-                timeout_s=request.timeout_s,
-            )
+            return await along(self._graph, request, labels=[label for label, _ in seeds])
         except TransientSourceError as error:
             if not seeds:
                 raise

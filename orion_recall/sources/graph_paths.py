@@ -1,4 +1,8 @@
-"""Paths of possessive chains in the graph: the memories that are evidence for a path."""
+"""What a question asks for along the graph: the memories that are evidence for a path, or for one statement.
+
+Possessive chains and relations between two names are paths; who somebody is, and what is told of a time, are
+statements at one entity. The first of the question's walks that leads anywhere counts.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,21 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph
+from orion_recall.graph.told_windows import read_window, shown
 from orion_recall.graph.vocabulary import entity_iri
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
-from orion_recall.text.normal import memory_key, words
-from orion_recall.values import Chain, Scope
+from orion_recall.graph.walks.statements import Stated, identities, stated_in
+from orion_recall.scoring.told_overlap import told_ranges, told_share
+from orion_recall.text.normal import content_words, memory_key, words
+from orion_recall.values import Chain, Question, Scope, SearchRequest, TimeRange
 
 # Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.
-_BOUNDS = PathBounds(max_hops=4, max_expansions=60, edges=16, scan=500, paths=2, memories=3)
-_MOST_STARTS = 2
-# The share of the source's time for following chains; the rest is for its other queries.
-_TIME = 0.5
+_BOUNDS = PathBounds(edges=16, scan=500, paths=2, memories=3)
+_MOST_STARTS, _MOST_LABELS = 2, 4
+_MOST_OF_TIME = 8
+# What tells of the time weighs most, what told of it in advance less, what was only said then least.
+_TOLD, _AHEAD, _SAID, _MENTIONED = 1.0, 0.8, 0.6, 0.7
+_LEAST = 0.3
 
 
 class Evidence(NamedTuple):
@@ -26,38 +35,120 @@ class Evidence(NamedTuple):
     statements: tuple[str, ...]
 
 
-async def along(
-    graph: Queryable,
-    chains: Sequence[Chain],
-    scope: Scope,
-    *,
-    labels: Sequence[str],
-    now: float,
-    timeout_s: float,
-) -> Mapping[int, Evidence]:
-    """The evidence, by memory, of the first reading with a path; empty when there is none.
+async def along(graph: Queryable, request: SearchRequest, *, labels: Sequence[str]) -> Mapping[int, Evidence]:
+    """The evidence, by memory, of the first walk of the question that leads anywhere; empty when there is none.
 
-    `labels` are entities that the question may name: where nobody is called as a chain's beginning is, it is one of
+    `labels` are entities that the question may name: where nobody is called as a walk's beginning is, it is one of
     them that has all of its words.
     """
+    question, scope = request.question, request.scope
+    chains = list(dict.fromkeys(one._replace(via=one.via[: request.path_hops]) for one in question.chains))
     if not chains:
         return {}
-    starts = {seed: await _starts(graph, seed, scope, labels) for seed in dict.fromkeys(one.seed for one in chains)}
-    searches = [(chain, start) for chain in chains for start in starts[chain.seed]]
-    bounds = replace(_BOUNDS, deadline_s=timeout_s * _TIME / max(1, len(searches)))
-    for chain, start in searches:
-        found = await find_path(graph, scope.tenant, start, via=chain.via, now=now, bounds=bounds, scope=scope)
-        if found.paths:
-            return _evidence(found.paths, scope.tenant)
+    view = TenantGraph(graph, scope.tenant)
+    names = {name for one in chains for name in (one.seed, one.target) if name}
+    named = await view.named(sorted(names)) if names else {}
+    starts = {name: _starts(name, named[name], labels) for name in named}
+    starts[""] = [str(entity_iri(label)) for label in labels[:_MOST_LABELS]]
+    bounds = replace(
+        _BOUNDS,
+        max_hops=request.path_hops,
+        max_expansions=request.path_expansions,
+        deadline_s=request.timeout_s * request.path_time / max(1, sum(len(starts[one.seed]) for one in chains)),
+    )
+    for chain in chains:
+        if found := await _evidence_of(graph, chain, starts, question, scope, bounds):
+            return found
+        if not chain.seed and starts[""]:  # what the question names is known: it is not about the one who asks
+            break
     return {}
 
 
-async def _starts(graph: Queryable, seed: str, scope: Scope, labels: Sequence[str]) -> list[str]:
-    named = (await TenantGraph(graph, scope.tenant).named([seed]))[seed]
-    if not named:
-        wanted = frozenset(words(seed))
-        named = [str(entity_iri(label)) for label in labels if wanted.issubset(words(label))]
-    return named[:_MOST_STARTS]
+async def _evidence_of(
+    graph: Queryable,
+    chain: Chain,
+    starts: Mapping[str, Sequence[str]],
+    question: Question,
+    scope: Scope,
+    bounds: PathBounds,
+) -> Mapping[int, Evidence]:
+    at = starts[chain.seed]
+    if chain.asks == "who":
+        return _of_identities(await identities(graph, at, scope))
+    if chain.asks == "temporal":
+        return await _of_time(graph, at, question, scope) if at else {}
+    ends = starts[chain.target or ""] if chain.asks == "related" else [None]
+    for start in at:
+        for end in ends:
+            if start == end:
+                continue
+            found = await find_path(
+                graph,
+                scope.tenant,
+                start,
+                end,
+                via=chain.via,
+                now=question.now,
+                bounds=bounds,
+                scope=scope,
+                during=told_ranges(question.time, question.now) if chain.asks == "related" else (),
+            )
+            if found.paths:
+                return _evidence(found.paths, scope.tenant)
+    return {}
+
+
+def _starts(name: str, called: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """The entities (IRIs) that a name means: those called so, else those of the labels that have all its words."""
+    found = list(called)
+    if not found:
+        wanted = frozenset(words(name))
+        found = [str(entity_iri(label)) for label in labels if wanted.issubset(words(label))]
+    return found[:_MOST_STARTS]
+
+
+def _of_identities(found: Sequence[tuple[float, Stated]]) -> dict[int, Evidence]:
+    evidence: dict[int, Evidence] = {}
+    for fit, one in found:
+        share = fit / (1.0 + len(evidence) / 20)
+        evidence.setdefault(one.memory, Evidence(share, (one.text,)))
+    return evidence
+
+
+async def _of_time(graph: Queryable, at: Sequence[str], question: Question, scope: Scope) -> dict[int, Evidence]:
+    """What is told of the question's time, best first; of equal memories those that share more of its words."""
+    time = question.time
+    said: list[TimeRange] = [] if time.of == "told" else [(one.start, one.end) for one in time.intervals]
+    told = told_ranges(time, question.now)
+    best: dict[int, tuple[float, Stated]] = {}
+    for one in await stated_in(graph, at, scope, told=told, said=said):
+        share = _share(one, told, ahead=time.ahead)
+        if one.text:
+            shared = len(question.terms.intersection(content_words(one.text)))
+            share *= 0.9 + 0.1 * shared / (1 + shared)
+        before = best.get(one.memory)
+        if before is None or share > before[0]:
+            best[one.memory] = share, one
+    best = {memory: one for memory, one in best.items() if one[0] >= _LEAST}
+    ordered = sorted(best.values(), key=lambda one: (-one[0], str(one[1].memory)))[:_MOST_OF_TIME]
+    return {one.memory: Evidence(round(share, 6), _in_words(one)) for share, one in ordered}
+
+
+def _share(one: Stated, told: Sequence[TimeRange], *, ahead: bool) -> float:
+    share = _SAID
+    if one.window is not None:
+        # "Since March" overlaps this day, too, but tells little of it.
+        fit = told_share([read_window(one.window)], told)
+        starts = [since for since, _ in told if since is not None]
+        was_ahead = one.said is not None and starts and one.said < min(starts) and not ahead
+        share = fit * (_AHEAD if was_ahead else _TOLD)
+    return share if one.text else share * _MENTIONED
+
+
+def _in_words(one: Stated) -> tuple[str, ...]:
+    if not one.text:
+        return ()
+    return (f"{one.text} ({shown([one.window])})" if one.window is not None else one.text,)
 
 
 def _evidence(paths: Sequence[Path], tenant: str) -> dict[int, Evidence]:

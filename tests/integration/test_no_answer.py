@@ -77,3 +77,13 @@ async def test_a_caller_without_options_gets_an_empty_bundle_and_no_new_field(ex
     bundle = (await executor.answer({"fragment": "Thanks!", "profile": "reflect.v1"}))["bundle"]
     assert (bundle["rendered"], bundle["items"]) == ("", [])
     assert set(bundle["stats"]) == {"backend_counts", "latency_ms", "profile"}
+
+
+async def test_a_query_may_have_whatever_was_found(executor: Executor, service_database: Connection) -> None:
+    asked: dict[str, Any] = {"profile": "reflect.v1", "fragment": "Where does Gunnar live?"}
+    withheld = (await executor.answer({**asked, "options": dict[str, Any]()}))["bundle"]
+    assert withheld["items"] == [] and withheld["stats"]["no_answer"]["near_misses"] > 0
+    handed_over = (await executor.answer({**asked, "options": {"no_answer": False}}))["bundle"]
+    assert len(handed_over["items"]) >= 1
+    assert "no_answer" not in handed_over["stats"]
+    assert handed_over["stats"]["answer_probability"] < 0.12

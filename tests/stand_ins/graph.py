@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -13,7 +14,7 @@ from orion_recall.graph.projection.memories import plan_changes
 from orion_recall.graph.projection.updates import updates
 from orion_recall.graph.stores.oxigraph_rows import rows_of
 from orion_recall.text.normal import text_hash
-from orion_recall.values import Change, Memory, Neighbour, Statement
+from orion_recall.values import Change, JsonValue, Memory, Neighbour, Statement, TimeMention
 
 TENANT = "acme"
 NOW = 1_772_400_000.0
@@ -31,6 +32,9 @@ class Said:
     statements: Sequence[tuple[str, str, str]] = ()
     mentions: Sequence[str] = ()
     next: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    told: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(slots=True)
@@ -102,9 +106,16 @@ def _memory(said: Said, tenant: str) -> Memory:
         speaker=said.speaker,
         session_id="s" if said.next is not None else None,
         occurred_at=said.at,
+        tags=said.tags,
+        metadata=said.metadata,
+        times=tuple(TimeMention(text=one, since=_at(one), until=_at(other)) for one, other in said.told),
         entities=tuple(dict.fromkeys((*said.mentions, *ends, *((said.speaker,) if said.speaker else ())))),
         statements=tuple(Statement(subject=one, relation=way, object=other) for one, way, other in said.statements),
     )
+
+
+def _at(day: str) -> float:
+    return datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()
 
 
 def _beside(name: str | None) -> Neighbour | None:

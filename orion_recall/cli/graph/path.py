@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
@@ -12,11 +13,14 @@ from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
+from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, visible
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.graph.tenant_graph import TenantGraph
+from orion_recall.graph.told_windows import shown
 from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
 from orion_recall.settings import Settings
+from orion_recall.values import TimeRange
 
 _ENDED = {
     "exhausted": "there is no path of up to {hops} hops",
@@ -34,6 +38,10 @@ def show_path(
     via: Annotated[
         str | None, typer.Option("--via", help="Relations to follow, in order: sister,employer.")
     ] = None,
+    during: Annotated[
+        str | None,
+        typer.Option("--during", metavar="TIME", help=f"A time that the text should tell: {MOMENT_HELP}"),
+    ] = None,
     max_hops: Annotated[int, typer.Option("--max-hops", min=1, max=8, help="Edges at most.")] = 4,
     tenant: TenantOption = None,
     timeout: TimeOut = 5.0,
@@ -43,7 +51,8 @@ def show_path(
     """Find the path from one entity to another, or along a chain of relations, with the memories that state it.
 
     Paths of few hops come first, then those that many and recent memories state and that avoid entities with very
-    many edges. With --via up to three ends are shown, the best first.
+    many edges. With --during those come first whose memories tell of that time. With --via up to three ends are
+    shown, the best first.
 
     Example: `orion-recall graph path Ana --via sister,employer`
     """
@@ -58,7 +67,9 @@ def show_path(
         whose = tenant or settings.default_tenant
         seed = await entity_named(source, graph, whose)
         end = await entity_named(target, graph, whose) if target is not None else None
-        found = await find_path(graph, whose, seed, end, via=words, now=time.time(), bounds=bounds)
+        found = await find_path(
+            graph, whose, seed, end, via=words, now=time.time(), bounds=bounds, during=_period(during)
+        )
         if not found.paths:
             ends = {seed: source} if end is None or target is None else {seed: source, end: target}
             edges = await TenantGraph(graph, whose).edges(list(ends), limit=1)
@@ -83,6 +94,13 @@ def show_path(
     return 0
 
 
+def _period(during: str | None) -> Sequence[TimeRange]:
+    start, end = moment("--during", during), moment("--during", during, end=True)
+    if start is None or end is None:
+        return ()
+    return ((start.timestamp(), max(end.timestamp(), start.timestamp() + 1.0)),)
+
+
 def _show(path: Path) -> None:
     out = console()
     out.print(Text(visible(" → ".join(path.entities)), style="bold"), Text(f"  cost {path.cost:.2f}", style="dim"))
@@ -94,6 +112,7 @@ def _show(path: Path) -> None:
         )
         for memory in step.memories:
             when = f" {_day(memory.ts)}" if memory.ts is not None else ""
+            when += f"; tells {shown(memory.told)}" if memory.told else ""
             out.print(
                 Text(visible(f"    [{memory.id}{when}] {' '.join(memory.text.split())[:160]}"), style="dim"),
                 soft_wrap=True,

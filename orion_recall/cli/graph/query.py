@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +14,11 @@ from orion_recall.cli.output import JsonFlag, console, note, print_json, table
 from orion_recall.errors import ModelError, OrionError
 from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher
 from orion_recall.graph.cypher.similar import FirstAvailable, GraphEntities, IndexedEntities, SimilarEntities
+from orion_recall.graph.cypher.similar_memories import GraphMemories, IndexedMemories
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.serving.backends import sparse_encoder_of
 from orion_recall.settings import Settings
@@ -33,8 +35,10 @@ def run_query(
     """Run a Cypher query over the graph: MATCH, WHERE, RETURN, ORDER BY, SKIP, LIMIT (default: 100).
 
     Nodes are entities (Person, Place, Organisation, Speaker as far as their relations tell, or Entity) and memories
-    (Memory: id, kind, text, speaker, ts and more). Relations are the graph's own, such as WORKS_AT, and those of
-    memories: MENTIONS, SPOKEN_BY, NEXT, REFERS_TO. Hops go up to three: *1..3. SIMILAR finds names like a text.
+    (Memory: id, kind, text, speaker, ts and more; meta_NAME is a field of its metadata; a label in backquotes is a
+    kind or a tag). Relations are the graph's own, such as WORKS_AT, and those of memories: MENTIONS, SPOKEN_BY,
+    NEXT, REFERS_TO. Hops go up to five: *1..5. SIMILAR finds names and memories like a text, `r.told DURING
+    '2026-05'` what is told of a time.
 
     Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
     """
@@ -45,7 +49,14 @@ def run_query(
             if settings.qdrant_url is not None and "similar" in query.casefold():
                 finders = [*await _index(settings, stack), *finders]
             similar = FirstAvailable(finders, told=_by_letters)
-            return await run_cypher(query, graph, tenant or settings.default_tenant, similar, timeout_s=timeout)
+            return await run_cypher(
+                query,
+                graph,
+                tenant or settings.default_tenant,
+                similar,
+                memories=_Memories(settings, graph, stack),
+                timeout_s=timeout,
+            )
 
     answer = with_graph(data, timeout, run)
     if as_json:
@@ -66,17 +77,37 @@ def _shown(cell: Cell) -> Any:
     return cell["text"] if cell["is"] == "relation" else cell["name"]
 
 
+class _Memories:
+    """Similar memories by their vectors; the embedder is opened when a query asks for them."""
+
+    def __init__(self, settings: Settings, graph: GraphReader, stack: contextlib.AsyncExitStack) -> None:
+        self._settings, self._graph, self._stack = settings, graph, stack
+
+    async def similar_memories(self, text: str, tenant: str, limit: int) -> Sequence[str]:
+        """As the index on its server, else as the graph's texts say. ModelError without an embedder."""
+        embedder = await self._stack.enter_async_context(open_embedder(self._settings))
+        if self._settings.qdrant_url is None:
+            return await GraphMemories(self._graph, embedder).similar_memories(text, tenant, limit)
+        index = await _opened(self._settings, embedder, self._stack)
+        return await IndexedMemories(index, embedder).similar_memories(text, tenant, limit)
+
+
+async def _opened(settings: Settings, embedder: Embedder, stack: contextlib.AsyncExitStack) -> QdrantIndex:
+    assert settings.qdrant_url is not None
+    server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
+    index = QdrantIndex(server, settings.qdrant_collection, embedder, await sparse_encoder_of(settings))
+    stack.push_async_callback(index.close)
+    return index
+
+
 async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[SimilarEntities]:
     """The index on its server, if it can be used. An embedded one belongs to its worker alone."""
-    assert settings.qdrant_url is not None
     try:
         embedder = await stack.enter_async_context(open_embedder(settings))
     except ModelError as error:
         _by_letters(error)
         return []
-    server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
-    index = QdrantIndex(server, settings.qdrant_collection, embedder, await sparse_encoder_of(settings))
-    stack.push_async_callback(index.close)
+    index = await _opened(settings, embedder, stack)
     return [IndexedEntities(index, NamesByMeaning(index, embedder))]
 
 

@@ -12,11 +12,13 @@ from orion_recall.graph.cypher.tree import Query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownNames:
-    """Names looked up before compiling: relation names by IRI; entity IRIs by a name, or by a text for SIMILAR."""
+    """What is looked up before compiling: relation names by IRI; IRIs of entities by a name, and of entities and
+    memories by a text for SIMILAR."""
 
     relations: Mapping[str, str] = field(default_factory=dict[str, str])
     named: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     similar: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    similar_memories: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
 
 class CompileContext:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.cypher.parser import parse
+from orion_recall.graph.cypher.semantics import Semantics
 from orion_recall.graph.cypher.similar import SimilarEntities
+from orion_recall.graph.cypher.similar_memories import SimilarMemories
 from orion_recall.graph.cypher.to_sparql import Column, Compiled, KnownNames, compile_query
 from orion_recall.graph.cypher.tree import comparisons
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph
@@ -28,9 +30,15 @@ class QueryResult:
 
 
 async def run_cypher(
-    text: str, store: Queryable, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0
+    text: str,
+    store: Queryable,
+    tenant: str,
+    similar: SimilarEntities,
+    *,
+    memories: SimilarMemories | None = None,
+    timeout_s: float = 10.0,
 ) -> QueryResult:
-    """The result of a Cypher query.
+    """The result of a Cypher query. Without `memories` no memory is SIMILAR to a text.
 
     GraphQueryError for an invalid query, SourceError when the graph cannot be queried, TransientSourceError when it
     takes longer than `timeout_s` seconds.
@@ -39,16 +47,28 @@ async def run_cypher(
     graph = TenantGraph(store, tenant)
     asked = [one for condition in query.conditions for one in comparisons(condition) if isinstance(one.value, str)]
     names = [str(one.value) for one in asked if one.property == "name" and one.operator in ("=", "<>")]
-    likenesses = dict.fromkeys(str(one.value) for one in asked if one.operator == "SIMILAR")
     # Compiled once before any name is looked up, so that an invalid query costs one query to the graph.
     try:
         async with asyncio.timeout(timeout_s):
             relations = await graph.relations()
             compile_query(query, graph.graph, KnownNames(relations=relations))
+            kinds = Semantics(query).kinds
+            likenesses = dict.fromkeys(
+                (kinds[one.variable], str(one.value)) for one in asked if one.operator == "SIMILAR"
+            )
             known = KnownNames(
                 relations=relations,
                 named=await graph.named(names),
-                similar={one: await similar.similar_entities(one, tenant, MOST_SIMILAR) for one in likenesses},
+                similar={
+                    one: await similar.similar_entities(one, tenant, MOST_SIMILAR)
+                    for kind, one in likenesses
+                    if kind == "entity"
+                },
+                similar_memories={
+                    one: await memories.similar_memories(one, tenant, MOST_SIMILAR)
+                    for kind, one in likenesses
+                    if kind == "memory" and memories is not None
+                },
             )
             compiled = compile_query(query, graph.graph, known)
             rows = await store.select(compiled.sparql)

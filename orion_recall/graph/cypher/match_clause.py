@@ -13,7 +13,7 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import RDF, SKOS
 
 from orion_recall.graph.cypher.compile_context import CompileContext
-from orion_recall.graph.cypher.semantics import LABEL, MEMORY_EDGES
+from orion_recall.graph.cypher.semantics import LABEL, MEMORY_EDGES, is_own
 from orion_recall.graph.cypher.tree import Chain, Comparison, Node, Relation, Word
 from orion_recall.graph.cypher.where_clause import WhereClause
 from orion_recall.graph.kinds import KINDS, relations_of_kind
@@ -143,7 +143,11 @@ class MatchClause:
         context = self._context
         variable, label = context.variable(node.variable), node.label.text if node.label is not None else None
         if self._semantics.kinds[node.variable] == "memory":
-            return f"{variable} a {ORION.Memory.n3()} . "
+            own = ""
+            if node.label is not None and is_own(node.label):
+                wanted = sparql_term(Literal(node.label.text))
+                own = f"FILTER EXISTS {{ {variable} {ORION.kind.n3()}|{ORION.tag.n3()} {wanted} }} "
+            return f"{variable} a {ORION.Memory.n3()} . {own}"
         typed = "" if chain.relations and label is None else f"{variable} a {SKOS.Concept.n3()} . "
         speaks = f"EXISTS {{ {context.fresh()} {ORION.spokenBy.n3()} {variable} }}"
         if label == "Speaker":

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Literal
 
-from rdflib.namespace import SKOS
+from rdflib.namespace import PROV, SKOS
 
 from orion_recall.errors import GraphQueryError
 from orion_recall.graph.cypher.tree import At, Node, Query, Relation, Word
 from orion_recall.graph.kinds import KINDS
-from orion_recall.graph.vocabulary import ORION
+from orion_recall.graph.told_windows import TELLS
+from orion_recall.graph.vocabulary import ORION, property_iri
 
 Kind = Literal["entity", "memory", "relation"]
 
+METADATA = "meta_"
+"""What the name of a property begins with that is a field of a memory's metadata."""
 LABELS = ("Memory", "Entity", "Speaker", *KINDS)
 # The edges that lead from a memory: type in Cypher -> (predicate, kind of the other end).
 MEMORY_EDGES = {
@@ -23,6 +26,8 @@ MEMORY_EDGES = {
     "NEXT": ("next", "memory"),
     "REFERS_TO": ("refersTo", "memory"),
 }
+# The time windows that texts tell (`graph.told_windows`), compared by DURING.
+TOLD = "told"
 LABEL, ALT_LABEL = SKOS.prefLabel.n3(), SKOS.altLabel.n3()
 # Property: (its predicate, whether it is a number).
 PROPERTIES: Mapping[Kind, Mapping[str, tuple[str, bool]]] = {
@@ -32,11 +37,14 @@ PROPERTIES: Mapping[Kind, Mapping[str, tuple[str, bool]]] = {
         "speaker": (ORION.speaker.n3(), False), "ts": (ORION.occurred.n3(), True),
         "title": (ORION.title.n3(), False),
         "session": (ORION.session.n3(), False), "user": (ORION.user.n3(), False), "uri": (ORION.uri.n3(), False),
-        "tag": (ORION.tag.n3(), False),
+        "agent": (ORION.agent.n3(), False), "run": (ORION.run.n3(), False),
+        "tag": (ORION.tag.n3(), False), TOLD: (TELLS, False),
     },
     "relation": {
         "name": (LABEL, False), "text": (ORION.text.n3(), False), "weight": (ORION.weight.n3(), True),
         "firstSeen": (ORION.firstSeen.n3(), True), "lastSeen": (ORION.lastSeen.n3(), True),
+        # A statement tells what the memories tell that it rests on.
+        TOLD: (f"{PROV.wasDerivedFrom.n3()}/{TELLS}", False),
     },
 }  # fmt: skip
 # The properties shown when a whole variable is returned, and the one that it is sorted by.
@@ -84,8 +92,11 @@ class Semantics:
         kind = self.kind(variable, at) if not variable.startswith("#") else self.kinds[variable]
         if variable.startswith("#") and variable in self.multi_hop:
             raise self.error("relations of several hops have no properties to compare", at)
+        if kind == "memory" and name.startswith(METADATA) and name != METADATA:
+            return kind, property_iri(name.removeprefix(METADATA)).n3(), False
         if name not in PROPERTIES[kind]:
-            raise self.error(f"{article(kind)} has no {name}: it has {', '.join(PROPERTIES[kind])}", at)
+            further = f", and {METADATA}NAME for a field of its metadata" if kind == "memory" else ""
+            raise self.error(f"{article(kind)} has no {name}: it has {', '.join(PROPERTIES[kind])}{further}", at)
         predicate, is_number = PROPERTIES[kind][name]
         return kind, predicate, is_number
 
@@ -109,7 +120,8 @@ class Semantics:
         for node in nodes:
             if node.label is not None:
                 self._check_label(node.label)
-                self._set_kind(node.variable, "memory" if node.label.text == "Memory" else "entity", node.at)
+                is_memory = node.label.text == "Memory" or is_own(node.label)
+                self._set_kind(node.variable, "memory" if is_memory else "entity", node.at)
         for left, relation, right in relations:
             self._infer_from_types(left, relation, right)
         changed = True
@@ -141,10 +153,11 @@ class Semantics:
             raise self.error(f"{shown} would be both {article(before)} and {article(kind)}", at)
 
     def _check_label(self, label: Word) -> None:
-        if label.text not in LABELS:
+        if label.text not in LABELS and not is_own(label):
             close = get_close_matches(label.text.capitalize(), LABELS, 1)
             hint = f" (did you mean {close[0]}?)" if close else ""
-            raise self.error(f"there is no label {label.text}{hint}: there are {', '.join(LABELS)}", label.at)
+            own = "; a kind or tag of memories is a label in backquotes"
+            raise self.error(f"there is no label {label.text}{hint}: there are {', '.join(LABELS)}{own}", label.at)
 
     def _infer_from_types(self, left: Node, relation: Relation, right: Node) -> None:
         typed = [word for word in relation.types if word.text.upper() in MEMORY_EDGES]
@@ -185,6 +198,11 @@ class Semantics:
             raise self.error("between a memory and an entity there is one hop", relation.at)
         if possible and relation.named:
             raise self.error("edges of memories have no properties: leave out the variable", relation.at)
+
+
+def is_own(label: Word) -> bool:
+    """Whether it is a label of one's own, in backquotes: a kind or a tag of memories."""
+    return label.quoted and label.text not in LABELS
 
 
 def article(kind: Kind) -> str:

@@ -141,7 +141,8 @@ class _ReturnClause:
         if kind == "relation" and name == "name":
             relation = self._context.fresh()
             return f"OPTIONAL {{ {subject} {RDF.predicate.n3()} {relation} . {relation} {LABEL} {value} }}"
-        return f"OPTIONAL {{ {subject} {PROPERTIES[kind][name][0]} {value} }}"
+        _, predicate, _ = self._semantics.property(variable, name, self._query.items[0].at)
+        return f"OPTIONAL {{ {subject} {predicate} {value} }}"
 
     def _sort(self, item: Item, columns: Sequence[Column]) -> tuple[Item, str]:
         """What is sorted by, an item of RETURN by its name or a property of MATCH, and the expression for it."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 MOST_CHARACTERS = 8_000
-MOST_HOPS = 3
+MOST_HOPS = 5
 DEFAULT_LIMIT, MOST_LIMIT, MOST_SKIP = 100, 10_000, 100_000
 
 Value = str | float | bool
 Direction = Literal["right", "left", "either"]
-Operator = Literal["=", "<>", "<", "<=", ">", ">=", "CONTAINS", "STARTS WITH", "ENDS WITH", "SIMILAR"]
+Operator = Literal["=", "<>", "<", "<=", ">", ">=", "CONTAINS", "STARTS WITH", "ENDS WITH", "SIMILAR", "DURING"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,11 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A name as it was written, with its position."""
+    """A name as it was written, with its position; `quoted`: in backquotes."""
 
     text: str
     at: At
+    quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ class TreeBuilder(Transformer[Token, Any]):
         return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", plain, token[1:-1], flags=re.DOTALL)
 
     def label(self, name: Token) -> Word:
-        return Word(_bare(name), _at(name))
+        return Word(_bare(name), _at(name), name.type == "QUOTED")
 
     def types(self, *names: Token) -> tuple[Word, ...]:
         return tuple(Word(_bare(name), _at(name)) for name in names)

@@ -9,9 +9,10 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import RDF
 
 from orion_recall.graph.cypher.compile_context import CompileContext
-from orion_recall.graph.cypher.semantics import ALT_LABEL, LABEL
+from orion_recall.graph.cypher.semantics import ALT_LABEL, LABEL, TOLD
 from orion_recall.graph.cypher.tree import AllOf, AnyOf, Comparison, Condition
 from orion_recall.graph.terms import sparql_term
+from orion_recall.graph.told_windows import overlap_filter, range_of
 
 _TEXT_FUNCTIONS = {"CONTAINS": "CONTAINS", "STARTS WITH": "STRSTARTS", "ENDS WITH": "STRENDS"}
 
@@ -33,14 +34,16 @@ class WhereClause:
         return f"(!{self.expression(condition.part)})"
 
     def candidates(self, comparison: Comparison) -> Sequence[str] | None:
-        """The entities (IRIs) that a comparison of names admits; None when it does not compare entity names."""
+        """The nodes (IRIs) that a comparison of names, or by SIMILAR, admits; None for another comparison."""
         kind, _, _ = self._semantics.property(comparison.variable, comparison.property, comparison.at)
         if comparison.operator == "SIMILAR":
-            if kind != "entity":
+            if (kind, comparison.property) not in (("entity", "name"), ("memory", "text")):
                 raise self._semantics.error(
-                    "SIMILAR compares names of entities: for memories there is `orion-recall ask`", comparison.at
+                    "SIMILAR compares the name of an entity or the text of a memory", comparison.at
                 )
-            return self._context.names.similar.get(self._text(comparison), ())
+            known = self._context.names
+            found = known.similar if kind == "entity" else known.similar_memories
+            return found.get(self._text(comparison), ())
         if kind == "entity" and comparison.operator == "=":
             return self._context.names.named.get(self._text(comparison), ())
         return None
@@ -50,10 +53,8 @@ class WhereClause:
             comparison.variable, comparison.property, comparison.at
         )
         variable = self._context.variable(comparison.variable)
-        if comparison.operator in ("=", "<>", "SIMILAR") and kind == "entity":
-            return self._entity_comparison(comparison, variable)
-        if comparison.operator == "SIMILAR":
-            self.candidates(comparison)
+        if comparison.operator == "SIMILAR" or (comparison.operator in ("=", "<>") and kind == "entity"):
+            return self._one_of(comparison, variable)
         value = self._context.fresh()
         if kind == "relation" and comparison.property == "name":
             relation = self._context.fresh()
@@ -65,7 +66,7 @@ class WhereClause:
         exists = f"EXISTS {{ {pattern} FILTER({self._test(comparison, value, is_number=is_number)}) }}"
         return f"(!{exists})" if comparison.operator == "<>" else exists
 
-    def _entity_comparison(self, comparison: Comparison, variable: str) -> str:
+    def _one_of(self, comparison: Comparison, variable: str) -> str:
         equal = Comparison(
             variable=comparison.variable, property=comparison.property, value=comparison.value, at=comparison.at,
             operator="SIMILAR" if comparison.operator == "SIMILAR" else "=",
@@ -76,6 +77,8 @@ class WhereClause:
 
     def _test(self, comparison: Comparison, value: str, *, is_number: bool) -> str:
         operator = "=" if comparison.operator == "<>" else comparison.operator
+        if operator == "DURING":
+            return self._during(comparison, value)
         if is_number:
             if operator not in ("=", "<", "<=", ">", ">="):
                 raise self._semantics.error(
@@ -90,6 +93,18 @@ class WhereClause:
                 f"{comparison.property} is a text, which cannot be compared by {operator}", comparison.at
             )
         return f"{_TEXT_FUNCTIONS[operator]}(LCASE(STR({value})), LCASE({text}))"
+
+    def _during(self, comparison: Comparison, value: str) -> str:
+        if comparison.property != TOLD:
+            raise self._semantics.error(f"DURING compares what is {TOLD}, not {comparison.property}", comparison.at)
+        try:
+            return overlap_filter(value, [range_of(self._text(comparison))])
+        except ValueError as error:
+            raise self._semantics.error(
+                f"{comparison.value!r} is no time ({error}): write '2026', '2026-05', '2026-05-12', or "
+                "'2026-05-01/2026-05-12'",
+                comparison.at,
+            ) from error
 
     def _text(self, comparison: Comparison) -> str:
         if not isinstance(comparison.value, str):

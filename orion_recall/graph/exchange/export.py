@@ -20,8 +20,8 @@ from orion_recall.graph.walks.components import Components
 Format = Literal["turtle", "nquads", "jsonld", "csv"]
 NODE_COLUMNS: tuple[str, ...] = ("id", "label", "also", "edges", "tenant")
 EDGE_COLUMNS: tuple[str, ...] = (
-    "source", "relation", "target", "text", "weight", "first_seen", "last_seen", "memories", "source_id",
-    "target_id", "tenant",
+    "source", "relation", "target", "text", "weight", "first_seen", "last_seen", "told", "memories",
+    "source_id", "target_id", "tenant",
 )  # fmt: skip
 
 # In this order a reader has the ends of an edge before the edge.
@@ -99,7 +99,8 @@ async def write_csv(select: Select, graphs: Sequence[URIRef], folder: Path, adva
             async for page in nodes(select, graph, RDF.Statement):
                 ids = await _ids(select, graph, page.values())
                 labels = await _labels(select, graph, page.values())
-                edges.writerows(_edge_row(said, ids, labels, graph) for said in page.values())
+                told = await _windows(select, graph, ids)
+                edges.writerows(_edge_row(said, ids, labels, told, graph) for said in page.values())
                 advanced(len(page))
 
 
@@ -143,9 +144,16 @@ def _entity_row(iri: str, said: Node, edges: int, graph: URIRef) -> dict[str, An
     }
 
 
-def _edge_row(said: Node, ids: Mapping[str, str], labels: Mapping[str, str], graph: URIRef) -> dict[str, Any]:
+def _edge_row(
+    said: Node,
+    ids: Mapping[str, str],
+    labels: Mapping[str, str],
+    told: Mapping[str, Sequence[str]],
+    graph: URIRef,
+) -> dict[str, Any]:
     source, target = _one(said, RDF.subject), _one(said, RDF.object)
-    memories = [ids.get(iri, iri) for iri in said.get(str(PROV.wasDerivedFrom), ())]
+    evidence = said.get(str(PROV.wasDerivedFrom), ())
+    memories = [ids.get(iri, iri) for iri in evidence]
     return {
         "source": labels.get(source, source),
         "relation": relation_label(URIRef(_one(said, RDF.predicate))),
@@ -154,6 +162,7 @@ def _edge_row(said: Node, ids: Mapping[str, str], labels: Mapping[str, str], gra
         "weight": _one(said, ORION.weight),
         "first_seen": _one(said, ORION.firstSeen),
         "last_seen": _one(said, ORION.lastSeen),
+        "told": json.dumps(sorted({window for iri in evidence for window in told.get(iri, ())})),
         "memories": json.dumps(sorted(memories), ensure_ascii=False),
         "source_id": source,
         "target_id": target,
@@ -167,6 +176,14 @@ async def _ids(select: Select, graph: URIRef, edges: Iterable[Node]) -> dict[str
     return await look_up_values(select, graph, memories, URIRef(ORION.id))
 
 
+async def _windows(select: Select, graph: URIRef, memories: Iterable[str]) -> dict[str, list[str]]:
+    """The time windows that the memories tell (`graph.told_windows`), by IRI."""
+    found: dict[str, list[str]] = {}
+    for node, value in await _values_of(select, graph, sorted(memories), ORION.tells):
+        found.setdefault(node, []).append(value)
+    return found
+
+
 async def _labels(select: Select, graph: URIRef, edges: Iterable[Node]) -> dict[str, str]:
     """The names of what the edges connect, by IRI."""
     both = sorted({_one(said, end) for said in edges for end in (RDF.subject, RDF.object)})
@@ -175,14 +192,18 @@ async def _labels(select: Select, graph: URIRef, edges: Iterable[Node]) -> dict[
 
 async def look_up_values(select: Select, graph: URIRef, iris: Sequence[str], name: URIRef) -> dict[str, str]:
     """One value of a property for each of the nodes that have it, by IRI."""
-    found: dict[str, str] = {}
+    return dict(await _values_of(select, graph, iris, name))
+
+
+async def _values_of(select: Select, graph: URIRef, iris: Sequence[str], name: URIRef) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
     for start in range(0, len(iris), _IDS_AT_ONCE):
         values = " ".join(URIRef(iri).n3() for iri in iris[start : start + _IDS_AT_ONCE])
         rows = await select(
             f"SELECT ?node ?value WHERE {{ VALUES ?node {{ {values} }} GRAPH {graph.n3()} "
             f"{{ ?node {name.n3()} ?value }} }}"
         )
-        found |= {row["node"]: row["value"] for row in rows}
+        found += [(row["node"], row["value"]) for row in rows]
     return found
 
 

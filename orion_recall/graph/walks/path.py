@@ -1,8 +1,8 @@
 """Path search from one entity to another, or along a possessive chain ("Ana's sister's employer"): A* over edges.
 
-Every edge costs 1 and more: for a relation that fits the wanted word badly, for age, for little evidence, and for
-leaving a node with many edges. The estimate of the remaining cost is the least number of edges still to follow. It
-never overestimates, so the first path found is the cheapest among the edges that were read.
+Every edge costs 1 and more: for a relation that fits the wanted word badly, for age, for little evidence, for
+telling of another time than is asked for, and for leaving a node with many edges. The estimate of the rest is the
+least number of edges still to follow. It never overestimates: the first path is the cheapest of the edges read.
 
 Hart, Nilsson, Raphael: "A formal basis for the heuristic determination of minimum cost paths", 1968.
 """
@@ -20,7 +20,7 @@ from typing import Literal
 from orion_recall.errors import TransientSourceError
 from orion_recall.graph.relation_words import SYMMETRIC, fitting, folded
 from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
-from orion_recall.values import Scope
+from orion_recall.values import Scope, TimeRange
 
 Ended = Literal["found", "exhausted", "expansions", "deadline"]
 _AT_ONCE = 16
@@ -49,6 +49,7 @@ class PathCosts:
     recency: float = 0.3
     weight: float = 0.3
     degree: float = 1.0
+    time: float = 1.0
     half_life_days: float = 365.0
 
 
@@ -118,17 +119,19 @@ async def find_path(
     bounds: PathBounds = PathBounds(),
     costs: PathCosts = PathCosts(),
     scope: Scope | None = None,
+    during: Sequence[TimeRange] = (),
 ) -> Paths:
     """The cheapest paths from `seed` to `target` (IRIs of entities), `bounds.paths` of them with different ends.
 
     With `via` the edges must fit these words, one after the other; `target` is then optional. Recency is the age at
-    `now` (epoch seconds). With a `scope` only its memories are evidence, and a path with a step without evidence is
+    `now` (epoch seconds). With `during` (epoch seconds) an edge costs more of which no memory tells of one of these
+    intervals. With a `scope` only its memories are evidence, and a path with a step without evidence is
     dropped. SourceError when the graph cannot be queried. Running out of time is no error: what was found is
     returned.
     """
     if target is None and not via:
         raise ValueError("a path needs a target or words to go along")
-    search = _Search(TenantGraph(store, tenant), target, tuple(via), now, bounds, costs)
+    search = _Search(TenantGraph(store, tenant), target, tuple(via), now, bounds, costs, during)
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + bounds.deadline_s
     ended: Ended = "deadline"
@@ -159,9 +162,10 @@ class _Search:
         now: float,
         bounds: PathBounds,
         costs: PathCosts,
+        during: Sequence[TimeRange],
     ) -> None:
         self._graph, self._target, self._via, self._now = graph, target, via, now
-        self._bounds, self._costs = bounds, costs
+        self._bounds, self._costs, self._during = bounds, costs, during
         self._edges: dict[tuple[str, int], list[Edge]] = {}
         self._near: frozenset[str] | None = None
         self._towards: dict[str, list[Edge]] = {}
@@ -236,13 +240,14 @@ class _Search:
     async def _read_target(self, target: str) -> None:
         """Reads the edges of the target and its neighbours: a hub may cut off the edge that leads there."""
         limit = self._bounds.edges
-        edges = (await self._graph.edges([target], limit=limit + 1))[target]
+        edges = (await self._graph.edges([target], limit=limit + 1, during=self._during))[target]
         near = dict.fromkeys(edge.other(target) for edge in edges)
         if len(edges) > limit:
             self.cut.add(target)
         else:
             self._near = frozenset(near)
-        beside = await self._graph.edges(list(near)[:limit], limit=limit + 1) if self._bounds.max_hops > 1 else {}
+        further = list(near)[:limit] if self._bounds.max_hops > 1 else []
+        beside = await self._graph.edges(further, limit=limit + 1, during=self._during)
         for node, more in ((target, edges), *beside.items()):
             for edge in more:
                 self._towards.setdefault(edge.other(node), []).append(edge)
@@ -266,10 +271,14 @@ class _Search:
             fits = self._fits[layer]
             relations = [iri for iri, name in self._names.items() if name in fits]
             read = await self._graph.edges(
-                nodes, limit=limit + 1, relations=dict.fromkeys(nodes, relations), scan=self._bounds.scan
+                nodes,
+                limit=limit + 1,
+                relations=dict.fromkeys(nodes, relations),
+                scan=self._bounds.scan,
+                during=self._during,
             )
         else:
-            read = await self._graph.edges(nodes, limit=limit + 1)
+            read = await self._graph.edges(nodes, limit=limit + 1, during=self._during)
         for node, edges in read.items():
             if len(edges) > limit:
                 self.cut.add(node)
@@ -291,6 +300,8 @@ class _Search:
             against = (edge.object == at.node) != backwards
             parts["direction"] = costs.backwards if against and folded(edge.name) not in SYMMETRIC else 0.0
         parts["recency"] = costs.recency * (1.0 - self._recency(edge.seen))
+        if edge.during is not None:
+            parts["time"] = 0.0 if edge.during else costs.time
         parts["weight"] = costs.weight / (1.0 + math.log2(max(1.0, edge.weight)))
         if at.edge is not None:
             degree = len(self._edges[at.node, at.depth if self._via else 0])

@@ -19,6 +19,18 @@ from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.recall.understand.small_talk import small_talk_of
 
+MIN_PROBABILITY = 0.12
+"""The minimum of a query that wants one (`options.no_answer`) where the profile has none: that of shipped ones."""
+
+
+def minima_of(least: NoAnswer, wanted: bool | None) -> NoAnswer:
+    """The profile's minima, or what a query wants instead: False for none, True for some in any case."""
+    if wanted is None:
+        return least
+    if not wanted:
+        return NoAnswer()
+    return least if least.is_on else least.model_copy(update={"min_probability": MIN_PROBABILITY})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -23,7 +23,7 @@ from orion_recall.text.normal import STOP_WORDS, without_possessive
 from orion_recall.text.reported import SAYING
 from orion_recall.values import Chain
 
-MOST_STEPS = 4
+MOST_STEPS = 5
 _READ_CHARS = 1000
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*['’]?|[^\w\s]", re.UNICODE)
 _POSSESSIVE = re.compile(r"(?:['’]s|s['’])$", re.IGNORECASE)

@@ -28,12 +28,13 @@ from orion_recall.recall.understand.people import (
 from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.tenses import asks_about
 from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
+from orion_recall.recall.understand.walks import walks
 from orion_recall.text.introductions import asks_who
 from orion_recall.text.kin import asks_family
 from orion_recall.text.normal import content_words, text_hash, words
 from orion_recall.text.roles import asks_assistant
 from orion_recall.text.zones import time_zone
-from orion_recall.values import NO_TIME, Question, QuestionShape, QuestionTime
+from orion_recall.values import NO_TIME, Chain, Question, QuestionShape, QuestionTime
 from orion_recall.when.times import times
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
@@ -101,9 +102,9 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     keywords = keyword_text_of(text, searched, time)
     if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
         searched, keywords = told.topic, f"{told.topic} {told.name}"
-    own = entities(text, tuple(named), language=language)
+    called = entities(text, tuple(named), language=language)
     context = query.options.context if query.options else None
-    from_context = names_in_context(context, said, own, speakers, language=language)
+    from_context = names_in_context(context, said, called, speakers, language=language)
     terms = frozenset(content_words(" ".join((keywords, intent, *from_context))))
     keyword_text = " ".join(part for part in (keywords, intent, *from_context) if part)
     if profile.enable_query_expansion:
@@ -123,7 +124,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             time=time,
             answer_type=answer_type(text, said, language=language, known=name_words(speakers)),
             tense=asks_about(said, time, now=now),
-            chains=chains(text, asker) if profile.graph.paths else (),
+            chains=_chains(text, query, profile, named=called, time=time, asker=asker),
         ),
         named_speaker=None if who is not None else _one_speaker(named, told),  # others tell who somebody is
         asker=asker,
@@ -134,13 +135,31 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         classified=classify(said, time, now=now, language=language),
         language=language,
         people=tuple(named),
-        entities=own,
+        entities=called,
         from_context=from_context,
         shape=_shape(said, time, language),
         of_calendar=asks_for_calendar(said, time),
         wants_chatter=asks_for_chatter(said),
         asks_assistant=asks_assistant(said),
     )
+
+
+def _chains(
+    text: str,
+    query: RecallQueryV1,
+    profile: Profile,
+    *,
+    named: Sequence[NamedEntity],
+    time: QuestionTime,
+    asker: str | None,
+) -> tuple[Chain, ...]:
+    """The ways through the graph that the question asks for, as far as the profile has them on."""
+    graph = profile.graph
+    found = chains(text, asker) if graph.paths else ()
+    if not graph.traverse:
+        return found
+    caller = asker or (query.options.user if query.options else None)
+    return (*found, *walks(text, graph.traverse, named=named, time=time, asker=caller))
 
 
 def _shape(said: Sequence[str], time: QuestionTime, language: Language) -> QuestionShape | None:

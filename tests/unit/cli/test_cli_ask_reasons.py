@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.cli.ask import nothing_of
-from orion_recall.contracts import BundleStats, NoAnswerV1
+from orion_recall.contracts import BundleStats, NoAnswerV1, SourceStats
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,20 @@ from orion_recall.contracts import BundleStats, NoAnswerV1
 def test_the_reason_is_told(withheld: NoAnswerV1 | None, said: str) -> None:
     stats = BundleStats(backend_counts={}, latency_ms=1, profile="reflect.v1", no_answer=withheld)
     assert nothing_of(stats) == said
+    if withheld is not None and withheld.near_misses:
+        shown = stats.model_copy(update={"dropped": {"no_answer": 3}})
+        assert nothing_of(shown) == f"{said} (--any-answer shows them)"
+
+
+def test_an_empty_answer_says_what_was_left_out_and_which_source_was_silent() -> None:
+    silent = SourceStats(status="late", count=0, ms=800.0)
+    stats = BundleStats(
+        backend_counts={},
+        latency_ms=1,
+        profile="p",
+        dropped={"other_time": 3, "excluded": 1},
+        sources={"vector": silent},
+    )
+    assert nothing_of(stats) == (
+        "nothing was found that may be shown; left out: 3 other time, 1 excluded; no answer from vector"
+    )

@@ -193,7 +193,7 @@ def test_a_layer_may_name_another_profile_of_the_folder_and_no_other(tmp_path: P
         ("fusion.k: 10", "is not a key here; `k` belongs under `fusion`"),
         ("lexical: 1", "`lexical` belongs under `fusion.weights`"),
         ("recency: 0.1", "`recency` belongs under `ranking`"),
-        ("max_hops: 1", "did you mean `hops` under `graph`?"),
+        ("hop: 1", "did you mean `hops` under `graph`?"),
         ("fusion: {min_score: 0.1}", "fusion.min_score: is not a key here; `min_score` belongs at the top level"),
         ("ranking: {hops: 1}", "ranking.hops: is not a key here; `hops` belongs under `graph`"),
         ("graph: {fusion: 1}", "`fusion` belongs at the top level or `fusion` belongs under `ranking`"),

@@ -6,7 +6,7 @@ import pytest
 
 from orion_recall.recall.bundle.selection import SelectedItem, Selection
 from orion_recall.recall.confidence.answer import AnswerConfidence
-from orion_recall.recall.confidence.answer_policy import Answer, AnswerPolicy
+from orion_recall.recall.confidence.answer_policy import MIN_PROBABILITY, Answer, AnswerPolicy, minima_of
 from tests.samples.found import asked, found
 from tests.samples.recall_fakes import profile, query, scored
 
@@ -47,3 +47,13 @@ def test_a_greeting_is_searched_for_unless_the_profile_says_otherwise(greetings:
     understood = asked("Good evening!")
     assert (policy(greetings=greetings).before_search(query("Good evening!"), understood) is None) is searches
     assert policy(greetings=True).before_search(query("Where is the anchor?"), UNDERSTOOD) is None
+
+
+def test_a_query_switches_the_minima_off_or_on():
+    none, some = profile().no_answer, profile(no_answer={"min_confidence": 0.4, "greetings": True}).no_answer
+    assert minima_of(some, None) == some and minima_of(none, None) == none
+    assert not minima_of(some, False).is_on and not minima_of(some, False).greetings
+    assert minima_of(some, True) == some, "the profile's own"
+    assert minima_of(none, True).min_probability == MIN_PROBABILITY
+    assert answered(AnswerPolicy(least=minima_of(none, True), has_external=False)).withheld is not None
+    assert answered(AnswerPolicy(least=minima_of(policy().least, False), has_external=False)).withheld is None
