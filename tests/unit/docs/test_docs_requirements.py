@@ -52,6 +52,7 @@ def test_what_is_wrong_with_a_row_is_seen() -> None:
         ({"tests": (here,)}, "PATH::NAME"),
         ({"commands": ("make nonsense",)}, "make nonsense"),
         ({"commands": ("rm -r /",)}, "rm -r /"),
+        ({"commands": ("python -m tests.bench.nothing",)}, "tests.bench.nothing"),
         ({"commands": ()}, "nothing shows it"),
         ({"state": "true"}, "true"),
         ({"state": "in part"}, "why"),
@@ -83,11 +84,18 @@ def faults(row: Requirement) -> Iterator[str]:
             yield f"{named}: write PATH::NAME"
         elif name not in functions(path):
             yield f"{path} has no test {name}"
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     for command in row.commands:
-        # Commands of the program, and their options, are looked up on all pages.
-        if not command.startswith("orion-recall ") and command.removeprefix("make ").split()[0] not in targets:
+        if not is_command(command):
             yield f"{command}: there is no such command"
+
+
+def is_command(command: str) -> bool:
+    """Whether it is a target of make, a module, or the program's (whose commands are looked up on all pages)."""
+    words = command.split()
+    if words[:2] == ["python", "-m"]:
+        return (ROOT / f"{words[2].replace('.', '/')}.py").is_file()
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    return words[0] == "orion-recall" or (words[0] == "make" and words[1] in targets)
 
 
 @cache

@@ -241,7 +241,10 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
     async with index_at(stand_in.url, f"{name}-2") as index:
         client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
         await client.create_collection(
-            f"{name}-2", vectors_config=words.vectors(64), sparse_vectors_config=words.sparse_vectors()
+            f"{name}-2",
+            vectors_config=words.vectors(64),
+            sparse_vectors_config=words.sparse_vectors(),
+            hnsw_config=qm.HnswConfigDiff(m=32, ef_construct=200),  # the graph of the vectors is the operator's
         )
         await index.open()
         assert index.position == 0
