@@ -105,5 +105,5 @@ def test_a_file_that_is_no_review_is_refused(tmp_path: Path) -> None:
         read_review(tmp_path / "bad.jsonl")
     with pytest.raises(EvaluationError, match="No such file"):
         read_review(tmp_path / "none.csv")
-    with pytest.raises(SettingsError, match="ends in .csv or .jsonl"):
+    with pytest.raises(SettingsError, match=r"ends in \.csv or \.jsonl"):
         is_csv(tmp_path / "review.xls")
