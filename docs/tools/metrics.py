@@ -27,6 +27,8 @@ _INTRODUCTION = """\
 # Labels are given where a metric is counted, not where it is made. A test compares this list with a running worker.
 _LABELS = {
     "orion.recall.bus.lost": "stream: queries, stores, updates, deletes, feedback, decisions",
+    "orion.recall.canary.share": "profile; canary",
+    "orion.recall.canary.taken_back": "profile; canary",
     "orion.recall.decisions": "result: persisted, repeated, set_aside, held",
     "orion.recall.disk.free": "folder: index, graph, valkey, postgres",
     "orion.recall.disk.short": "folder: index, graph, valkey, postgres",
@@ -34,11 +36,13 @@ _LABELS = {
     "orion.recall.embedding.batches": "size",
     "orion.recall.embedding.queries": "cache: hit, miss",
     "orion.recall.extractions": "extractor; result: extracted, fallen_back, failed",
+    "orion.recall.fallbacks": "source",
     "orion.recall.in_hand": "stream: queries, stores, updates, deletes, feedback",
     "orion.recall.items": "profile",
     "orion.recall.projection.behind": "copy: index, graph",
     "orion.recall.published": "result: received, entered, duplicate, dropped",
     "orion.recall.recalls": "outcome; profile",
+    "orion.recall.results": "profile",
     "orion.recall.source.breaker.open": "source",
     "orion.recall.source.duration": "source",
     "orion.recall.source.searches": "source; status",
@@ -64,7 +68,7 @@ class _Listing:
 
     def create_histogram(self, name: str, unit: str = "", description: str = "", **_: Any) -> MagicMock:
         """List a histogram."""
-        self.made.append((name, f"histogram, {unit}", description))
+        self.made.append((name, f"histogram, {unit}" if unit else "histogram", description))
         return MagicMock()
 
 
@@ -90,7 +94,7 @@ def metrics_page() -> str:
 
 
 def _in_prometheus(name: str, kind: str) -> str:
-    ending = {"counter": "_total", "gauge": ""}.get(kind, "_seconds")
+    ending = {"counter": "_total", "gauge": "", "histogram": ""}.get(kind, "_seconds")
     return name.replace(".", "_") + ending
 
 
