@@ -12,6 +12,7 @@ from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres
 from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
+from orion_recall.cli.evaluate.review import sample
 from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import (
     JsonFlag,
@@ -48,6 +49,9 @@ app = typer.Typer(
     Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
     """,
 )
+
+
+app.command("sample")(sample)
 
 
 @app.command("list")

@@ -46,6 +46,7 @@ def list_profiles(as_json: JsonFlag = False) -> None:
                 "render_budget_tokens": profile.render_budget_tokens,
                 "strategies": list(profile.strategies.model_dump()),
                 "shadow": profile.shadow.profile,
+                "canary": profile.canary.profile,
                 "hash": profile.content_hash,
                 "description": profile.description,
             }
@@ -143,6 +144,8 @@ def _checked(profile: Profile) -> str:
     strategies, shadow = profile.strategies.model_dump(), profile.shadow
     told = [f"strategies for {' and '.join(strategies)}"] if strategies else []
     told += [f"{shadow.profile} in the shadow of {shadow.share:.0%}"] if shadow.profile else []
+    canary = profile.canary
+    told += [f"canary {canary.profile} of {canary.steps[0]:.0%} first"] if canary.profile else []
     return f"{profile.profile} ({'; '.join(told)})" if told else profile.profile
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.contracts import CanaryV1, RecallQueryV1
+from orion_recall.errors import BusUnavailable
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.serving.canary_trial import CanaryTrial, SharedTrial, trial_of
 from orion_recall.telemetry import LOG_WORKER
@@ -28,7 +29,7 @@ _Key = tuple[str, str, str]
 
 
 class SharesTrials(Protocol):
-    """Shares trials among workers. Both raise nothing: None, and nothing written, while that cannot be done."""
+    """Shares trials among workers. BusUnavailable: a trial cannot be read now. Writing raises nothing."""
 
     async def read(self, trial_id: str) -> SharedTrial | None: ...
     async def write(self, trial_id: str, shared: SharedTrial) -> None: ...
@@ -99,17 +100,27 @@ class Canaries:
 
     async def _judge(self, trial: CanaryTrial) -> None:
         before = trial.shared
-        known = await self._shared.read(trial.id) if self._shared is not None else None
+        known, is_told = await self._known(trial)
         if known is not None and (known.taken_back or known.step > before.step):
             trial.adopt(known)
         elif known is not None and known.step == before.step and known.began < before.began:
             trial.adopt(known)  # this worker was started in the middle of the step
-        changed = trial.judge(self._now())
-        if self._shared is not None and (changed or known is None):
+        trial.judge(self._now())
+        if self._shared is not None and is_told and _is_news(trial.shared, known):
             await self._shared.write(trial.id, trial.shared)
         if (trial.shared.step, trial.shared.taken_back) != (before.step, before.taken_back):
             _log(trial)
             self._changed()
+
+    async def _known(self, trial: CanaryTrial) -> tuple[SharedTrial | None, bool]:
+        """What is shared of the trial, and whether that could be told."""
+        if self._shared is None:
+            return None, False
+        try:
+            return await self._shared.read(trial.id), True
+        except BusUnavailable as error:
+            log.debug("%s", error)
+            return None, False
 
     def _trial(self, name: str, profiles: Mapping[str, LoadedProfile]) -> CanaryTrial | None:
         if (key := _key(name, profiles)) is None:
@@ -126,6 +137,11 @@ def _key(name: str, profiles: Mapping[str, LoadedProfile]) -> _Key | None:
     control = profiles[name]
     canary = profiles.get(control.profile.canary.profile or "")
     return None if canary is None else (name, control.content_hash, canary.content_hash)
+
+
+def _is_news(own: SharedTrial, known: SharedTrial | None) -> bool:
+    """Whether this worker is ahead of what all know; it may have been while the bus was away."""
+    return known is None or own.step > known.step or (own.taken_back is not None and known.taken_back is None)
 
 
 def _log(trial: CanaryTrial) -> None:

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.errors import BusUnavailable
 from orion_recall.serving.canary_trial import SharedTrial
 from orion_recall.settings import Settings
 from orion_recall.telemetry import LOG_WORKER
@@ -20,13 +21,13 @@ _LIFE_S = 400 * 24 * 3600
 
 
 class TrialsOnBus:
-    """Reads and writes shared trials. While the bus is away nothing is read or written."""
+    """Reads and writes shared trials. While the bus is away nothing is written."""
 
     def __init__(self, redis: Redis, settings: Settings) -> None:
         self._redis, self._settings = redis, settings
 
     async def read(self, trial_id: str) -> SharedTrial | None:
-        """The trial; None when nobody has written it, or it cannot be read."""
+        """The trial; None when nobody has written it. BusUnavailable when it cannot be read."""
         try:
             raw = await cast("Any", self._redis).hgetall(self._settings.canary_key(trial_id))
             if not raw:
@@ -37,8 +38,7 @@ class TrialsOnBus:
                 taken_back=raw.get(b"taken_back", b"").decode("utf-8", "replace") or None,
             )
         except (*BUS_AWAY, RedisError, KeyError, ValueError) as error:
-            log.debug("the canary trial %s is not read: %s", trial_id, error)
-            return None
+            raise BusUnavailable(f"the canary trial {trial_id} cannot be read: {error}") from error
 
     async def write(self, trial_id: str, shared: SharedTrial) -> None:
         """Write the trial as it is now."""

@@ -41,13 +41,13 @@ def test_strategies_and_shadows_are_told_and_checked(program: Program) -> None:
     file = program.folder / "mine.v1.yaml"
     text = program.run("profiles", "show", "reflect.v1").out.replace("profile: reflect.v1", "profile: mine.v1")
     file.write_text(
-        text.replace("strategies:\n", "strategies:\n  temporal: {rank_pool: 96}\n").replace(
-            "shadow:\n  profile: null", "shadow:\n  profile: deep.graph.v1"
-        )
+        text.replace("strategies:\n", "strategies:\n  temporal: {rank_pool: 96}\n")
+        .replace("shadow:\n  profile: null", "shadow:\n  profile: deep.graph.v1")
+        .replace("canary:\n  profile: null", "canary:\n  profile: deep.graph.v1")
     )
     checked = program.run("profiles", "check", str(file))
     assert "temporal" in checked.err.partition("strategies for ")[2].partition(";")[0]
-    assert "; deep.graph.v1 in the shadow of 10%)" in checked.err
+    assert "; deep.graph.v1 in the shadow of 10%; canary deep.graph.v1 of 10% first)" in checked.err
     shown = program.run("profiles", "show", str(file), "--json").json
     assert shown["strategies"]["temporal"] == {"rank_pool": 96}
     file.write_text(file.read_text().replace("rank_pool: 96", "rank_pool: 9600"))

@@ -46,13 +46,13 @@ from orion_recall.profile.reading import load_profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.understand.question import understand
-from orion_recall.recall.understand.small_talk import small_talk_of
 from orion_recall.text.inert import inert
 from orion_recall.text.instructing import instructs_reader
 from orion_recall.text.normal import one_line
 from orion_recall.text.passages import passages
 from orion_recall.text.redaction import Redaction
 from orion_recall.text.simhash import simhash
+from orion_recall.text.small_talk import small_talk
 from orion_recall.when.times import times
 from orion_recall.when.told import told_times
 
@@ -100,7 +100,7 @@ def read_question(raw: bytes) -> None:
 def _ask(query: RecallQueryV1) -> None:
     scope_of(query, _PROFILE, "default")
     understood = understand(query, _PROFILE, now=_NOW.timestamp(), speakers=_SPEAKERS)
-    small_talk_of(query, understood)
+    small_talk(query.fragment, understood.people)
 
 
 def read_text(raw: bytes) -> None:

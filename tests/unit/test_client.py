@@ -45,10 +45,11 @@ class Bus:
         raise Sent
 
 
-def client_of(bus: Bus, max_message_bytes: int = 8192) -> RecallClient:
+def client_of(bus: Bus, max_message_bytes: int = 8192, *, skip_small_talk: bool = False) -> RecallClient:
     redis = cast(Any, bus)
     return RecallClient(
-        Calls(redis, redis, prefix="", replies="replies", service="test", max_message_bytes=max_message_bytes)
+        Calls(redis, redis, prefix="", replies="replies", service="test", max_message_bytes=max_message_bytes),
+        skip_small_talk=skip_small_talk,
     )
 
 
@@ -74,6 +75,18 @@ async def test_a_request_is_what_strict_readers_take():
     assert (envelope["trace"], envelope["causality_chain"]) == ({}, [])
     assert envelope["payload"] == {"fragment": "What?", "options": {}}, "options make room for an error"
     assert envelope["source"] == {"name": "test"}
+
+
+async def test_small_talk_is_sent_unless_the_client_skips_it():
+    envelope = await envelope_of(lambda client: client.recall("Good morning!"))
+    assert envelope["payload"]["fragment"] == "Good morning!"
+    bus = Bus()
+    client = client_of(bus, skip_small_talk=True)
+    reply = await client.recall("Good morning!")
+    assert reply.bundle.stats.no_answer is not None
+    assert bus.envelope is None
+    with pytest.raises(Sent):
+        await client.recall("Good morning! Who feeds the gulls?")
 
 
 async def test_the_callers_own_correlation_id_trace_and_causality_are_sent():

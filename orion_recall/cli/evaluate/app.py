@@ -32,6 +32,7 @@ from orion_recall.cli.evaluate.output import (
     show_run,
     show_scores,
 )
+from orion_recall.cli.evaluate.review import queries_of_review
 from orion_recall.cli.evaluate.systems import compare_systems
 from orion_recall.cli.evaluate.tune import tune_weights
 from orion_recall.cli.evaluate.variants import ablate_parts, sweep_keys, worst_queries
@@ -66,6 +67,7 @@ Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap 
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the resampling; the same seed gives the same intervals.")]
 
 app.command("feedback")(judged_by_feedback)
+app.command("review")(queries_of_review)
 app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
 app.command("ablate")(ablate_parts)

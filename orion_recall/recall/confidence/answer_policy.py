@@ -17,7 +17,8 @@ from orion_recall.recall.confidence.answerable import answerable
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.recall.understand.small_talk import small_talk_of
+from orion_recall.text.normal import words
+from orion_recall.text.small_talk import small_talk
 
 MIN_PROBABILITY = 0.12
 """The minimum of a query that wants one (`options.no_answer`) where the profile has none: that of shipped ones."""
@@ -50,7 +51,10 @@ class AnswerPolicy:
 
     def before_search(self, query: RecallQueryV1, understood: Understanding) -> Withheld | None:
         """Why nothing is searched for: a greeting or thanks asks nothing."""
-        if not self.least.greetings or (kind := small_talk_of(query, understood)) is None:
+        if not self.least.greetings or (query.intent and words(query.intent)):
+            return None
+        names = {word for name in understood.people for word in words(name)}
+        if (kind := small_talk(query.fragment, names)) is None:
             return None
         return Withheld(reason=f"it is {kind} and asks nothing")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
+from orion_recall.errors import BusUnavailable
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.serving.canaries import Canaries
@@ -33,8 +34,11 @@ class Board:
 
     def __init__(self) -> None:
         self.trials: dict[str, SharedTrial] = {}
+        self.is_away = False
 
     async def read(self, trial_id: str) -> SharedTrial | None:
+        if self.is_away:
+            raise BusUnavailable("away")
         return self.trials.get(trial_id)
 
     async def write(self, trial_id: str, shared: SharedTrial) -> None:
@@ -127,6 +131,25 @@ async def test_a_step_is_begun_by_one_worker_for_all() -> None:
     await other.canaries.judge()
     assert [one.canaries.trials[0].share for one in (worker, other)] == [0.75, 0.75]
     assert other.canaries.trials[0].shared.began == 60.0
+
+
+async def test_while_the_bus_is_away_a_worker_goes_by_its_own_and_overwrites_nothing() -> None:
+    board = Board()
+    worker, other = Worker(board), Worker(board)
+    worker.answer(200)
+    worker.now = 60.0
+    await worker.canaries.judge()
+    board.is_away = True
+    await other.canaries.judge()
+    assert [one.step for one in board.trials.values()] == [1], "a worker that was started meanwhile"
+    worker.answer(200, outcome="failed")
+    await worker.canaries.judge()
+    assert worker.canaries.trials[0].share == 0.0
+    assert [one.taken_back for one in board.trials.values()] == [None]
+    board.is_away = False
+    await worker.canaries.judge()
+    await other.canaries.judge()
+    assert other.canaries.trials[0].shared.taken_back
 
 
 async def test_an_edit_of_either_profile_begins_another_trial() -> None:

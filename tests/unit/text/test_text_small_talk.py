@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.recall.understand.small_talk import small_talk
+from orion_recall.text.small_talk import small_talk
 
 SMALL_TALK = """
 Hello!

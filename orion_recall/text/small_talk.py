@@ -11,8 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, product
 from typing import Final, Literal
 
-from orion_recall.contracts import RecallQueryV1
-from orion_recall.recall.understand.question import Understanding
 from orion_recall.text.normal import words
 
 SmallTalk = Literal["a greeting", "thanks", "a farewell", "an acknowledgement", "small talk"]
@@ -108,13 +106,6 @@ _KINDS: Final[Mapping[tuple[str, ...], SmallTalk]] = {
     phrase: kind for kind, lines in reversed(_PHRASES.items()) for phrase in _read(lines)
 }
 _LONGEST: Final = max(map(len, _KINDS))
-
-
-def small_talk_of(query: RecallQueryV1, understood: Understanding) -> SmallTalk | None:
-    """What kind of small talk the query is; None when it asks something, be it in its intent."""
-    if query.intent and words(query.intent):
-        return None
-    return small_talk(query.fragment, {word for name in understood.people for word in words(name)})
 
 
 def small_talk(text: str, names: Collection[str] = ()) -> SmallTalk | None:
