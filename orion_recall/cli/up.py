@@ -47,7 +47,7 @@ def up(
     `orion-recall ask "What is wrong with the crane?" --data .orion`
     """
     settings = Settings.read() if data is None else Settings.read(data_dir=data)
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_file)
     asyncio.run(_run(settings, as_json=as_json))
 
 

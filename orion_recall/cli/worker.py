@@ -35,7 +35,7 @@ def worker(as_json: JsonFlag = False) -> None:
     """
     settings = Settings.read()
     bus_of(settings)
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_file)
     asyncio.run(_run(settings, as_json=as_json))
 
 
