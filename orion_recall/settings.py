@@ -276,6 +276,10 @@ class Settings(StreamNames, BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="debug, info, warning or error"
     )
+    log_file: Path | None = Field(
+        default=None,
+        description="a file for the log as well, one for each worker; rotated at 10 MiB, five are kept",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import Any
 
 from opentelemetry import trace
@@ -78,6 +82,7 @@ LABEL_SOURCE, LABEL_STATUS, LABEL_STREAM = "source", "status", "stream"
 LABEL_RESULT, LABEL_COPY, LABEL_CACHE, LABEL_SIZE = "result", "copy", "cache", "size"
 LABEL_EXTRACTOR, LABEL_REASON, LABEL_FOLDER, LABEL_CANARY = "extractor", "reason", "folder", "canary"
 
+LOG_FILE_BYTES, LOG_FILES = 10 << 20, 5
 LOG_WORKER = "orion_recall.serving.worker"
 
 RESOURCE = Resource.create({"service.name": "orion-recall"})
@@ -183,16 +188,37 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def log_to_stderr(level: str) -> None:
+def log_to_stderr(level: str, file: Path | None = None) -> None:
     """Logs of this program on standard error, as text on a terminal and as JSON lines elsewhere.
 
-    Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on: they tell of a
-    collector that is away.
+    With a `file` they are written to that, too, as JSON lines: it is made with its folder, only for its owner to
+    read, and at `LOG_FILE_BYTES` it becomes `FILE.1`, that `FILE.2`, up to `LOG_FILES` of them. OSError when it
+    cannot be written. Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on:
+    they tell of a collector that is away.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
+    handlers: list[logging.Handler] = [handler, *([_log_file(file)] if file is not None else ())]
     for name, lowest in (("orion_recall", level.upper()), ("opentelemetry", "WARNING")):
         logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
+        for old in {*logger.handlers}.difference(handlers):
+            old.close()
+        logger.handlers[:] = handlers
         logger.setLevel(lowest)
         logger.propagate = False
+
+
+class _OwnersFile(RotatingFileHandler):
+    """A rotated file that only its owner may read."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(
+            self.baseFilename, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)
+        )
+
+
+def _log_file(file: Path) -> logging.Handler:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handler = _OwnersFile(file, maxBytes=LOG_FILE_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    return handler

@@ -10,8 +10,9 @@ import os
 import signal
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import typer
 from rich.text import Text
 
 from orion_recall.cli.output import console, say
@@ -19,6 +20,15 @@ from orion_recall.serving.service import Service
 from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.service")
+
+Extractor = Annotated[
+    Literal["light", "spacy", "llm"] | None,
+    typer.Option(
+        "--extractor",
+        help="What finds names and statements: rules, spaCy, or a language model at ORION_LLM_URL (default: "
+        "ORION_EXTRACTOR).",
+    ),
+]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
+from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, console, for_people, print_json
-from orion_recall.cli.serving import say_ready, serve, stop_signals
+from orion_recall.cli.serving import Extractor, say_ready, serve, stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
@@ -33,6 +34,7 @@ def up(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder for all data (default: ORION_DATA_DIR or .orion)."),
     ] = None,
+    extractor: Extractor = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run everything here: bus, Postgres, index, graph and one worker.
@@ -46,8 +48,8 @@ def up(
     Example: `orion-recall up --data .orion`, then in another terminal:
     `orion-recall ask "What is wrong with the crane?" --data .orion`
     """
-    settings = Settings.read() if data is None else Settings.read(data_dir=data)
-    log_to_stderr(settings.log_level)
+    settings = Settings.read(**given(data_dir=data, extractor=extractor))
+    log_to_stderr(settings.log_level, settings.log_file)
     asyncio.run(_run(settings, as_json=as_json))
 
 

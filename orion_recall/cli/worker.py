@@ -10,8 +10,9 @@ import typer
 
 from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
+from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, console, for_people, print_json
-from orion_recall.cli.serving import say_ready, serve, stop_signals
+from orion_recall.cli.serving import Extractor, say_ready, serve, stop_signals
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -21,7 +22,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
-def worker(as_json: JsonFlag = False) -> None:
+def worker(extractor: Extractor = None, as_json: JsonFlag = False) -> None:
     """Run one worker on the engines that the environment names.
 
     ORION_REDIS_URL is the bus (required), ORION_POSTGRES_DSN the record and decision log, ORION_DATA_DIR the
@@ -33,9 +34,9 @@ def worker(as_json: JsonFlag = False) -> None:
     Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
     ORION_DATA_DIR=/var/lib/orion orion-recall worker`
     """
-    settings = Settings.read()
+    settings = Settings.read(**given(extractor=extractor))
     bus_of(settings)
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_file)
     asyncio.run(_run(settings, as_json=as_json))
 
 

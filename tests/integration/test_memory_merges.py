@@ -439,7 +439,16 @@ async def test_the_command_proposes_merges_lists_and_undoes(
     assert (await command("--undo", str(kept.id)))[0] == 0
     code, done = await command("--apply", "--all", "--kind", "entity")
     assert (code, [one["alias"] for one in done["verdicts"]]) == (0, ["Fjord-Labs"])
-    for wrong in (["--apply"], ["--apply", "--all", "x"], ["Bob"], ["--undo", "x"], ["--all"], ["--undo"]):
+    for wrong in (
+        ["--apply"],
+        ["--apply", "--all", "x"],
+        ["Bob"],
+        ["--undo", "x"],
+        ["--all"],
+        ["--undo"],
+        ["--by", "luck"],
+        ["--apply", "--all", "--by", "meaning"],
+    ):
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
     assert await asyncio.to_thread(run, ["memory", "merge"]) == 0

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -23,7 +23,7 @@ from orion_recall.cli.output import (
 )
 from orion_recall.errors import SettingsError
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
-from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, Proposals, propose
+from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, Proposals, ProposedBy, propose
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.opening import open_embedder
 from orion_recall.settings import Settings
@@ -47,6 +47,7 @@ class _Request:
     kinds: Sequence[NameKind]
     min_string: float
     min_cosine: float
+    by: ProposedBy
     actor: str | None
 
 
@@ -63,6 +64,13 @@ def merge_names(
     tenant: Annotated[str | None, typer.Option(help="The tenant whose memories they are.")] = None,
     min_string: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in spelling.")] = MIN_STRING,
     min_cosine: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in meaning.")] = MIN_COSINE,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="both|letters|meaning",
+            help="What proposed names are alike in: spelling and meaning, spelling alone, or meaning alone.",
+        ),
+    ] = "both",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 50,
     actor: Annotated[str | None, typer.Option(help="Name of who merges, for the history.")] = None,
     data: DataFolder = None,
@@ -70,7 +78,9 @@ def merge_names(
 ) -> int:
     """Propose names that most likely mean the same, merge them, undo merges.
 
-    Without --apply, --into or --undo nothing is changed. A merge leaves the memories' texts as they are: index and
+    Without --apply, --into or --undo nothing is changed. --by letters proposes what is spelt alike whatever it
+    means (Robert Miles, Robert Myles), --by meaning what is near by the vectors of the names however it is spelt:
+    these are merged by their ids only, never by --all. A merge leaves the memories' texts as they are: index and
     graph show them under the name that was merged into, and find them by both names, until it is undone. With
     --apply give the thresholds that the proposals were made with.
 
@@ -78,6 +88,12 @@ def merge_names(
     """
     given = what or []
     _check(given, apply=apply, every=every, into=into, undo=undo, listed=listed, kind=kind)
+    if by not in get_args(ProposedBy):
+        raise SettingsError(f"--by: {by!r} is none of {', '.join(get_args(ProposedBy))}")
+    if every and by != "both":
+        raise SettingsError(
+            "--all is for names alike in spelling and meaning: say which others to merge, by their ids"
+        )
     settings = find(data)
     kinds = _KINDS if kind is None else (cast("NameKind", kind),)
     request = _Request(
@@ -85,6 +101,7 @@ def merge_names(
         kinds=kinds,
         min_string=min_string,
         min_cosine=min_cosine,
+        by=cast("ProposedBy", by),
         actor=actor,
     )
     if listed:
@@ -149,6 +166,7 @@ async def _propose(settings: Settings, request: _Request) -> list[Proposals]:
                 kind=kind,
                 min_string=request.min_string,
                 min_cosine=request.min_cosine,
+                by=request.by,
             )
             for kind in request.kinds
         ]

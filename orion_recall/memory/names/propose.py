@@ -7,14 +7,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from orion_recall.memory.names.by_meaning import pairs_by_meaning
 from orion_recall.memory.names.guards import Guard, core, guard
-from orion_recall.memory.names.pairs import similar_pairs
+from orion_recall.memory.names.pairs import similar_pairs, string_similarity
 from orion_recall.memory.names.used import NamesUsed
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.embedder import Embedder
 
 MIN_STRING, MIN_COSINE = 0.85, 0.8
+ProposedBy = Literal["both", "letters", "meaning"]
+"""What two names must be alike in: spelling and meaning, spelling alone, or the vectors of the names alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +60,23 @@ async def propose(
     kind: NameKind,
     min_string: float = MIN_STRING,
     min_cosine: float = MIN_COSINE,
+    by: ProposedBy = "both",
 ) -> Proposals:
-    """The names that are alike in spelling and in meaning, each with the one that it may be merged into.
+    """The names that are alike in spelling and meaning (or as `by` says), each with what it may be merged into.
 
     Of two the one that more memories give stays, then the longer, then the first by alphabet. A name that is to be
     merged is not merged into itself: what is proposed is no chain. ModelError when the names cannot be embedded.
     """
-    pairs, left_out = await asyncio.to_thread(_spelt_alike, names, kind, min_string)
-    cosines = await _cosines(names, pairs, embedder)
-    alike = {pair: (string, cosines[pair]) for pair, string in pairs.items() if cosines[pair] >= min_cosine}
+    if by == "meaning":
+        similar = await pairs_by_meaning([names.label(one) for one in names], embedder, min_cosine)
+        pairs, left_out = await asyncio.to_thread(_kept, names, kind, similar)
+        alike = {pair: (string_similarity(*pair, kind=kind), cosine) for pair, cosine in pairs.items()}
+    else:
+        similar = await asyncio.to_thread(similar_pairs, names, kind, min_string)
+        pairs, left_out = await asyncio.to_thread(_kept, names, kind, similar)
+        cosines = await _cosines(names, pairs, embedder)
+        least = min_cosine if by == "both" else -1.0
+        alike = {pair: (string, cosines[pair]) for pair, string in pairs.items() if cosines[pair] >= least}
     found = _chosen(names, alike)
     proposals = [
         Proposal(
@@ -84,12 +96,13 @@ async def propose(
     return Proposals(proposals=tuple(proposals), left_out=left_out)
 
 
-def _spelt_alike(
-    names: NamesUsed, kind: NameKind, min_string: float
+def _kept(
+    names: NamesUsed, kind: NameKind, similar: Mapping[tuple[str, str], float]
 ) -> tuple[dict[tuple[str, str], float], dict[Guard, int]]:
+    """The pairs that no guard rejects, and how many each guard does."""
     kept: dict[tuple[str, str], float] = {}
     left_out: Counter[Guard] = Counter()
-    for (one, other), score in sorted(similar_pairs(names, kind, min_string).items()):
+    for (one, other), score in sorted(similar.items()):
         why = guard(names.label(one), names.label(other), kind)
         # Who names two in one breath means two, unless they differ in punctuation or a title alone.
         if why is None and kind == "entity" and core(one, kind) != core(other, kind):

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from orion_recall.cli.main import run
 from orion_recall.cli.serving import StopSignals, stop_signals
 
 
@@ -44,3 +45,15 @@ async def test_a_hang_up_before_anything_is_served_changes_nothing() -> None:
             return "started"
 
     assert await asyncio.create_task(starting()) == "started"
+
+
+@pytest.mark.parametrize("command", ["up", "worker"])
+def test_the_extractor_can_be_chosen_on_the_command_line(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("ORION_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.delenv("ORION_LLM_URL", raising=False)
+    assert run([command, "--extractor", "llm"]) == 2
+    assert "ORION_LLM_URL is not set, and ORION_EXTRACTOR=llm needs it" in capsys.readouterr().err
+    assert run([command, "--extractor", "gguf"]) == 2
+    assert "'light', 'spacy', 'llm'" in capsys.readouterr().err

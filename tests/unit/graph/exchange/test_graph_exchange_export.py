@@ -117,6 +117,18 @@ async def test_csv_has_entities_and_edges_with_their_evidence(tmp_path: Path):
     assert by_relation["knows"]["target"] == HOSTILE
 
 
+async def test_an_edge_in_csv_has_the_time_windows_that_its_memories_tell(tmp_path: Path):
+    dated = memory(
+        "d1", "Ana works at Fjord Labs since I met her on 12 May 2026.", occurred_at="2026-05-20T00:00:00Z"
+    )
+    plain = memory("d2", "Ana knows them.", occurred_at="2026-05-20T00:00:00Z")
+    reading = Reading(replace(dated, statements=(WORKS,)), replace(plain, statements=(WORKS, KNOWS)))
+    _, edges = await csv_of(reading, tmp_path)
+    windows = {row["relation"]: json.loads(row["told"]) for row in edges}
+    assert windows["works at"] and all(window.startswith("2026-05-12T00:00:00Z/") for window in windows["works at"])
+    assert windows["knows"] == []
+
+
 async def lines(path: Path) -> list[dict[str, Any]]:
     found = [line async for line in memory_lines(path)]
     for line in found:

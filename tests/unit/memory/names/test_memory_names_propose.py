@@ -139,3 +139,36 @@ async def test_two_tenants_have_other_ids_for_the_same_names() -> None:
         for tenant in ("one", "other", "one")
     }
     assert len(ids) == 2
+
+
+class Meanings(Letters):
+    """Names of one group have the same vector."""
+
+    def __init__(self, *groups: Sequence[str]) -> None:
+        super().__init__()
+        self.groups = groups
+
+    async def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            place = next((place for place, group in enumerate(self.groups) if text in group), None)
+            vectors[row, len(self.groups) + row if place is None else place] = 1
+        return vectors
+
+
+async def test_names_spelt_alike_are_proposed_by_letters_whatever_they_mean() -> None:
+    names, far = used(["Robert Miles"], ["Robert Myles"]), Letters(far=["Robert Miles", "Robert Myles"])
+    assert pairs(await propose(names, far, tenant="t", kind="entity")) == []
+    found = await propose(names, far, tenant="t", kind="entity", by="letters")
+    assert pairs(found) == [("Robert Myles", "Robert Miles")]
+    assert found.proposals[0].string >= 0.85
+
+
+async def test_names_near_in_meaning_are_proposed_however_they_are_spelt() -> None:
+    names = used(["ship's doctor"], ["ship's doctor"], ["medical officer"], ["harbour"], ["Pier 7"], ["Quay 8"])
+    meanings = Meanings(["ship's doctor", "medical officer"], ["Pier 7", "Quay 8"])
+    assert pairs(await propose(names, meanings, tenant="t", kind="entity")) == []
+    found = await propose(names, meanings, tenant="t", kind="entity", by="meaning")
+    assert pairs(found) == [("medical officer", "ship's doctor")]
+    assert found.proposals[0].cosine == 1.0 and found.proposals[0].string < 0.85
+    assert found.left_out == {"number": 1}, "the guards reject these, too"

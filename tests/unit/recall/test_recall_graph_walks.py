@@ -1,0 +1,145 @@
+"""From a stored memory to an answer with its path: the flows of the graph-first pipeline, on real engines.
+
+Store -> edges, update -> extracted anew, delete -> pruned, remember -> walks with a path as evidence, picture.
+The record's part of each is tested in `tests/integration/test_memory_journey.py`, merges and rebuilds beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.graph.cypher.execution import run_cypher
+from orion_recall.graph.cypher.similar import GraphEntities
+from orion_recall.graph.exchange.picture import page, subgraph_around
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.graph.vocabulary import entity_iri
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.explain import explained
+from orion_recall.recall.types import Recalled, Sources
+from orion_recall.sources.graph import RdfSource
+from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
+from orion_recall.values import Memory
+from tests.samples.recall_fakes import profile, query
+from tests.samples.source_samples import TENANT, HashingEmbedder, changes, memory
+
+NOW = datetime(2026, 5, 20, 9, tzinfo=UTC).timestamp()
+DAY = 86_400.0
+SISTER = memory("sister", "Ida is Ana's sister.", speaker="Ana", user_id="ana", occurred_at=NOW - 30 * DAY)
+JOB = memory("job", "Ida works at Fjord Labs.", speaker="Bo", occurred_at=NOW - 29 * DAY)
+MET = memory("met", "Ida met Carl on 12 May 2026.", speaker="Bo", occurred_at=NOW - 5 * DAY)
+SAID = memory("said", "Ida knows Dora.", speaker="Bo", occurred_at=NOW - 8 * DAY)
+NOISE = memory("noise", "The kettle is blue.", speaker="Bo", occurred_at=NOW - DAY)
+ALL = (SISTER, JOB, MET, SAID, NOISE)
+
+
+class Copies:
+    """Index and graph in a folder, written to and asked."""
+
+    def __init__(self, folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> None:
+        self.index, self.graph = EdgeIndex(folder / "index", HashingEmbedder(), sparse), RdfGraph(folder / "graph")
+        self.sources = Sources(
+            by_name={
+                "vector": VectorSource(self.index, HashingEmbedder()),
+                "lexical": LexicalSource(self.index, sparse),
+                "rdf": RdfSource(self.graph, self.index),
+            },
+            tokens=tokens,
+            readers=(self.index, self.graph),
+            lexicon=self.index,
+            titles=self.index,
+            chronological=self.index,
+        )
+        self._position = 0
+
+    async def store(self, *memories: Memory) -> None:
+        made = changes(*memories, start=self._position + 1)
+        await self.index.apply(made)
+        await self.graph.apply(made)
+        self._position += len(made)
+
+    async def ask(self, text: str, *traverse: str, **options: Any) -> Recalled:
+        graph = {"paths": True, "traverse": list(traverse)}
+        by = profile(graph=graph, ranking={"fusion": 0.7, "path": 2.0})
+        return await recall(query(fragment=text, options=options), by, self.sources, tenant=TENANT, now=NOW)
+
+    async def edges(self, name: str = "Ida") -> list[str]:
+        """The statements at an entity, by the query language."""
+        found = await run_cypher(
+            f"MATCH (a {{name: '{name}'}})-[r]-(b) RETURN r.text ORDER BY r.text", self.graph, TENANT,
+            GraphEntities(self.graph),
+        )  # fmt: skip
+        return [str(row[0]) for row in found.rows]
+
+
+@pytest.fixture
+async def copies(folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> AsyncIterator[Copies]:
+    one = Copies(folder, sparse, tokens)
+    await one.index.open()
+    await one.graph.open()
+    await one.store(*ALL)
+    yield one
+    await one.graph.close()
+    await one.index.close()
+
+
+def first(recalled: Recalled) -> tuple[str, list[str]]:
+    """The first memory, and the statements that the trace shows for it."""
+    best = explained(recalled)["candidates"][0]
+    return best["id"], best["statements"]
+
+
+async def test_a_stored_memory_is_edges_an_update_makes_them_anew_and_a_deletion_prunes_them(copies: Copies):
+    assert await copies.edges() == [
+        "Ida knows Dora", "Ida met Carl", "Ida sister of Ana", "Ida works at Fjord Labs",
+    ]  # fmt: skip
+    moved = memory("job", "Ida works at Umbra Works.", speaker="Bo", occurred_at=NOW - 29 * DAY)
+    await copies.store(replace(moved, version=2), replace(SAID, deleted_at=NOW))
+    assert await copies.edges() == ["Ida met Carl", "Ida sister of Ana", "Ida works at Umbra Works"]
+    assert await copies.edges("Fjord Labs") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "traverse", "name", "statements"),
+    [
+        ("Who is Ida?", ("who",), "sister", ["Ida sister of Ana"]),
+        (
+            "How is Ana related to Fjord Labs?",
+            ("related",),
+            "job",
+            ["Ida sister of Ana", "Ida works at Fjord Labs"],
+        ),
+        ("What did Ida do on 12 May 2026?", ("temporal",), "met", ["Ida met Carl (2026-05-12)"]),
+        ("Where does Ana's sister work?", (), "job", ["Ida sister of Ana", "Ida works at Fjord Labs"]),
+    ],
+)
+async def test_a_question_is_answered_along_the_graph_with_the_path_as_its_evidence(
+    copies: Copies, text: str, traverse: tuple[str, ...], name: str, statements: list[str]
+):
+    answer = await copies.ask(text, *traverse)
+    assert first(answer) == (name, statements)
+    assert answer.ranked[0].parts["path"] > 0
+
+
+async def test_without_the_key_no_walk_is_gone(copies: Copies):
+    answer = await copies.ask("What did Ida do on 12 May 2026?")
+    assert all(item.candidate.path == 0.0 for item in answer.ranked)
+
+
+async def test_a_question_that_names_nobody_begins_at_the_one_who_asks(copies: Copies):
+    answer = await copies.ask("Who am I?", "who", user="Ana")
+    assert first(answer) == ("sister", ["Ida sister of Ana"])
+
+
+async def test_the_neighbourhood_of_an_entity_is_a_picture_with_its_statements(copies: Copies):
+    part = await subgraph_around(copies.graph, TENANT, [str(entity_iri("Ida"))], hops=1, max_nodes=20)
+    drawn = page(part, title="Ida")
+    assert "Fjord Labs" in drawn and "Ida works at Fjord Labs" in drawn
