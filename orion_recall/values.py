@@ -95,8 +95,7 @@ class Question:
 
     `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
     `chains` are the ways that the graph follows, the first with a path counts. `tense`: whether it asks about the
-    present state of something or about what it was before; None for neither.
-    """
+    present state of something or about what it was before; None for neither."""
 
     text: str
     dense_text: str
@@ -141,6 +140,8 @@ class SearchRequest:
     more_words: MoreWordsWanted | None = None
     similar_entities: int = 0
     graph_method: GraphMethod = "neighbourhood"
+    graph_damping: float = 0.6
+    graph_rounds: int | None = None
     path_hops: int = 4
     path_expansions: int = 60
     path_time: float = 0.5
@@ -322,10 +323,9 @@ class Change:
 class Hit(NamedTuple):
     """One memory found by one source; `score` on the source's own scale, best first in its list.
 
-    `read` gives the memory, from a source that has read it anyway; the others leave it to be fetched once, in a
-    batch, for the few that are ranked. `statements` are the graph's reasons, readable; with a `path` above 0 they
-    are the steps of a path that this memory is evidence for. `source_ref` is the origin of the hit, where the
-    memory itself has none."""
+    `read` gives the memory, from a source that has read it anyway; else it is fetched later, if it is ranked.
+    `statements` are the graph's reasons, readable; with a `path` above 0 they are the steps of a path that this
+    memory is evidence for. `source_ref` is the origin of the hit, where the memory itself has none."""
 
     key: int
     score: float

@@ -1,4 +1,6 @@
-"""Query-biased PageRank over a conversation graph, as the founding document 004 writes it: a baseline.
+"""A baseline: PageRank over the conversation graph, biased to the query.
+
+The third system of the specification's comparison, to the letter.
 
 Nodes are turns with their keywords. Edges are directed: to the next turn of a session (weight 1), to each later
 turn that shares two keywords or more (their number divided by the larger set of keywords), and from a turn that

@@ -90,7 +90,7 @@ class _RankingBase(BaseModel):
     @property
     def follows(self) -> bool:
         """Whether a part has a weight that needs a follow-up search."""
-        return any(getattr(self, name) > 0 for name in ("links", "second_step"))
+        return any(getattr(self, name) > 0 for name in ("links", "second_step", "conversation"))
 
 
 if TYPE_CHECKING:
@@ -138,6 +138,56 @@ class TimeInQuestions(BaseModel):
     day_first: bool = Field(default=False, description="Whether 3/5/2023 is the third of May; 3.5.2023 always is.")
 
 
+class ConversationWeights(BaseModel):
+    """How readily the walk over a conversation goes along an edge of each kind."""
+
+    model_config = CONFIG
+
+    next: Weight = Field(default=1.0, description="Weight of the edge between a turn and the next (no unit).")
+    reply: Weight = Field(
+        default=1.0, description="Weight of the edge between a turn and its answer by another speaker (no unit)."
+    )
+    reference: Weight = Field(
+        default=1.0,
+        description="Weight of the edge between a turn and one that it names by id, quotes or refers to in words "
+        "(no unit).",
+    )
+    topic: Weight = Field(
+        default=1.0,
+        description="Weight of the edge between turns that share two keywords or more, times the share of these "
+        "among the keywords of the one that has more (no unit).",
+    )
+
+
+class ConversationWalk(BaseModel):
+    """The walk over the turns of conversations from those that match, where `ranking.conversation` has a weight."""
+
+    model_config = CONFIG
+
+    damping: Share = Field(
+        default=0.85, description="The probability that the walk goes on along an edge and does not start again."
+    )
+    rounds: int = Field(default=15, ge=1, le=100, description="The rounds of the power iteration of its PageRank.")
+    seeds: int = Field(
+        default=16,
+        ge=1,
+        le=64,
+        description="How many of the first turns found it starts at, by their fused scores.",
+    )
+    steps: int = Field(
+        default=2, ge=1, le=3, description="How many steps away from these turns links are read from the graph."
+    )
+    topic_searches: int = Field(
+        default=3,
+        ge=0,
+        le=16,
+        description="For how many of the first turns others with the same keywords are searched for.",
+    )
+    weights: ConversationWeights = Field(
+        default=ConversationWeights(), description="How readily it goes along each kind of edge."
+    )
+
+
 class GraphWalk(BaseModel):
     """How far the graph source walks from the entities of the query."""
 
@@ -163,6 +213,20 @@ class GraphWalk(BaseModel):
         default=False,
         description="Whether a possessive chain in the question (Ana's sister's employer) is gone along in the "
         "graph; the path is the evidence.",
+    )
+    damping: Share = Field(
+        default=0.6,
+        description="The share of its score that a node passes on: the damping of `pagerank`, the decay of "
+        "`activation`.",
+    )
+    rounds: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="The rounds of `pagerank` (null: 20) or `activation` (null: 3).",
+    )
+    conversation: ConversationWalk = Field(
+        default=ConversationWalk(), description="The walk over turns of conversations from those that match."
     )
     traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
         default=(),

@@ -134,7 +134,7 @@ class SearchPass:
         followed = NO_FOLLOW_UP
         if self.profile.ranking.follows and not is_of_period(self.understood):
             followed, found = await self._follow_up(kept, requests, reports, similarities)
-            memories = {**memories, **found}
+            memories, closeness = {**memories, **found}, {**closeness, **followed.closeness}
             kept = [*kept, *self._filter(followed.further, memories)]
             self.stages.done("follow")
         kept, memories = await with_successors(
@@ -305,9 +305,8 @@ class SearchPass:
             self.question,
             requests,
             reports,
-            ranking=self.profile.ranking,
-            sources=self.sources.by_name,
-            titles=self.sources.titles,
+            profile=self.profile,
+            sources=self.sources,
             similarities=similarities,
             timeout_s=min(self.limits.source_s, self.left_s),
         )

@@ -24,6 +24,7 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.record_facts import RecordFacts
+from orion_recall.sources.turn_links import TurnLinks
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceName, SourceReport
 
@@ -43,6 +44,7 @@ class Sources:
     readers: tuple[MemoryReader, ...] = ()
     lexicon: Lexicon | None = None
     titles: TitleFinder | None = None
+    turn_links: TurnLinks | None = None
     chronological: ChronologicalIndex | None = None
     fallback: FallbackSource | None = None
     breakers: Mapping[SourceName, Breaker] = field(

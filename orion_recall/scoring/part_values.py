@@ -281,6 +281,12 @@ def second_step(given: PartInputs) -> Column | None:
     return None if column is None else _known(column, given)
 
 
+def conversation(given: PartInputs) -> Column | None:
+    """The memory's rank among the turns around the first hits."""
+    column = _followed(given, "conversation")
+    return None if column is None else _known(column, given)
+
+
 def _followed(given: PartInputs, name: str) -> Sequence[float] | None:
     if (values := given.facts.followed.get(name)) is None:
         return None

@@ -209,6 +209,14 @@ PARTS: tuple[ScorePart, ...] = (
         without="there is none",
     ),
     ScorePart(
+        name="conversation",
+        measures="PageRank over next turns, replies, references and shared topics from the turns found",
+        reason="the conversation around it",
+        maker=make.conversation,
+        made="by another step",
+        without="they are not followed",
+    ),
+    ScorePart(
         name="path",
         measures="'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
         reason="its path in the graph",

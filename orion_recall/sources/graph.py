@@ -18,7 +18,7 @@ from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.terms import UNEXPECTED_ROWS, Row
 from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
 from orion_recall.graph.walks.neighbourhood import neighbourhood_query
-from orion_recall.graph.walks.spreading import activation, pagerank, push
+from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
 from orion_recall.interfaces import EntityFinder, EntityLikeness, OwnGraph
 from orion_recall.sources.damage import whole
 from orion_recall.sources.graph_links import links_around
@@ -29,7 +29,6 @@ from orion_recall.values import Hit, SearchRequest, SourceName
 log = logging.getLogger("orion_recall.sources")
 
 _LONGEST_NAME = 3
-_SPREADING = {"activation": activation, "push": push, "pagerank": pagerank}
 # Names with a lower cosine mean something else: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
 # The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
@@ -129,7 +128,7 @@ class RdfSource:
         around = await links_around(
             self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
         )
-        scores = _SPREADING[request.graph_method](around.links, weights)
+        scores = _scores(around.links, weights, request)
         memories = {link.target for link in around.links if link.kind in ("mentioned", "told")}
         return [
             Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(around.said.get(one, ()))[:3])
@@ -167,6 +166,15 @@ class RdfSource:
         )
         labels = sorted({row["label"] for row in rows}, key=lambda label: (-len(label), label))
         return [(label, 1.0) for label in labels[:limit]]
+
+
+def _scores(links: Sequence[Link], seeds: Mapping[str, float], request: SearchRequest) -> Mapping[str, float]:
+    damping, rounds = request.graph_damping, request.graph_rounds
+    if request.graph_method == "activation":
+        return activation(links, seeds, decay=damping, rounds=rounds)
+    if request.graph_method == "pagerank":
+        return pagerank(links, seeds, damping=damping, rounds=rounds)
+    return push(links, seeds)
 
 
 def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Reached]:

@@ -26,7 +26,7 @@ from orion_recall.scoring.candidates import ScoredCandidate
 Values = npt.NDArray[np.float64]
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
-CHANGING = ("late", "links", "second_step")
+CHANGING = ("late", "links", "second_step", "conversation")
 """Parts that change more than their own column when they are on: `late` changes `session`, and the others add
 candidates."""
 # No measure looks beyond this rank, and near-duplicates are only removed up to it.

@@ -1,6 +1,6 @@
 """The edges of a conversation, made from its turns: next turn, reply, reference and shared topic.
 
-Edges are directed and have weights as in the founding document 004: 1 for the next turn, a reply and a reference;
+Edges are directed and have weights as the specification has them: 1 for the next turn, a reply and a reference;
 for a topic the number of shared keywords divided by the larger set of keywords, where two or more are shared.
 
 Turns are compared by postings, the lists of turns of each keyword. So two turns without a common keyword are never
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,10 @@ from orion_recall.graph.conversation.keywords import turn_keywords
 from orion_recall.graph.conversation.references import SaidBy, quotations, refers_back
 from orion_recall.text.normal import normal_form
 
-EdgeKind = Literal["next", "reply", "reference", "topic"]
-EDGE_KINDS: tuple[EdgeKind, ...] = get_args(EdgeKind)
 LEAST_SHARED = 2
 """The fewest shared keywords that make a topic."""
 _MOST_QUOTED = 4  # a phrase that more turns have is a figure of speech
+_PAIRS_AT_ONCE = 1_000_000
 
 Postings = Mapping[str, Sequence[int]]
 Places = NDArray[np.int64]
@@ -152,22 +151,30 @@ def topic_edges(turns: Sequence[Turn], postings: Postings, *, most_turns: int | 
     }
     sizes = np.array([len(turn.keywords) for turn in turns], dtype=np.int64)
     seen: Counter[str] = Counter()
-    sources, targets, weights = list[Places](), list[Places](), list[NDArray[np.float64]]()
+    found: list[Edges] = []
+    pairs: list[Places] = []
+    waiting = 0
     for place, turn in enumerate(turns):
-        later: list[Places] = []
         for word in turn.keywords:
             if (places := numbers.get(word)) is not None:
                 seen[word] += 1  # postings ascend: this turn is the one at that position
-                later.append(places[seen[word] :])
-        if len(later) < LEAST_SHARED:
-            continue
-        others, shared = np.unique(np.concatenate(later), return_counts=True)
-        enough = shared >= LEAST_SHARED
-        others, shared = others[enough], shared[enough]
-        sources.append(np.full(len(others), place, dtype=np.int64))
-        targets.append(others)
-        weights.append(shared / np.maximum(sizes[others], sizes[place]))
-    return Edges.together(map(Edges, sources, targets, weights))
+                later = places[seen[word] :]
+                pairs.append(place * len(turns) + later)
+                waiting += len(later)
+        if waiting > _PAIRS_AT_ONCE:
+            found.append(_shared(pairs, sizes))
+            pairs, waiting = [], 0
+    return Edges.together((*found, _shared(pairs, sizes)))
+
+
+def _shared(pairs: Sequence[Places], sizes: NDArray[np.int64]) -> Edges:
+    """The topics of pairs that come once for each keyword they share; a pair is `source * turns + target`."""
+    if not pairs:
+        return Edges.of(())
+    coded, shared = np.unique(np.concatenate(pairs), return_counts=True)
+    enough = shared >= LEAST_SHARED
+    source, target = np.divmod(coded[enough], len(sizes))
+    return Edges(source, target, shared[enough] / np.maximum(sizes[source], sizes[target]))
 
 
 def _meant(place: int, by: SaidBy, turns: Sequence[Turn], postings: Postings) -> int | None:

@@ -1,7 +1,7 @@
 """Keywords of a turn: what two turns must share to have a topic in common.
 
-As the founding document 004 has them: words of more than three characters, without stop words and without the words
-that only say that something is remembered. They are folded, without possessives, and not stemmed.
+Words of more than three characters, without stop words and without those that only say that something is
+remembered. They are folded, without possessives, and not stemmed.
 """
 
 from __future__ import annotations

@@ -63,6 +63,8 @@ def requests_of(
             more_words=more_words_wanted(profile),
             similar_entities=profile.graph.similar_entities,
             graph_method=profile.graph.arm,
+            graph_damping=profile.graph.damping,
+            graph_rounds=profile.graph.rounds,
             path_hops=profile.graph.path_hops,
             path_expansions=profile.graph.path_expansions,
             path_time=profile.graph.path_time,

@@ -448,3 +448,17 @@ async def test_every_way_of_spreading_finds_what_is_near_in_scope_with_its_reaso
         "work",
     }
     assert await RdfSource(graph, None).search(asked) == hits
+
+
+@pytest.mark.parametrize("arm", ["activation", "pagerank"])
+async def test_damping_and_rounds_of_the_request_are_those_of_the_walk(graph: MemoryGraph, arm: Any):
+    await graph.apply(changes(*FAMILY, start=9))
+
+    async def scores(**fields: Any) -> list[float]:
+        asked = request("Ida", hops=2, graph_method=arm, max_statements=100, **fields)
+        return [hit.score for hit in await RdfSource(graph, None).search(asked)]
+
+    usual = await scores()
+    assert usual == await scores(graph_damping=0.6, graph_rounds={"activation": 3, "pagerank": 20}[arm])
+    assert usual != await scores(graph_damping=0.3)
+    assert usual != await scores(graph_rounds=1)

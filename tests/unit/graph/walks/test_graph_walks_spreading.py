@@ -77,3 +77,9 @@ def test_fifty_thousand_links_are_no_matter(way: Spread):
     began = time.process_time()
     assert len(way(hub, ANA)) >= 50_000
     assert time.process_time() - began < 30
+
+
+def test_pagerank_goes_as_far_as_its_damping_and_rounds_say():
+    assert pagerank(LINKS, ANA) == pagerank(LINKS, ANA, damping=0.6, rounds=20)
+    assert pagerank(LINKS, ANA, rounds=1)["m4"] == 0.0 < pagerank(LINKS, ANA, rounds=3)["m4"]
+    assert pagerank(LINKS, ANA, damping=0.3)["ana"] > pagerank(LINKS, ANA, damping=0.8)["ana"]

@@ -25,6 +25,8 @@ LIMITS = TimeLimits(pass_s=1.0, full_s=1.0, own_s=1.0)
         ({"max_statements": 11}, "max_statements", 11),
         ({"similar_entities": 4}, "similar_entities", 4),
         ({"arm": "activation"}, "graph_method", "activation"),
+        ({"damping": 0.3}, "graph_damping", 0.3),
+        ({"rounds": 7}, "graph_rounds", 7),
     ],
 )
 def test_what_a_profile_says_of_the_graph_is_asked_for(graph: dict[str, Any], field: str, value: object):
