@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
+from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SourceError
+from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.keyword_lengths import KEPT_FILE, measure_lengths, measured_weights
@@ -18,6 +22,8 @@ from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.serving.backends import open_sources
+from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, MeanLengths
 from orion_recall.values import Scope
 from tests.samples.source_samples import HashingEmbedder
@@ -109,3 +115,33 @@ async def test_while_postgres_is_away_the_means_are_those_last_seen(
     assert await measured_weights(CORPUS, AWAY, tmp_path) == seen
     assert await measured_weights(SHIPPED, AWAY, tmp_path) is SHIPPED
     assert await measured_weights(CORPUS, None, tmp_path) is CORPUS
+
+
+@pytest.mark.slow
+async def test_a_rebuild_measures_and_the_next_worker_uses_the_new_index(
+    pool: Pool, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    monkeypatch.setenv("ORION_DATA_DIR", str(tmp_path))
+
+    async def rebuild(*options: str) -> int:
+        return await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json", *options])
+
+    assert await rebuild() == 0
+    assert await rebuild("--measure") != 0, "there is nothing to measure for"
+    assert "length=corpus" in capsys.readouterr().err
+    monkeypatch.setenv("ORION_KEYWORD_WEIGHTS", "length=corpus")
+    assert await rebuild() == 0
+    settings = Settings.read()
+    async with open_sources(settings) as opened:
+        assert opened.index is not None, opened.broken
+        own, _ = await opened.index.search_sparse(
+            SparseEncoder().encode_query("gearbox"), Scope(tenant="ours"), limit=5
+        )
+    idf = math.log(1 + 0.5 / 1.5)
+    assert [value for _, value in own] == [pytest.approx(idf, rel=1e-4)], "a term of a mean document weighs one"
+    assert await rebuild("--measure") == 0
+    index = json.loads((live_place(tmp_path / "index") / "index.json").read_text("utf-8"))
+    assert index["keywords"].startswith("k1=1.5,b=0.75,length=corpus as of 20")
+    async with open_sources(settings.changed(keyword_weights=SHIPPED)) as opened:
+        assert "ORION_KEYWORD_WEIGHTS" in opened.broken["index"]

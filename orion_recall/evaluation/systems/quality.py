@@ -37,7 +37,7 @@ async def compare_quality(
     """The quality of every system, then of every profile, over the plan's judged queries."""
     corpus, found = Corpus.of(memories, trials.opened), list[Quality]()
     queries = judged(trials.plan.queries)
-    differing = _in_other_words(queries, memories)
+    differing = in_other_words(queries, memories)
     for system in SYSTEMS:
         source = system.make(corpus)
         run = await trials.with_sources({source.name: source}).run(system.profile, what=system.label)
@@ -68,7 +68,7 @@ def _means(run: Run, queries: Sequence[JudgedQuery]) -> Mapping[str, float]:
     return dict(zip(measured.measures, measured.values.mean(axis=0).tolist(), strict=True))
 
 
-def _in_other_words(queries: Sequence[JudgedQuery], memories: Sequence[Memory]) -> Sequence[JudgedQuery]:
+def in_other_words(queries: Sequence[JudgedQuery], memories: Sequence[Memory]) -> Sequence[JudgedQuery]:
     """The queries of which no content word occurs in their evidence or its speaker's name."""
     words = {
         (one.tenant, one.id): frozenset(content_words(f"{one.speaker or ''} {one.title or ''} {one.text}"))
