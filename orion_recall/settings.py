@@ -324,9 +324,8 @@ class Settings(StreamNames, BaseSettings):
     @property
     def dsn(self) -> str | None:
         """The Postgres address, with the schema of our tables, secrets included: never log it."""
-        return (
-            with_schema(self.postgres_dsn.get_secret_value(), self.postgres_schema) if self.postgres_dsn else None
-        )
+        address = self.postgres_dsn
+        return with_schema(address.get_secret_value(), self.postgres_schema) if address else None
 
     @property
     def qdrant_key(self) -> str | None:
@@ -346,9 +345,8 @@ class Settings(StreamNames, BaseSettings):
         """InvalidMessage for an unknown kind; its text lists the known ones."""
         for kind in kinds:
             if kind not in self.kinds:
-                there_are = f"there are {', '.join(self.kinds)} (ORION_MEMORY_KINDS adds to them)"
-                shown = str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."
-                raise InvalidMessage(
-                    f"{where}: {shown!r} is no kind of memory; {there_are}",
-                    without_values=f"{where}: no kind of memory; {there_are}",
+                there_are = (
+                    f"no kind of memory; there are {', '.join(self.kinds)} (ORION_MEMORY_KINDS adds to them)"
                 )
+                shown = str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."
+                raise InvalidMessage(f"{where}: {shown!r} is {there_are}", without_values=f"{where}: {there_are}")

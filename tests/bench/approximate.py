@@ -96,7 +96,7 @@ async def compare(size: int, queries: int, folder: Path) -> list[Measured]:
     embedder, sparse = ClusteredVectors(size, queries), SparseEncoder()
     small = min(_SMALL_SIZE, size // 2)
     tenants = {LARGE: range(small, size), SMALL: range(small)}
-    live = LiveShard(folder, embedder)
+    live = LiveShard(folder, embedder, sparse)
     live.load()
     writer = EngineThreads("the index", 1, name="index-write")
     writes = EdgeWriter(live, writer, embedder, sparse)
