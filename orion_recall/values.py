@@ -338,8 +338,7 @@ class SourceReport:
     """The report of one source: status, hits returned, milliseconds, and why it failed.
 
     `fallback` names what the hits of a source that failed or was late come from. `is_flat`: each of its hits is
-    worth as much as the first.
-    """
+    worth as much as the first. `lists` has the hits by kind where each was searched for alone."""
 
     source: SourceName
     status: SourceStatus
@@ -348,3 +347,4 @@ class SourceReport:
     error: str | None = None
     fallback: str | None = None
     is_flat: bool = False
+    lists: tuple[tuple[Hit, ...], ...] = ()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, model_validator
 
 from orion_recall.contracts.confidence import ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.envelope import ErrorInfo
 from orion_recall.contracts.fields import (
     BudgetName,
     Identifier,
-    Kinds,
     Message,
     Moment,
     MomentAsTold,
+    OneOrMoreKinds,
     OptionalIdentifier,
     ScopeName,
     Strings,
@@ -49,11 +49,17 @@ class RecallOptionsV1(Message):
     tenant: Identifier | None = None
     scope: ScopeName | None = None
     user: Identifier | None = None
-    k: int | None = Field(default=None, ge=1, le=1000, description="items at most")
+    k: int | None = Field(
+        default=None, ge=1, le=1000, description="items at most; above max_total_items it lifts the caps per source"
+    )
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    kinds: Kinds = ()
+    kinds: OneOrMoreKinds = Field(
+        default=(),
+        validation_alias=AliasChoices("kinds", "fact_type"),
+        description="one kind or several; of up to eight, each has lists of its own. `fact_type` is another name",
+    )
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None

@@ -125,6 +125,16 @@ class TimeInQuestions(BaseModel):
         description="Weight in the fusion of the memories whose text tells a time that the query is about, closest "
         "first and each worth the same; 0: they are not searched for.",
     )
+    past_search_weight: Weight = Field(
+        default=0.0,
+        description="`search_weight` where the named time has a beginning and is over (last summer, in May 2024), "
+        "if that is more; 0: it is not searched a second time for being over.",
+    )
+    past_factor: Annotated[float, Field(ge=1, le=10)] = Field(
+        default=1.0,
+        description="What `ranking.time` is multiplied by, from 1 to 10, where the named time has a beginning and "
+        "is over and many memories of other times fit the question about equally well: then the time decides.",
+    )
     filter: bool = Field(
         default=False,
         description="Whether memories of another time than the query names, and undated ones, are dropped.",
@@ -134,6 +144,10 @@ class TimeInQuestions(BaseModel):
         description="Where summer is: June to August in the north, December to February in the south.",
     )
     day_first: bool = Field(default=False, description="Whether 3/5/2023 is the third of May; 3.5.2023 always is.")
+
+    def weight_of_search(self, *, of_past: bool) -> float:
+        """The weight of what is found inside the named time, which may be over; 0: it is not searched for."""
+        return max(self.search_weight, self.past_search_weight if of_past else 0.0)
 
 
 class GraphWalk(BaseModel):
