@@ -39,8 +39,8 @@ class Include(Message):
         default=False,
         description="how every candidate was scored; such a query only looks: no use of memories is counted",
     )
-    entities: bool = False
-    chunks: bool = Field(default=False, description="the passage of each memory that fits the query best")
+    entities: bool = Field(default=False, description="the entities of each item, and what the items tell of each")
+    chunks: bool = Field(default=False, description="the passage of each item that fits the query best")
 
 
 class RecallOptionsV1(Message):
@@ -183,12 +183,37 @@ class BundleStats(Message):
     )
 
 
+class ChunkInfoV1(Message):
+    """The passage of an item that fits the query best; the whole text where that is one passage."""
+
+    id: str = Field(description="the memory's id, `#` and `index`")
+    memory_id: str
+    index: int = Field(ge=0, description="the passage's place in the memory's text, from 0")
+    start: int = Field(ge=0, description="where it begins in the memory's text, in characters")
+    end: int = Field(ge=0, description="where it ends, in characters")
+    text: str
+
+
+class EntityStateV1(Message):
+    """What the items of an answer tell of an entity that they name."""
+
+    name: str = Field(description="its name; of names that were merged, the one that is kept")
+    memory_count: int = Field(ge=1, description="how many of the items name it")
+    memory_ids: list[str]
+    observations: list[str] = Field(description="the snippets of those items, without repetitions")
+
+
 class MemoryBundleV1(Message):
-    """Prompt-ready memories: `rendered` is a list of one-line bullets, "" when nothing was found."""
+    """Prompt-ready memories: `rendered` is a list of one-line bullets, "" when nothing was found.
+
+    `entities` and `chunks`, by name and by id, are there only when the query's `include` asks for them.
+    """
 
     rendered: str
     items: list[MemoryItemV1]
     stats: BundleStats
+    entities: dict[str, EntityStateV1] | None = None
+    chunks: dict[str, ChunkInfoV1] | None = None
 
 
 class RecallReplyV1(Message):

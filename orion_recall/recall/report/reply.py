@@ -18,6 +18,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.selection import SelectedItem
+from orion_recall.recall.report.attachments import chunks_of, entities_of
 from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
@@ -55,7 +56,10 @@ def reply(
             stats["no_answer"] = no_answer_json(recalled.withheld)
         if include.trace:
             stats["trace"] = recalled.redaction.json(explained(recalled), without=_IDS)
-    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats))
+    attached: dict[str, Any] = {"entities": entities_of(recalled)} if include.entities else {}
+    if include.chunks:
+        attached["chunks"] = chunks_of(recalled)
+    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats), **attached)
     if extended and recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
     return RecallReplyV1(bundle=bundle)
