@@ -207,7 +207,7 @@ class Rerank(BaseModel):
     model_config = CONFIG
 
     enabled: bool = Field(default=False, description="Whether a reranker, where one is configured, is asked.")
-    top_n: int = Field(default=20, ge=1, le=200, description="How many of the best ranked memories it judges.")
+    top_n: int = Field(default=20, ge=1, le=500, description="How many of the best ranked memories it judges.")
     weight: Weight = Field(
         default=0.5, description="Weight of its score beside those of `ranking`, a relevance part (no unit)."
     )
