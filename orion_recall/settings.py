@@ -345,8 +345,5 @@ class Settings(StreamNames, BaseSettings):
         """InvalidMessage for an unknown kind; its text lists the known ones."""
         for kind in kinds:
             if kind not in self.kinds:
-                there_are = (
-                    f"no kind of memory; there are {', '.join(self.kinds)} (ORION_MEMORY_KINDS adds to them)"
-                )
-                shown = str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."
-                raise InvalidMessage(f"{where}: {shown!r} is {there_are}", without_values=f"{where}: {there_are}")
+                known = f"no kind of memory; there are {', '.join(self.kinds)} (ORION_MEMORY_KINDS adds to them)"
+                raise InvalidMessage(f"{where}: {str(kind)[:60]!r} is {known}", without_values=f"{where}: {known}")

@@ -51,6 +51,12 @@ class QuestionTime:
     widened: bool = False
     ahead: bool = False
 
+    def is_past(self, now: float) -> bool:
+        """Whether it names times, and each has a beginning and is over at `now` (epoch seconds)."""
+        return bool(self.intervals) and all(
+            one.start is not None and one.end is not None and one.end <= now for one in self.intervals
+        )
+
 
 NO_TIME = QuestionTime()
 

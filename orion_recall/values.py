@@ -20,7 +20,6 @@ from orion_recall.time_values import TimeRange as TimeRange
 from orion_recall.time_values import ToldTime as ToldTime
 
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
-
 SourceName = Literal["vector", "lexical", "rdf", "sql_timeline"]
 SOURCE_NAMES: tuple[SourceName, ...] = ("vector", "lexical", "rdf", "sql_timeline")
 
@@ -339,7 +338,7 @@ class Hit(NamedTuple):
 class SourceReport:
     """The report of one source: status, hits returned, milliseconds, and why it failed.
 
-    `fallback` names what the hits of a source that failed come from. `is_flat`: each hit is worth as much."""
+    `fallback`: where a silent source's hits come from; `is_flat`: each is worth as much; `lists`: hits by kind."""
 
     source: SourceName
     status: SourceStatus
@@ -348,3 +347,4 @@ class SourceReport:
     error: str | None = None
     fallback: str | None = None
     is_flat: bool = False
+    lists: tuple[tuple[Hit, ...], ...] = ()

@@ -143,8 +143,25 @@ MemoryKind = Annotated[
     ),
 ]
 Kinds = Annotated[tuple[MemoryKind, ...], Field(strict=False, max_length=256), at_most(256)]
+OneOrMoreKinds = Annotated[
+    Kinds,
+    BeforeValidator(
+        lambda value: (value,) if isinstance(value, str) else value, json_schema_input_type=Kinds | MemoryKind
+    ),
+]
 ScopeName = Literal["session", "user", "global"]
-BudgetName = Literal["low", "mid", "high"]
+
+_BUDGETS = ("low", "mid", "high")
+
+
+def _in_lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) and value.lower() in _BUDGETS else value
+
+
+BudgetName = Annotated[
+    Literal["low", "mid", "high"],
+    BeforeValidator(_in_lower_case, json_schema_input_type=Literal["low", "mid", "high", "LOW", "MID", "HIGH"]),
+]
 
 
 class Message(BaseModel):

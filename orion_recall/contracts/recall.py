@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, model_validator
 
 from orion_recall.contracts.confidence import ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.envelope import ErrorInfo
 from orion_recall.contracts.fields import (
     BudgetName,
     Identifier,
-    Kinds,
     Message,
     Moment,
     MomentAsTold,
+    OneOrMoreKinds,
     OptionalIdentifier,
     ScopeName,
     Strings,
@@ -39,8 +39,8 @@ class Include(Message):
         default=False,
         description="how every candidate was scored; such a query only looks: no use of memories is counted",
     )
-    entities: bool = False
-    chunks: bool = Field(default=False, description="the passage of each memory that fits the query best")
+    entities: bool = Field(default=False, description="the entities of each item, and what the items tell of each")
+    chunks: bool = Field(default=False, description="the passage of each item that fits the query best")
     layers: bool = Field(default=False, description="of a cascade: the items' ids by the layer they come from")
     metadata: bool = Field(
         default=False, description="what each item's sender gave as metadata, read from Postgres"
@@ -57,11 +57,17 @@ class RecallOptionsV1(Message):
         default=None, description="only memories that were stored with this agent_id"
     )
     run_id: Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
-    k: int | None = Field(default=None, ge=1, le=1000, description="items at most")
+    k: int | None = Field(
+        default=None, ge=1, le=1000, description="items at most; above max_total_items it lifts the caps per source"
+    )
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    kinds: Kinds = ()
+    kinds: OneOrMoreKinds = Field(
+        default=(),
+        validation_alias=AliasChoices("kinds", "fact_type"),
+        description="one kind or several; of up to eight, each has lists of its own. `fact_type` is another name",
+    )
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None
@@ -202,8 +208,31 @@ class BundleStats(Message):
     )
 
 
+class ChunkInfoV1(Message):
+    """The passage of an item that fits the query best; the whole text where that is one passage."""
+
+    id: str = Field(description="the memory's id, `#` and `index`")
+    memory_id: str
+    index: int = Field(ge=0, description="the passage's place in the memory's text, from 0")
+    start: int = Field(ge=0, description="where it begins in the memory's text, in characters")
+    end: int = Field(ge=0, description="where it ends, in characters")
+    text: str
+
+
+class EntityStateV1(Message):
+    """What the items of an answer tell of an entity that they name."""
+
+    name: str = Field(description="its name; of names that were merged, the one that is kept")
+    memory_count: int = Field(ge=1, description="how many of the items name it")
+    memory_ids: list[str]
+    observations: list[str] = Field(description="the snippets of those items, without repetitions")
+
+
 class MemoryBundleV1(Message):
-    """Prompt-ready memories: `rendered` is a list of one-line bullets, "" when nothing was found."""
+    """Prompt-ready memories: `rendered` is a list of one-line bullets, "" when nothing was found.
+
+    `entities` and `chunks`, by name and by id, are there only when the query's `include` asks for them.
+    """
 
     rendered: str
     items: list[MemoryItemV1]
@@ -212,6 +241,8 @@ class MemoryBundleV1(Message):
         default=None,
         description="of a cascade, with `include.layers`: the items' ids by layer, layers in the order of search",
     )
+    entities: dict[str, EntityStateV1] | None = None
+    chunks: dict[str, ChunkInfoV1] | None = None
 
 
 class RecallReplyV1(Message):

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from orion_recall.profile.canary import Canary
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
+from orion_recall.profile.graph_section import GraphWalk
 from orion_recall.profile.sections import (
     CONFIG,
     FOUND_BY,
@@ -17,7 +18,6 @@ from orion_recall.profile.sections import (
     ROUNDING,
     Expansion,
     Fusion,
-    GraphWalk,
     RankingWeights,
     Render,
     Rerank,
@@ -288,12 +288,17 @@ class ProfileValues(BaseModel):
         """The weights of the parts, in talk with an assistant or else."""
         return self.ranking_with_assistant.applied_to(self.ranking) if with_assistant else self.ranking
 
-    def weights(self, *, reranked: bool, with_assistant: bool = False) -> dict[str, float]:
+    def weights(
+        self, *, reranked: bool, with_assistant: bool = False, time_decides: bool = False
+    ) -> dict[str, float]:
         """The weights of the final score's parts, with `rerank` where a reranker has judged.
 
         Where one is wanted and has not, recency weighs no more than leaves relevance its share.
+        `time_decides`: the part `time` weighs `time.past_factor` times as much.
         """
         weights: dict[str, float] = self.ranking_of(with_assistant=with_assistant).model_dump()
+        if time_decides:
+            weights["time"] *= self.time.past_factor
         if not self.rerank.enabled:
             return weights
         if reranked:

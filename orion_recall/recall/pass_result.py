@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.candidates.fuse import Fusing
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -41,8 +42,8 @@ class PassResult:
     `within` are the further lists of the time that the question names. `pool` are the fused candidates, `scored`
     those that may be shown, `ranked` those without near-duplicates and too low scores; the last two are best first.
     `reranking` and `late_interaction` are None where the profile has them off, `closeness` is late interaction as
-    it was measured, by key. `asked` is the question as it was searched for: with a wider time than it names where
-    nothing was found in that."""
+    it was measured, by key. `fusing` is how the lists were fused. `asked` is the question as it was searched for:
+    with a wider time than it names where nothing was found in that."""
 
     reports: tuple[SourceReport, ...]
     within: tuple[SourceReport, ...]
@@ -55,6 +56,7 @@ class PassResult:
     late_interaction: LateInteractionReport | None = None
     closeness: Mapping[int, float] = field(default_factory=dict[int, float])
     asked: Understanding | None = None
+    fusing: Fusing | None = None
 
     @property
     def keys(self) -> set[int]:

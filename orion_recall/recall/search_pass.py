@@ -9,7 +9,6 @@ Late interaction, the comparison, the follow-up search and reranking are done wh
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -41,7 +40,8 @@ from orion_recall.recall.ranking.reports import LateInteractionReport, RerankRep
 from orion_recall.recall.ranking.rerank import rerank
 from orion_recall.recall.ranking.score import score_candidates
 from orion_recall.recall.ranking.up_to_date import up_to_date
-from orion_recall.recall.search.all_sources import search_all
+from orion_recall.recall.search.all_lists import search_lists
+from orion_recall.recall.search.all_sources import MOST_KINDS
 from orion_recall.recall.search.fallback import index_is_away
 from orion_recall.recall.search.follow_up import NO_FOLLOW_UP, FollowUp, follow_up
 from orion_recall.recall.search.period import (
@@ -52,15 +52,10 @@ from orion_recall.recall.search.period import (
     with_listed,
 )
 from orion_recall.recall.search.requests import NO_OPTIONS, requests_of
-from orion_recall.recall.search.said_search import (
-    REPORTS_WEIGHT,
-    asks_of_others,
-    reports_of_others,
-    requests_of_speaker,
-)
+from orion_recall.recall.search.said_search import REPORTS_WEIGHT
 from orion_recall.recall.search.successors import with_successors
 from orion_recall.recall.search.time_limits import TimeLimits
-from orion_recall.recall.search.time_search import SearchedTimes, TimeSearch, searched_times
+from orion_recall.recall.search.time_search import SearchedTimes, searched_times
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
@@ -181,6 +176,7 @@ class SearchPass:
             late_interaction=late,
             asked=self.understood,
             closeness=closeness,
+            fusing=self._fusing,
         )
         self.dropped["rank_pool"] += len(result.keys.difference(candidate.key for candidate in result.pool))
         return result
@@ -189,26 +185,16 @@ class SearchPass:
         self, requests: Mapping[SourceName, SearchRequest]
     ) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
         """The reports of every source, and those of the time search."""
-        until = time.perf_counter() + self.limits.source_s
-        said, asked = self.understood.said_by, requests
-        requests = requests_of_speaker(asked, said)
         again = not is_of_period(self.understood)  # a period is listed as a whole
-        searched = searched_times(self.question, self.profile.time) if again else SearchedTimes()
-        async with TimeSearch(self.sources.by_name, asked, searched) as searches:
-            searching = search_all(
-                self.sources.by_name,
-                requests,
-                self.sources.breakers,
-                timeout_s=self.limits.source_s,
-                retries=self.profile.source_retries,
-                fallback=self.sources.fallback,
-            )
-            if asks_of_others(said):
-                others = reports_of_others(self.sources.by_name, asked, said, timeout_s=self.limits.source_s)
-                reports, reported = await asyncio.gather(searching, others)
-            else:
-                reports, reported = await searching, []
-            return reports, [*await searches.reports(reports, until=until), *reported]
+        return await search_lists(
+            self.sources,
+            requests,
+            times=searched_times(self.question, self.profile.time) if again else SearchedTimes(),
+            said=self.understood.said_by,
+            by_kind=1 < len(self.options.kinds) <= MOST_KINDS,
+            timeout_s=self.limits.source_s,
+            retries=self.profile.source_retries,
+        )
 
     @property
     def _most(self) -> int:
@@ -223,13 +209,16 @@ class SearchPass:
 
     @property
     def _fusing(self) -> Fusing:
-        fusion = self.profile.fusion
+        fusion, is_past = self.profile.fusion, self.question.time.is_past(self.question.now)
         weights: dict[SourceName, float] = fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
         return {
             "method": fusion.method,
             "k": fusion.k,
             "weights": weights,
-            "within_weight": max(self.profile.time.search_weight, REPORTS_WEIGHT * self.understood.is_said_by),
+            "within_weight": max(
+                self.profile.time.weight_of_search(of_past=is_past),
+                REPORTS_WEIGHT * self.understood.is_said_by,
+            ),
             "told_weight": self.profile.time.told_search_weight,
         }
 
@@ -240,7 +229,7 @@ class SearchPass:
         fetching = fetch(keys_to_fetch(pool, reports), self.sources.readers, timeout_s=self.left_s)
         if is_of_period(self.understood):
             return await fetching, {}, None
-        keys = [candidate.key for candidate in pool[: self._most]]
+        keys = [one.key for place, one in enumerate(pool) if place < self._most or one.is_kept]
         comparing = self._compare_words(keys, is_away=index_is_away(reports))
         memories, (numbers, closeness, late) = await asyncio.gather(fetching, comparing)
         return with_passages(memories, numbers), closeness, late

@@ -12,7 +12,8 @@ from orion_recall.values import MemoryView, SourceName
 class Candidate:
     """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
 
-    `source_ref` is what the best source's hit says of where it is from.
+    `source_ref` is what the best source's hit says of where it is from. `is_kept`: it is ranked in full, however
+    many candidates have a better fused score.
     """
 
     key: int
@@ -24,6 +25,7 @@ class Candidate:
     path: float = 0.0
     best_source: SourceName = "vector"
     source_ref: str | None = None
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

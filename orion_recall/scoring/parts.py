@@ -109,6 +109,13 @@ PARTS: tuple[ScorePart, ...] = (
         maker=time_parts.time,
     ),
     ScorePart(
+        name="time_proximity",
+        measures="'how close the memory is to the time that the query names', 1 inside it",
+        reason="being close to the named time",
+        maker=time_parts.proximity,
+        needs_weight=True,
+    ),
+    ScorePart(
         name="told",
         measures="'the memory tells of the time that the query is about'",
         reason="the time it tells of",

@@ -10,6 +10,7 @@ from orion_recall.values import Interval
 WIDENED_S: Final = 86_400.0
 """Whole-day arithmetic is often a day off, and people tell of things a day later."""
 _NEAR: Final = 0.9
+_OPEN_S: Final = 30 * 86_400.0
 
 
 def widened(interval: Interval) -> Interval:
@@ -33,6 +34,24 @@ def overlaps(
         return [overlap(intervals, start, until) for start, until in times]
     found = [overlap(intervals, start, until, exactly=True) for start, until in times]
     return found if any(found) else [overlap(intervals, start, until) for start, until in times]
+
+
+def proximity(intervals: Sequence[Interval], start: float | None, until: float | None = None) -> float | None:
+    """1 for a memory that overlaps one of the intervals; half as much with each further length of it away.
+
+    None for an undated memory. An interval counts as a day at least, one without beginning or end as thirty.
+    """
+    if start is None:
+        return None
+    end = start if until is None or until < start else until
+    best = 0.0
+    for one in intervals:
+        before = 0.0 if one.start is None else one.start - end
+        after = 0.0 if one.end is None else start - one.end
+        is_open = one.start is None or one.end is None
+        length = _OPEN_S if is_open else max((one.end or 0.0) - (one.start or 0.0), WIDENED_S)
+        best = max(best, 0.5 ** (max(before, after, 0.0) / length))
+    return best
 
 
 def overlap(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from orion_recall.scoring import time_overlap
 from orion_recall.scoring.part_values import READ_CHARS, Column, Pair, PartInputs
 from orion_recall.scoring.time_overlap import overlaps
 from orion_recall.scoring.told_overlap import is_told_of, told_ranges, told_share
@@ -40,6 +41,14 @@ def time(given: PartInputs) -> Column | None:
             near = 1.0 if memory.session_id == named else 0.0
         column.append(near)
     return column
+
+
+def proximity(given: PartInputs) -> Column | None:
+    """How close the memory's time is to the one that the question names. An undated memory has no such part."""
+    asked = given.facts.time
+    if asked.of == "told" or not asked.intervals:
+        return None
+    return [time_overlap.proximity(asked.intervals, memory.ts, memory.until) for memory in given.memories]
 
 
 def told(given: PartInputs) -> Column | None:

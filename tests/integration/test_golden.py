@@ -154,7 +154,7 @@ async def test_plain_reciprocal_rank_fusion_does_worse(opened: Opened, reflected
     shipped = loaded_profiles(None)["reflect.v1"].profile.model_dump()
     plain = Profile.model_validate(
         shipped
-        | {"rdf_top_k": 0, "enable_sql_timeline": False, "rank_pool": 100, "fusion": {}}
+        | {"rdf_top_k": 0, "enable_sql_timeline": False, "rank_pool": 100, "fusion": {}, "time": {}}
         | {"ranking": {"fusion": 1.0, "similarity": 0.0, "recency": 0.0}}
     )
     fused = await asked(opened, plain)

@@ -25,6 +25,11 @@ WITH_TEXT = 16
 the index may not hold them, and then no other list could."""
 
 
+WITHIN = 16
+"""So many first hits of each further list are candidates, whatever their fused score: nothing of a time that the
+question names need be among the best of all times."""
+
+
 class Fusing(TypedDict):
     """The parameters of fusion, as keywords of the functions here."""
 
@@ -38,7 +43,8 @@ class Fusing(TypedDict):
 class _List(NamedTuple):
     """One list with hits: its weight, its source, rank and hit by key. A score of `zero` adds nothing.
 
-    Where `zero` is the first's score, each of them counts as the first.
+    Where `zero` is the first's score, each of them counts as the first. `is_more`: it is a source's
+    list of a further kind; no memory is in two of those, and together they weigh as one.
     """
 
     weight: float
@@ -46,6 +52,7 @@ class _List(NamedTuple):
     ranked: Mapping[int, tuple[int, Hit]]
     first: float
     zero: float
+    is_more: bool = False
 
 
 def fuse(
@@ -62,16 +69,18 @@ def fuse(
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
-    After these come further hits that bring a memory with them and are among the first `with_text` of a list.
-    `within` are further lists of the sources, each with the weight `within_weight`, flat ones with `told_weight`.
+    After these come the first `WITHIN` hits of each list of `within`, and further hits that bring a memory with
+    them and are among the first `with_text` of a list. `within` are further lists of the sources, each with the
+    weight `within_weight`, flat ones with `told_weight`.
 
     `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
     """
     lists = _lists(reports, weights, within, (within_weight, told_weight), method)
     possible = 0.0
     fused: dict[int, float] = {}
-    for weight, _, ranked, first, zero in lists:
-        possible += weight / (k + 1) if method == "rrf" else weight
+    for weight, _, ranked, first, zero, is_more in lists:
+        if not is_more:
+            possible += weight / (k + 1) if method == "rrf" else weight
         span = first - zero
         for key, (rank, hit) in ranked.items():
             gain = 1 / (k + rank) if method == "rrf" else (hit.score - zero) / span if span > 0 else 1.0
@@ -79,9 +88,21 @@ def fuse(
     # Objects are made only for candidates: most hits of a deep search become none.
     order = [key for _, key in sorted([(-round(score, 9), key) for key, score in fused.items()])]
     best = order[:limit]
-    if len(best) < len(order) and (bring := _with_memory(lists, with_text)):
-        best += [key for key in order[len(best) :] if key in bring]
-    return [_candidate(key, fused[key] / possible if possible > 0 else 0.0, lists) for key in best]
+    kept = {hit.key for report in within for hit in report.hits[:WITHIN]}
+    if len(best) < len(order) and (further := kept | _with_memory(lists, with_text)):
+        best += [key for key in order[len(best) :] if key in further]
+    pool = [_candidate(key, fused[key] / possible if possible > 0 else 0.0, lists) for key in best]
+    for candidate in pool:
+        candidate.is_kept = candidate.key in kept
+    return pool
+
+
+def rrf_score(candidate: Candidate, fusing: Fusing) -> float:
+    """The sum of w / (k + rank) over the sources that found it: reciprocal rank fusion, not divided by the best.
+
+    It is that of the ranks whatever the method of the profile; further lists do not count.
+    """
+    return sum(fusing["weights"][source] / (fusing["k"] + rank) for source, rank in candidate.ranks.items())
 
 
 def fused_unindexed(
@@ -155,11 +176,13 @@ def _lists(
         _List(
             weight,
             report.source,
-            _ranked(report.hits),
-            report.hits[0].score,
-            report.hits[0].score if report.is_flat else _zero(report.hits, method),
+            _ranked(hits),
+            hits[0].score,
+            hits[0].score if report.is_flat else _zero(hits, method),
+            is_more=place > 0,
         )
         for weight, report in (*own, *further)
+        for place, hits in enumerate(report.lists or (report.hits,))
     ]
 
 
@@ -198,7 +221,7 @@ def _candidate(key: int, fused: float, lists: Sequence[_List]) -> Candidate:
     """The candidate of one memory. The lists come heaviest first, so that the first of equal ranks wins."""
     candidate = Candidate(key=key, fused=fused)
     best: float = math.inf
-    for _, source, ranked, _, _ in lists:
+    for _, source, ranked, *_ in lists:
         if (found := ranked.get(key)) is None:
             continue
         rank, (_, score, read, statements, path, source_ref) = found

@@ -63,11 +63,12 @@ def limited(
     memories: Mapping[int, MemoryView],
     reports: Sequence[SourceReport],
 ) -> Sequence[Candidate]:
-    """The pool up to the limit, and beyond it only unindexed candidates, which bring their text."""
+    """The pool up to the limit; beyond it what is to be kept, and unindexed candidates, which bring their text."""
     if len(pool) <= limit:
         return pool
-    beyond = () if index_is_away(reports) else pool[limit:]
-    return [*pool[:limit], *(candidate for candidate in beyond if candidate.key not in memories)]
+    is_away = index_is_away(reports)
+    beyond = (one for one in pool[limit:] if one.is_kept or (not is_away and one.key not in memories))
+    return [*pool[:limit], *beyond]
 
 
 def has_unindexed(kept: Kept, memories: Mapping[int, MemoryView], reports: Sequence[SourceReport]) -> bool:

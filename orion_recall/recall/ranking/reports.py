@@ -9,12 +9,16 @@ from orion_recall.values import SourceStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankReport:
-    """The report of reranking, where the profile has it on: memories judged, milliseconds, why the order stayed."""
+    """The report of reranking, where the profile has it on: memories judged, milliseconds, why the order stayed.
+
+    `judged` are the keys of those memories.
+    """
 
     status: SourceStatus
     count: int = 0
     ms: float = 0.0
     error: str | None = None
+    judged: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

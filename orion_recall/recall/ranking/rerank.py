@@ -68,11 +68,14 @@ async def rerank(
         return unchanged("failed", str(error))
     breaker.record(None, time.monotonic())
     assistants = said_by_assistants([item.memory for item in scored])
-    weights = profile.weights(reranked=True, with_assistant=is_with_assistant(assistants))
+    talk = is_with_assistant(assistants)
+    decides = scored[0].weights.get("time", 0.0) > profile.weights(reranked=False, with_assistant=talk)["time"]
+    weights = profile.weights(reranked=True, with_assistant=talk, time_decides=decides)
     parts = [*found, *[min(found)] * (len(scored) - len(judged))]
     blended = in_order(_with_part(item, part, weights) for item, part in zip(scored, parts, strict=True))
     ms = (time.perf_counter() - began) * 1000
-    return blended, RerankReport(status="ok", count=len(judged), ms=ms)
+    keys = frozenset(item.candidate.key for item in judged)
+    return blended, RerankReport(status="ok", count=len(judged), ms=ms, judged=keys)
 
 
 def _with_part(item: ScoredCandidate, part: float, weights: dict[str, float]) -> ScoredCandidate:

@@ -17,6 +17,9 @@ from orion_recall.scoring.part_values import Column, QueryFacts, is_with_assista
 from orion_recall.scoring.parts import part_columns
 from orion_recall.values import MemoryView
 
+# Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
+_ALIKE, _MANY = 0.8, 16
+
 
 def score_candidates(
     candidates: Sequence[tuple[Candidate, MemoryView]], profile: Profile, facts: QueryFacts
@@ -34,11 +37,21 @@ def score_candidates(
         assistants=assistants,
     )
     scores = _combined(columns, weights, len(candidates))
+    if profile.time.past_factor > 1 and facts.time.is_past(facts.now) and _time_decides(columns, scores):
+        weights = profile.weights(reranked=False, with_assistant=with_assistant, time_decides=True)
+        scores = _combined(columns, weights, len(candidates))
     scored = [
         ScoredCandidate(candidate=candidate, memory=memory, score=score, parts=parts, weights=weights)
         for (candidate, memory), score, parts in zip(candidates, scores, _rows(columns), strict=True)
     ]
     return in_order(scored)
+
+
+def _time_decides(columns: Mapping[str, Column], scores: Sequence[float]) -> bool:
+    """Whether so many memories of other times fit about equally well that the time must tell which is meant."""
+    others = [score for score, fit in zip(scores, columns.get("time", ()), strict=False) if fit == 0.0]
+    alike = _ALIKE * max(others, default=0.0)
+    return sum(score >= alike for score in others) >= _MANY
 
 
 def in_order(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.report.confidence import cascade_json, confidence_json
@@ -110,6 +111,7 @@ def _candidates(recalled: Recalled, result: PassResult) -> dict[str, Any]:
     others = [
         {
             **_of(candidate, memory),
+            **_named_scores(candidate, item, recalled),
             **_before(item, is_merged=recalled.cascade is not None and recalled.cascade.is_merged),
             "dropped": {"reason": reason, "for": names.get(for_key or 0)},
         }
@@ -160,7 +162,8 @@ def _ranked(
 ) -> dict[str, Any]:
     key = item.candidate.key
     reason = recalled.selection.left_out.get(key)
-    told = {"place": place, "kept": is_kept, **_of(item.candidate, item.memory), **_score(item)}
+    told = {"place": place, "kept": is_kept, **_of(item.candidate, item.memory)}
+    told |= {**_named_scores(item.candidate, item, recalled), **_score(item)}
     told["dropped"] = {"reason": reason, "for": None} if reason else None
     told["confidence"] = confidence_json(confidence).model_dump(mode="json") if confidence else None
     if recalled.cascade is not None:
@@ -185,6 +188,16 @@ def _score(item: ScoredCandidate | None) -> dict[str, Any]:
         for part in score_shares(item)
     ]
     return {"score": item.score, "parts": parts}
+
+
+def _named_scores(candidate: Candidate, item: ScoredCandidate | None, recalled: Recalled) -> dict[str, Any]:
+    """The raw score of reciprocal rank fusion, and the cross-encoder's where it judged the memory."""
+    fusing = recalled.result.fusing if recalled.result else None
+    told: dict[str, Any] = {"rrf_score": round(rrf_score(candidate, fusing), _DIGITS)} if fusing else {}
+    judged = recalled.reranking.judged if recalled.reranking else frozenset[int]()
+    if item is not None and candidate.key in judged and "rerank" in item.parts:
+        told["cross_encoder_score"] = round(item.parts["rerank"], _DIGITS)
+    return told
 
 
 def _of(candidate: Candidate, memory: MemoryView) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.render import source_ref
 from orion_recall.recall.bundle.selection import SelectedItem
+from orion_recall.recall.report.attachments import chunks_of, entities_of
 from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
@@ -55,8 +56,12 @@ def reply(
             stats["no_answer"] = no_answer_json(recalled.withheld)
         if include.trace:
             stats["trace"] = recalled.redaction.json(explained(recalled), without=_IDS)
-    layers = {"layers": _by_layer(recalled)} if include.layers and recalled.cascade is not None else {}
-    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats), **layers)
+    attached: dict[str, Any] = {"entities": entities_of(recalled)} if include.entities else {}
+    if include.chunks:
+        attached["chunks"] = chunks_of(recalled)
+    if include.layers and recalled.cascade is not None:
+        attached["layers"] = _by_layer(recalled)
+    bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats), **attached)
     if extended and recalled.outcome == "failed":
         return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
     return RecallReplyV1(bundle=bundle)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ from orion_recall.sources.breaker import Breaker
 from orion_recall.tasks import Waited, noticed
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 
+MOST_KINDS = 8
+"""Kinds of one query that are searched for each alone; of more there is one list."""
 _RETRY_PAUSE_S = 0.02
 _ENDING_S = 0.05
 
@@ -46,10 +48,12 @@ async def search_all(
     timeout_s: float,
     retries: int,
     fallback: FallbackSource | None = None,
+    by_kind: bool = False,
 ) -> list[SourceReport]:
     """One report for every source; a source without a request, or not configured, is `off`.
 
-    `fallback` is searched when neither source of the index answers; its hits are in that source's report.
+    `fallback` is searched when neither source of the index answers; its hits are in that source's report. With
+    `by_kind` each source is searched for each kind of the scope alone, at once, so that no kind crowds out another.
     """
     searches: dict[SourceName, asyncio.Task[SourceReport]] = {}
     waited: dict[SourceName, Waited] = {}
@@ -61,7 +65,7 @@ async def search_all(
         if timeout_s <= 0:
             reports[name] = SourceReport(source=name, status="late", error="no time was left")
         else:
-            searches[name], waited[name] = noticed(_search(source, request, breakers[name], retries))
+            searches[name], waited[name] = noticed(_search(source, request, breakers[name], retries, by_kind))
     index: list[SourceName] = [name for name in INDEX_SOURCES if name in searches]
     falling_back: asyncio.Task[SourceReport | None] | None = None
     if fallback is not None and index:
@@ -94,14 +98,16 @@ def _late(name: SourceName, breaker: Breaker, timeout_s: float, began: float, is
     return SourceReport(source=name, status="late", ms=(time.perf_counter() - began) * 1000, error=error)
 
 
-async def _search(source: Source, request: SearchRequest, breaker: Breaker, retries: int) -> SourceReport:
+async def _search(
+    source: Source, request: SearchRequest, breaker: Breaker, retries: int, by_kind: bool = False
+) -> SourceReport:
     started = time.perf_counter()
     if not answers_for(source, request.scope.tenant):  # nor is an error that other tenants had there
         return SourceReport(source=source.name, status="empty")
     if not breaker.lets_through(time.monotonic(), is_short=request.is_short):
         return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
     try:
-        hits = await _with_retries(source, request, retries)
+        lists = await _lists(source, _by_kind(request) if by_kind else [request], retries)
     except PartialSourceError as error:  # its hits count, and the answer is degraded
         breaker.record(None, time.monotonic())
         ms = (time.perf_counter() - started) * 1000
@@ -112,7 +118,46 @@ async def _search(source: Source, request: SearchRequest, breaker: Breaker, retr
         return SourceReport(source=source.name, status="failed", ms=ms, error=str(error))
     breaker.record(None, time.monotonic())
     ms = (time.perf_counter() - started) * 1000
-    return SourceReport(source=source.name, status="ok" if hits else "empty", hits=tuple(hits), ms=ms)
+    hits = lists[0] if len(lists) == 1 else _together(lists)
+    return SourceReport(
+        source=source.name,
+        status="ok" if hits else "empty",
+        hits=tuple(hits),
+        ms=ms,
+        lists=tuple(tuple(one) for one in lists if one) if len(lists) > 1 else (),
+    )
+
+
+def _by_kind(request: SearchRequest) -> list[SearchRequest]:
+    """The request for each kind of its scope alone."""
+    return [replace(request, scope=replace(request.scope, kinds=(kind,))) for kind in request.scope.kinds]
+
+
+def _together(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """The hits of all lists, best first."""
+    return sorted((hit for one in lists for hit in one), key=lambda hit: (-hit.score, hit.key))
+
+
+async def _lists(source: Source, requests: Sequence[SearchRequest], retries: int) -> Sequence[Sequence[Hit]]:
+    """The hits of each request, searched at once. Raises what the first raises that fails, or of its parts."""
+    if len(requests) == 1:
+        return [await _with_retries(source, requests[0], retries)]
+    found = await asyncio.gather(
+        *(_with_retries(source, request, retries) for request in requests), return_exceptions=True
+    )
+    partial_error: PartialSourceError | None = None
+    lists: list[Sequence[Hit]] = []
+    for one in found:
+        if isinstance(one, PartialSourceError):
+            partial_error = partial_error or one
+            lists.append(one.hits)
+        elif isinstance(one, BaseException):
+            raise one
+        else:
+            lists.append(one)
+    if partial_error is not None:
+        raise PartialSourceError(str(partial_error), _together(lists))
+    return lists
 
 
 async def _with_retries(source: Source, request: SearchRequest, retries: int) -> Sequence[Hit]:

@@ -27,7 +27,7 @@ from orion_recall.graph.conversation.edges import (
 from orion_recall.graph.conversation.keywords import turn_keywords
 from orion_recall.graph.walks.pagerank import personalised_pagerank
 from orion_recall.interfaces import MemoryReader, Source, in_scope
-from orion_recall.profile.sections import ConversationWalk
+from orion_recall.profile.graph_section import ConversationWalk
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.sources.turn_links import TurnLink, TurnLinks
 from orion_recall.values import MemoryView, Question, Scope, SearchRequest

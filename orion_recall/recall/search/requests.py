@@ -74,15 +74,17 @@ def requests_of(
 
 
 def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:
-    """The caps of the bundle."""
+    """The caps of the bundle. More items than the profile gives, by `k`, lift those of each source."""
+    k = options.k or 0
+    least = k if k > profile.max_total_items else 0
     return Caps(
         source_top_k={
-            "vector": profile.vector_top_k,
-            "lexical": profile.effective_lexical_top_k,
-            "rdf": profile.rdf_top_k,
-            "sql_timeline": profile.sql_top_k,
+            "vector": max(profile.vector_top_k, least),
+            "lexical": max(profile.effective_lexical_top_k, least),
+            "rdf": max(profile.rdf_top_k, least),
+            "sql_timeline": max(profile.sql_top_k, least),
         },
-        max_per_source=profile.max_per_source,
+        max_per_source=max(profile.max_per_source, least),
         max_total_items=options.k or profile.max_total_items,
         budget_tokens=options.max_tokens or profile.render_budget_tokens,
         snippet_tokens=profile.snippet_tokens,

@@ -39,8 +39,9 @@ class SearchedTimes(NamedTuple):
 def searched_times(question: Question, profile: TimeInQuestions) -> SearchedTimes:
     """The times in the question that the profile wants to be searched."""
     time = question.time
+    weight = profile.weight_of_search(of_past=time.is_past(question.now))
     return SearchedTimes(
-        said=time.intervals if profile.search_weight and time.of != "told" else (),
+        said=time.intervals if weight and time.of != "told" else (),
         told=told_ranges(time, question.now) if profile.told_search_weight else (),
     )
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.scoring.time_overlap import overlap, overlaps, widened
+from orion_recall.scoring.time_overlap import overlap, overlaps, proximity, widened
 from orion_recall.values import Interval
 
 DAY = 86_400.0
@@ -57,3 +57,18 @@ def test_a_wider_interval_has_a_day_more_on_both_sides_and_is_exact_no_more():
     wide = widened(Interval(10 * DAY, 11 * DAY, "date", "on the tenth", exact=True))
     assert (wide.start, wide.end, wide.exact) == (9 * DAY, 12 * DAY, False)
     assert widened(SINCE).end is None
+
+
+def test_proximity_is_one_inside_and_halves_with_each_length_of_the_interval() -> None:
+    week = (Interval(start=100 * DAY, end=107 * DAY, kind="relative", words="that week"),)
+    assert proximity(week, 103 * DAY) == 1.0
+    assert proximity(week, 99 * DAY, 101 * DAY) == 1.0
+    assert proximity(week, 93 * DAY) == pytest.approx(0.5)
+    assert proximity(week, 121 * DAY) == pytest.approx(0.25)
+    assert proximity(week, None) is None
+
+
+def test_an_interval_without_an_end_is_thirty_days_to_proximity() -> None:
+    since = (Interval(start=100 * DAY, end=None, kind="open", words="since then"),)
+    assert proximity(since, 500 * DAY) == 1.0
+    assert proximity(since, 70 * DAY) == pytest.approx(0.5)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.recall.candidates.fuse import WITH_TEXT, Method, fuse, fused_unindexed
-from orion_recall.values import SOURCE_NAMES, SourceName, SourceReport
+from orion_recall.recall.candidates.fuse import WITH_TEXT, WITHIN, Fusing, Method, fuse, fused_unindexed, rrf_score
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.values import SOURCE_NAMES, Hit, SourceName, SourceReport
 from tests.samples.recall_fakes import hit, key, report, view
 
 
@@ -304,3 +305,35 @@ def test_bm25_with_decay_adds_shares_of_the_best_and_keeps_ratios():
     both = fuse([only, report("vector", {"c": 0.8})], method="bm25_decay", k=60, weights=weighted(lexical=3.0))
     assert [candidate.key for candidate in both] == [key("a"), key("c"), key("b")]
     assert both[1].fused == pytest.approx((3 * 0.25 + 1) / 4)
+
+
+def test_the_first_of_a_further_list_are_kept_beyond_the_limit() -> None:
+    """What was found inside a named time is ranked in full, whatever was found of all times."""
+    first = SourceReport(source="vector", status="ok", hits=tuple(Hit(key, 1 - key / 100) for key in range(1, 31)))
+    inside = SourceReport(source="vector", status="ok", hits=tuple(Hit(key, 0.5) for key in range(100, 130)))
+    pool = fuse([first], method="rrf", k=60, weights=weighted(), limit=10, within=[inside])
+    assert [candidate.key for candidate in pool[:10]] == list(range(1, 11))
+    assert [candidate.key for candidate in pool if candidate.is_kept] == list(range(100, 100 + WITHIN))
+    assert len(pool) == 10 + WITHIN
+
+
+def test_the_first_of_every_kind_has_the_whole_of_its_source_and_kinds_weigh_as_one() -> None:
+    world = tuple(Hit(key, 0.9 - key / 1000) for key in range(1, 101))
+    opinion = (Hit(501, 0.2), Hit(502, 0.1))
+    for method in METHODS:
+        report = SourceReport(source="vector", status="ok", hits=(*world, *opinion), lists=(world, opinion))
+        pool = fuse([report], method=method, k=60, weights=weighted(), limit=4)
+        assert {candidate.key for candidate in pool} >= {1, 501}
+        assert [candidate.fused for candidate in pool if candidate.key in (1, 501)] == [1.0, 1.0]
+
+
+def test_the_raw_rrf_score_of_ranks_one_three_and_five_is_0_0477() -> None:
+    candidate = Candidate(key=1, ranks={"vector": 1, "lexical": 3, "rdf": 5})
+    fusing: Fusing = {
+        "method": "min_max",
+        "k": 60,
+        "weights": weighted(rdf=1.0),
+        "within_weight": 0,
+        "told_weight": 0,
+    }
+    assert rrf_score(candidate, fusing) == pytest.approx(0.0477, abs=5e-5)

@@ -310,3 +310,30 @@ def test_what_was_followed_is_a_part_of_every_candidate():
         ("a", 0.5, 0.0),
         ("b", 0.0, 0.0),
     ]
+
+
+@pytest.mark.parametrize(("others", "end", "weight"), [(16, NOW, 3.0), (15, NOW, 1.0), (16, NOW + HOUR, 1.0)])
+def test_where_many_fit_alike_a_time_that_is_over_decides(others: int, end: float, weight: float):
+    """Of 16 memories of other times or more; not for a time that still goes on."""
+    asked = QuestionTime(intervals=(Interval(start=NOW - 100 * HOUR, end=end, kind="period", words="last summer"),))
+    made = profile(
+        ranking={"fusion": 1.0, "similarity": 0.0, "time": 1.0, "recency": 0.0}, time={"past_factor": 3.0}
+    )
+    older = [candidate(f"old-{place}", 0.9, ts=NOW - 1000 * HOUR) for place in range(others)]
+    answer = candidate("answer", 0.1, ts=NOW - 50 * HOUR)
+    (best, *_) = ranked = score_candidates([*older, answer], made, QueryFacts(now=NOW, time=asked))
+    assert {item.weights["time"] for item in ranked} == {weight}
+    assert best.memory.id == "answer"
+    assert best.score == combine(best.parts, best.weights)
+
+
+def test_hindsights_weighted_sum_is_that_of_its_four_parts():
+    """0.6 cross-encoder, 0.2 rank fusion, 0.1 temporal proximity, 0.1 recency; an absent one is left out."""
+    weights = profile(
+        ranking={"fusion": 0.2, "similarity": 0.0, "time_proximity": 0.1, "recency": 0.1},
+        rerank={"enabled": True, "weight": 0.6},
+    ).weights(reranked=True)
+    parts = {"rerank": 0.9, "fusion": 1.0, "time_proximity": 0.5, "recency": 0.25}
+    assert combine(parts, weights) == pytest.approx(0.6 * 0.9 + 0.2 * 1.0 + 0.1 * 0.5 + 0.1 * 0.25)
+    del parts["time_proximity"]
+    assert combine(parts, weights) == pytest.approx((0.6 * 0.9 + 0.2 * 1.0 + 0.1 * 0.25) / 0.9, abs=1e-6)

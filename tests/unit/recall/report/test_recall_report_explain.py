@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -39,6 +41,22 @@ async def told(tokens: TokenCounter, by: Profile | None = None, **fields: Any) -
 def of(trace: dict[str, Any], name: str) -> dict[str, Any]:
     (one,) = [one for one in trace["candidates"] if one["id"] == name]
     return one
+
+
+class _Judge:
+    async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [0.25 for _ in texts]
+
+
+async def test_the_scores_of_rank_fusion_and_cross_encoder_are_named(tokens: TokenCounter):
+    """`rrf_score` is not divided by the best; who was not judged has no `cross_encoder_score`."""
+    arms = [FakeSource("vector", HITS), FakeSource("rdf", (hit("m3", 2.0),))]
+    by = profile(rerank={"enabled": True, "top_n": 1, "timeout_ms": 5000})
+    recalled = await recall(query(), by, sources(tokens, arms, *ALL, reranker=_Judge()), now=NOW, timeout_s=5)
+    trace = json.loads(json.dumps(explained(recalled)))
+    assert of(trace, "m3")["rrf_score"] == pytest.approx(1 / 63 + 0.5 / 61, abs=1e-6)
+    judged = [one["cross_encoder_score"] for one in trace["candidates"] if "cross_encoder_score" in one]
+    assert judged == [0.25]
 
 
 async def test_every_candidate_has_its_sources_with_rank_and_score(tokens: TokenCounter):

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from orion_recall.errors import ModelError, ScopeNotKept, SourceError, TransientSourceError
+from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.recall.search.all_sources import search_all
 from orion_recall.sources.breaker import Breaker
 from orion_recall.tasks import Slots, cancel
-from orion_recall.values import SOURCE_NAMES, Question, Scope, SearchRequest, SourceName, SourceReport
+from orion_recall.values import SOURCE_NAMES, Hit, Question, Scope, SearchRequest, SourceName, SourceReport
 from tests.samples.recall_fakes import NOW, FakeSource, hit
 
 QUESTION = Question(
@@ -233,3 +234,50 @@ async def test_waiting_for_a_turn_is_no_failure_as_long_as_others_are_answered(
     assert (await late)["vector"].status == "late"
     assert held["vector"].failures == failures
     await cancel(first, second)
+
+
+KINDS = replace(REQUEST, scope=Scope(tenant="acme", kinds=("world", "opinion")))
+
+
+class OfKinds(FakeSource):
+    """Has hits by kind; a kind may have an error instead."""
+
+    def __init__(self, *args: Any, **kinds: tuple[Hit, ...] | SourceError) -> None:
+        super().__init__(*args)
+        self.kinds = kinds
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        self.requests.append(request)
+        (kind,) = request.scope.kinds
+        found = self.kinds[kind]
+        if isinstance(found, SourceError):
+            raise found
+        return found
+
+
+async def by_kind(source: FakeSource) -> SourceReport:
+    reports = await search_all(
+        {"vector": source}, {"vector": KINDS}, breakers(), timeout_s=60, retries=1, by_kind=True
+    )
+    return reports[0]
+
+
+async def test_each_kind_is_searched_for_alone_and_has_its_own_list():
+    source = OfKinds("vector", world=(hit("a", 0.9), hit("c", 0.2)), opinion=(hit("b", 0.5),))
+    report = await by_kind(source)
+    assert [request.scope.kinds for request in source.requests] == [("world",), ("opinion",)]
+    assert report.lists == ((hit("a", 0.9), hit("c", 0.2)), (hit("b", 0.5),))
+    assert report.hits == (hit("a", 0.9), hit("b", 0.5), hit("c", 0.2))
+    assert report.status == "ok"
+
+
+async def test_of_a_source_that_fails_for_one_kind_nothing_counts():
+    report = await by_kind(OfKinds("vector", world=FOUND, opinion=SourceError("broken")))
+    assert (report.status, report.hits, report.error) == ("failed", (), "broken")
+
+
+async def test_what_a_part_of_the_stores_has_of_one_kind_counts_with_the_other_kinds():
+    partial = PartialSourceError("one store is away", [hit("b", 0.5)])
+    report = await by_kind(OfKinds("vector", world=(hit("a", 0.9),), opinion=partial))
+    assert (report.status, report.hits) == ("failed", (hit("a", 0.9), hit("b", 0.5)))
+    assert report.error == "one store is away"

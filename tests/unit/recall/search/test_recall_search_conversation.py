@@ -13,7 +13,7 @@ from orion_recall.errors import SourceError
 from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import memory_iri
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile.sections import ConversationWalk
+from orion_recall.profile.graph_section import ConversationWalk
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.conversation import Around, ranks
 from orion_recall.recall.types import Recalled
