@@ -37,10 +37,10 @@ def graph_options(profile: Profile, deep: Profile) -> dict[str, Profile]:
     """The profile with the graph source alone: with defaults, with each option of `deep`, and with all of them."""
     default = GraphWalk()
     alone: dict[str, Any] = {"vector_top_k": 0, "lexical_top_k": 0, "enable_sql_timeline": False, "rdf_top_k": 12}
-    mine: dict[str, Any] = deep.graph.model_dump()
+    mine: dict[str, Any] = {name: getattr(deep.graph, name) for name in GraphWalk.model_fields}
     changes: dict[str, dict[str, Any]] = {"by default": {}}
-    for name, value in default.model_dump().items():
-        if mine[name] != value:
+    for name in mine:
+        if mine[name] != getattr(default, name):
             shown = str(mine[name]).lower() if isinstance(mine[name], bool) else mine[name]
             changes[f"{name}: {shown}"] = {name: mine[name]}
     changes[f"as {deep.profile}"] = mine

@@ -31,6 +31,7 @@ ROWS: Mapping[str, str] = {
     "memory_successions": "(tenant, newer, older, confidence, found_by) VALUES ('acme', 'm2', 'm1', 0.8, 'rule')",
     "memory_forgets": "(tenant, kind, actor) VALUES ('acme', 'session', 'ana')",
     "memory_forget_ids": "(forget, memory_id) VALUES (1, 'm1')",
+    "keyword_lengths": "(tenant, text_terms, context_terms, measured_at) VALUES ('acme', 12, 30, now())",
     "projections": "(copy, kind, position) VALUES ('here', 'index', 1)",
     "copy_requests": "(copy, kind, task) VALUES ('here', 'index', 'check')",
     "memory_history": "(tenant, memory_id, version, op) VALUES ('acme', 'm1', 1, 'add')",
