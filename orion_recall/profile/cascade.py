@@ -65,11 +65,13 @@ def _layer(sources: str, kinds: str, weight: float, then: str) -> Layer:
 
 # What is asked without any sign of its class may be of any kind: a hybrid search over all of them.
 _SEMANTIC = _layer("", "", 0.9, "episodic graph procedural")
-_EPISODIC = _layer("vector lexical sql_timeline", "experience", 0.85, "semantic graph")
+_EPISODIC = _layer(
+    "vector lexical sql_timeline", "experience observation opinion plan task", 0.85, "semantic graph"
+)
 _PROCEDURAL = _layer("vector lexical", "procedure", 0.8, "episodic semantic")
 _PROSPECTIVE = _layer("vector lexical", "task", 0.7, "procedural semantic")
 _GRAPH = _layer("rdf", "", 0.75, "semantic episodic")
-_META = _layer("vector lexical", "opinion observation", 0.6, "semantic graph")
+_META = _layer("", "", 0.6, "semantic graph")
 _PLANNING = _layer("vector lexical", "plan", 0.7, "semantic procedural")
 
 
@@ -79,11 +81,14 @@ class Layers(BaseModel):
     model_config = CONFIG
 
     semantic: Layer = Field(default=_SEMANTIC, description="Facts: what is so; every source, all kinds.")
-    episodic: Layer = Field(default=_EPISODIC, description="Experiences: what happened, and what just did.")
+    episodic: Layer = Field(
+        default=_EPISODIC,
+        description="What has a time: what happened, was seen, said or decided, or is due; and what just happened.",
+    )
     procedural: Layer = Field(default=_PROCEDURAL, description="Procedures: how something is done.")
     prospective: Layer = Field(default=_PROSPECTIVE, description="Tasks: what is still to be done.")
     graph: Layer = Field(default=_GRAPH, description="Links between people, things and facts.")
-    meta: Layer = Field(default=_META, description="Opinions and observations: what is thought of what is known.")
+    meta: Layer = Field(default=_META, description="All that is known, for questions about what is known at all.")
     planning: Layer = Field(default=_PLANNING, description="Plans: what is intended.")
 
     def named(self, name: LayerName) -> Layer:

@@ -164,6 +164,17 @@ async def test_plain_reciprocal_rank_fusion_does_worse(opened: Opened, reflected
     assert fused.recall(5, "temporal") <= reflected.recall(5, "temporal") - 0.12
 
 
+async def test_a_cascade_loses_nothing(opened: Opened, reflected: Answers):
+    """A fourth of the memories have kinds, so that layers are apart from each other."""
+    shipped = loaded_profiles(None)["reflect.v1"].profile
+    cascade = shipped.cascade.model_copy(update={"enabled": True, "timeout_ms": 60_000})
+    with_cascade = await asked(opened, shipped.model_copy(update={"cascade": cascade}))
+    paths = [one.cascade.path for one in with_cascade.recalled.values() if one.cascade is not None]
+    assert len({path[0].layer for path in paths}) >= 5, "layers of many kinds are asked first"
+    assert with_cascade.recall(5) >= reflected.recall(5) - 0.01
+    assert with_cascade.recall(10) >= reflected.recall(10) - 0.01
+
+
 async def test_times_are_answered_from_the_right_interval(reflected: Answers):
     """Of those that name a time, nearly all have an answer of that time among the first ten, most in the first."""
     judged = intervals_judged()
