@@ -212,9 +212,13 @@ class _OwnersFile(RotatingFileHandler):
     """A rotated file that only its owner may read."""
 
     def _open(self) -> TextIOWrapper:
-        return open(
-            self.baseFilename, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)
-        )
+        return open(self.baseFilename, "a", encoding="utf-8", opener=_for_its_owner)
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # a file that was there may be readable by others
+    return descriptor
 
 
 def _log_file(file: Path) -> logging.Handler:

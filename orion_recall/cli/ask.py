@@ -112,7 +112,11 @@ def ask(
         print_error(reply.error.type, f"{reply.error.type}: {reply.error.message}", as_json=False)
         return 1
     if profile is not None and reply.bundle.stats.profile != profile:
-        note(f"there is no profile {profile}: {reply.bundle.stats.profile} was used instead")
+        used = reply.bundle.stats.profile
+        note(f"{used} was used: there is no profile {profile}, or its canary answers (`profiles list`, `status`)")
+    of_cascade = by_layer or threshold is not None or depth is not None
+    if of_cascade and cascade is None and all(item.layer is None for item in reply.bundle.items):
+        note("--threshold, --depth and --by-layer are of a cascade, and there was none: add --cascade")
     if not as_json:
         show(reply, explain=explain)
     return 0
@@ -154,7 +158,7 @@ def nothing_of(stats: BundleStats) -> str:
         found = f"nothing was found that may be shown; left out: {left_out}" if left_out else "nothing was found"
         return f"{found}; no answer from {silent}" if silent else found
     if withheld.near_misses:
-        hint = " (--any-answer shows them)" if (stats.dropped or {}).get("no_answer") else ""
+        hint = " (--any-answer shows what was found)" if (stats.dropped or {}).get("no_answer") else ""
         found = counted(withheld.near_misses, "memory", "memories")
         return f"nothing seems to answer this: {found} came near, but {withheld.reason}{hint}"
     return f"nothing was searched: {withheld.reason}"

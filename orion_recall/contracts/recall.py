@@ -97,7 +97,7 @@ class RecallOptionsV1(Message):
     context: str | None = Field(
         default=None,
         max_length=16_384,
-        description="what was said before the question: where that says it, she or there and names nobody, names "
+        description="what was said before the question: where that says it, she or there and has no name, names "
         "that the context ends with are searched for",
     )
     no_answer: bool | None = Field(

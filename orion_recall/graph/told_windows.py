@@ -53,8 +53,11 @@ def range_of(text: str) -> TimeRange:
     Without a zone it is UTC. ValueError for anything else.
     """
     first, _, last = text.partition("/")
-    since, _ = _span(first.strip())
-    _, until = _span((last or first).strip())
+    try:
+        since, _ = _span(first.strip())
+        _, until = _span((last or first).strip())
+    except OverflowError as error:
+        raise ValueError("it ends after the year 9999") from error
     if until <= since:
         raise ValueError("it ends before it begins")
     return since.timestamp(), until.timestamp()

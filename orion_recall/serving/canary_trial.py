@@ -68,7 +68,7 @@ class CanaryTrial:
         """Go on from there. Figures begin anew with a step; a canary that was taken back stays so."""
         if self.shared.taken_back:
             return
-        step = min(shared.step, len(self.settings.steps) - 1)
+        step = min(max(shared.step, 0), len(self.settings.steps) - 1)
         if step != self.shared.step:
             self.before, self.of_control, self.of_canary = self.control, AnswerFigures(), AnswerFigures()
         self.shared = SharedTrial(step=step, began=shared.began, taken_back=shared.taken_back)

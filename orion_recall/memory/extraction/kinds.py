@@ -17,7 +17,7 @@ from orion_recall.text.normal import is_question
 # What a text is shows where it begins.
 _MOST_CHARS = 1000
 
-_START = r"(?:^|[.!?:;\n]\s*)(?:and |but |so |well,? |ok,? |also,? |please )?"
+_START = r"(?:^|[.!?:;\n][ \t]*)(?:and |but |so |well,? |ok,? |also,? |please )?"
 
 
 class KindGuess(NamedTuple):
@@ -29,6 +29,7 @@ class KindGuess(NamedTuple):
 
 UNSURE = KindGuess("experience", 0.5)
 _DEFINED = KindGuess("world", 0.85)
+_BLANKS = re.compile(r"\s+")
 _BE = re.compile(r"[^.?!\n]{0,120}?\b(?:is|are|was|were)\b")
 
 
@@ -48,7 +49,7 @@ _CUES: tuple[_Cue, ...] = (
         "procedure",
         0.9,
         r"^(?:how to|steps?(?: to\b[^:\n]{0,80})?:|instructions?\b[^:\n]{0,80}:|recipe\b[^:\n]{0,80}:)",
-        r"(?:^|\n)\s*(?:step )?1[.):][^\n]{1,300}\n\s*(?:step )?2[.):]",
+        r"(?:^|\n)[ \t]*(?:step )?1[.):][^\n]{1,300}\n[ \t]*(?:step )?2[.):]",
         r"\b1[.)] [^\n]{3,200}? 2[.)] ",
         r"^to [a-z]+\b[^.?!\n]{0,120}, (?:first |always |you (?:need to |have to |must |should )?)?"
         r"(?:close|open|press|turn|run|use|set|call|go|take|put|click|start|stop|check|unplug|plug|hold|add|mix|"
@@ -111,7 +112,9 @@ def infer_kind(text: str, *, title: str | None = None, is_talk: bool = False) ->
     """The kind that the text says plainly, else experience; `is_talk`: it is a turn of a conversation."""
     if is_talk or is_question(text):
         return UNSURE
-    folded = text[:_MOST_CHARS].casefold().replace("’", "'")
+    # Runs of blanks and of line breaks would be tried at every place of a pattern.
+    folded = _BLANKS.sub(lambda run: "\n" if "\n" in run[0] else " ", text[:_MOST_CHARS].casefold().strip())
+    folded = folded.replace("’", "'")
     for kind, confidence, pattern in _CUES:
         if pattern.search(folded) is not None:
             return KindGuess(kind, confidence)

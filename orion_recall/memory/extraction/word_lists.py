@@ -107,7 +107,9 @@ NAMES_THAT_LOOK_COMMON = _words(
 TITLE_WORDS = _words("gp ceo cto cfo coo cmo vp hr pm lol omg ok diy fyi btw asap tv mr mrs ms dr prof")
 
 # Never the edge of a name, wherever they stand.
-NEVER_NAMES = STOP_WORDS | CALENDAR | FIRST_PERSON | TITLE_WORDS | _words("hey hi hello thanks wow yes yeah oh")
+NEVER_NAMES = (
+    STOP_WORDS | CALENDAR | FIRST_PERSON | TITLE_WORDS | _words("hey hi hello thanks wow yes yeah oh todo fyi")
+)
 # Part of a name, but no name alone.
 NEVER_ALONE = _words(
     """inc ltd llc corp co plc gmbh jr sr fm president minister king queen prince princess doctor professor

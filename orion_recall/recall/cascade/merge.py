@@ -36,6 +36,11 @@ class LayerResult:
     layer: Layer
 
     @property
+    def is_compared(self) -> bool:
+        """Whether a dense search answered: else only words and paths tell of relevance."""
+        return any("vector" in item.candidate.scores for item in self.result.scored)
+
+    @property
     def first(self) -> Confidence | None:
         """The confidence of its first item."""
         return self.confidences[self.items[0].candidate.key] if self.items else None
@@ -65,19 +70,23 @@ def merged(
     """One order of all layers' items, best first, without near-duplicates.
 
     `pooled` are the items as they were ranked together, by key; an item that is not there keeps its layer's score.
-    A memory that several layers found has its highest composite score, and belongs to the layer that searches its
-    kind. Where only one layer has items, they stay as they are. What is outdated stands after what succeeds it."""
+    A memory that several layers found belongs to the one that searches for its kind, else to one that compared its
+    meaning, else to the one where its composite score is highest. Where only one layer has items, they stay as they
+    are. What is outdated stands after what succeeds it."""
     whole = united(members.values())
     best: dict[int, tuple[ScoredCandidate, LayerName, ScoredCandidate]] = {}
+    claims: dict[int, tuple[bool, bool, float]] = {}
     are_several = sum(bool(member.items) for member in members.values()) > 1
     weights, now = limits.merge.weights, understood.question.now
     for name, member in members.items():
+        by_kind, is_compared = bool(member.layer.kinds), member.is_compared
         for in_layer in member.items:
             key = in_layer.candidate.key
             item = pooled.get(key, in_layer)
             made = _composite(item, member, weights, profile, now) if are_several else item
-            if key not in best or made.score > best[key][0].score:
-                best[key] = made, name, item
+            claim = (by_kind, is_compared, made.score)
+            if key not in best or claim > claims[key]:
+                best[key], claims[key] = (made, name, item), claim
     if are_several:
         made = {key: item for key, (item, _, _) in best.items()}
         if limits.merge.name in ("round_robin", "layer_order"):
@@ -87,7 +96,7 @@ def merged(
     return MergedLayers(
         result=whole,
         confidences={key: members[name].confidences[key] for key, (_, name, _) in best.items()},
-        layers={key: _layer_of(key, members, best[key][1]) for key in best},
+        layers={key: name for key, (_, name, _) in best.items()},
         before={key: item for key, (_, _, item) in best.items()} if are_several else {},
         firsts=frozenset(member.items[0].candidate.key for member in members.values() if member.items),
     )
@@ -108,14 +117,6 @@ def pool_of(members: Iterable[LayerResult]) -> PassResult:
         reports=tuple(kept(report) for report in whole.reports),
         within=tuple(kept(report) for report in whole.within),
     )
-
-
-def _layer_of(key: int, members: Mapping[LayerName, LayerResult], otherwise: LayerName) -> LayerName:
-    """The first layer that found the memory and searches for few kinds only, else `otherwise`."""
-    for name, one in members.items():
-        if one.layer.kinds and key in one.confidences:
-            return name
-    return otherwise
 
 
 def _places(members: Mapping[LayerName, LayerResult], is_round: bool) -> list[int]:

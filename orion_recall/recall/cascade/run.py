@@ -240,7 +240,7 @@ def _is_compared(layer: LayerResult) -> bool:
     first = layer.items[0]
     if "rerank" in first.parts or first.candidate.path > 0:
         return True
-    return any("vector" in item.candidate.scores for item in layer.result.scored)
+    return layer.is_compared
 
 
 async def _pooled(

@@ -95,7 +95,9 @@ def _reasons(
     may_name: Callable[[int], bool],
 ) -> list[str]:
     values = {part.name: part.value for part in score_shares(item) if part.share > 0}
-    said = [f"the graph says {one_line(statement)}" for statement in item.candidate.statements[:1]]
+    # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
+    steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
+    said = [f"the graph says {', then '.join(map(one_line, steps))}"] if steps else []
     succession = _succession(item, now, may_name)
     return [_found(item, layer), *_named(item, values), *said, *succession, _age(item.memory.ts, now)]
 

@@ -85,6 +85,9 @@ def _holiday(said: Sequence[str]) -> str:
     return ""
 
 
+_HAPPENED_TO = re.compile(r"\bhappen(?:ed|s|ing)? to\b")
+
+
 def is_alone(rest: str, time: QuestionTime, *, names: Set[str] = frozenset(), intent: str = "") -> bool:
     """Whether nothing is left to search for but the time; `rest` is the text `without_times`.
 
@@ -95,6 +98,8 @@ def is_alone(rest: str, time: QuestionTime, *, names: Set[str] = frozenset(), in
         return False
     rest = _WHERE_DAYS_ARE.sub(" ", rest)
     said = words(rest)
+    if names and _HAPPENED_TO.search(rest.casefold()):  # to whom is a subject, and no voice
+        return False
     if not _ASKING.isdisjoint(said) or _HOW.search(rest):
         return False
     without = _OF_A_PERIOD | _OF_WHAT_IS_AHEAD if time.of == "told" else _OF_A_PERIOD

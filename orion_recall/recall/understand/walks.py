@@ -59,7 +59,8 @@ def walks(
     if "who" in kinds:
         found += _who(text, asker)
     if "related" in kinds:
-        found += _related(text[:_READ_CHARS], asker)
+        # Runs of blanks would be tried at every place of a pattern.
+        found += _related(" ".join(text[: 4 * _READ_CHARS].split())[:_READ_CHARS], asker)
     if "temporal" in kinds and time.intervals:
         found += _temporal(named, time, asker)
     return tuple(found)

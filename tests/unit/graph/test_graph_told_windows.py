@@ -33,7 +33,21 @@ def test_a_time_in_a_query_is_an_interval(text: str, since: str, until: str):
     assert range_of(text) == (at(since), at(until))
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2026-13", "2026-05-32", "2026-05/2025", "/", "12 May 2026"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9999-12-31",
+        "9999-12",
+        "2026-05-12/9999-12-31",
+        "",
+        "soon",
+        "2026-13",
+        "2026-05-32",
+        "2026-05/2025",
+        "/",
+        "12 May 2026",
+    ],
+)
 def test_anything_else_is_no_time(text: str):
     with pytest.raises(ValueError, match=r"."):
         range_of(text)

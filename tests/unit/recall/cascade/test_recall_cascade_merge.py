@@ -89,7 +89,7 @@ def test_a_memory_belongs_to_the_layer_that_searches_its_kind():
         }
     )
     assert together.layers == {key("a"): "procedural", key("b"): "semantic"}
-    assert {item.parts["layer"] for item in together.result.ranked} == {0.9}, "its score is its best"
+    assert {item.memory.id: item.parts["layer"] for item in together.result.ranked} == {"a": 0.8, "b": 0.9}
 
 
 @pytest.mark.parametrize(

@@ -83,3 +83,10 @@ def test_only_the_kinds_that_are_on_are_found():
     text = "Who is Hana?"
     assert walks(text, (), named=(), time=times(text, NOW)) == ()
     assert walks(text, ("related", "temporal"), named=(), time=times(text, NOW)) == ()
+
+
+def test_runs_of_blanks_are_read_as_one():
+    """Tried at every place, these would take minutes."""
+    text = "path from" + " " * 400 + "Ana to" + " " * 400 + "Bo in" + " " * 40 + "?x"
+    assert asked(text) == ()
+    assert [one.target for one in asked(f"How is Ana{' ' * 100}related to Bo?")] == ["Bo"]
