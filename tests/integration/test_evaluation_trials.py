@@ -224,7 +224,7 @@ async def test_an_ablation_tells_what_each_part_adds(tried: Trials) -> None:
     found = {one.name: one for one in await ablate(some, depths=(1,))}
     without = found["without part time"].against["recall@1"]
     assert (without.wins, without.losses) == (0, 8 - without.ties)
-    assert without.losses >= 3
+    assert without.losses >= 2, "what was found inside a past time has a place in the fused score, too"
     assert {name for name in found if name.startswith("baseline")} == {f"baseline {name}" for name in BASELINES}
     assert found["source lexical alone"].scores.queries == 8
 
