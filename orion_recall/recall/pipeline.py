@@ -35,6 +35,7 @@ from orion_recall.recall.search_tries import SearchTries
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import Understanding, understand, zone_of
+from orion_recall.text.normal import memory_key
 from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceReport
 
 _NO_PROFILES: Mapping[str, Profile] = {}
@@ -188,15 +189,20 @@ def _with_dropped(selection: Selection, result: PassResult) -> Selection:
 
 async def _metadata(
     options: RecallOptionsV1, selection: Selection, sources: Sources, scope: Scope, *, timeout_s: float
-) -> Mapping[str, Mapping[str, JsonValue]]:
-    """The metadata of the bundle's memories, where it is asked for and the record answers in time."""
+) -> Mapping[int, Mapping[str, JsonValue]]:
+    """The metadata of the bundle's memories by key, where it is asked for and the record answers in time.
+
+    An item of another store may have the id of a memory of ours, which the query may not see: it has none.
+    """
     wanted = options.include is not None and options.include.metadata
     if not wanted or sources.record_facts is None or timeout_s <= 0:
         return {}
     try:
         async with asyncio.timeout(timeout_s):
-            ids = [item.scored.memory.id for item in selection.items]
-            return await sources.record_facts.metadata(scope.tenant, ids)
+            shown = {memory_key(scope.tenant, item.scored.memory.id): item.scored for item in selection.items}
+            own = {key: one.memory.id for key, one in shown.items() if one.candidate.key == key}
+            found = await sources.record_facts.metadata(scope.tenant, list(own.values()))
+            return {key: found[name] for key, name in own.items() if name in found}
     except (SourceError, TimeoutError):
         return {}
 

@@ -69,7 +69,7 @@ class Recalled:
 
     `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
     question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
-    the answer was not withheld. `metadata` is that of the bundle's memories, by id, where the query asks for it.
+    the answer was not withheld. `metadata` is that of the bundle's memories, by key, where the query asks for it.
     `result` is the search pass, or all passes of a cascade together; the explanation is made of it.
     """
 
@@ -89,7 +89,7 @@ class Recalled:
     strategy: str | None = None
     render: Render | None = None
     redaction: Redaction = NO_REDACTION
-    metadata: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, Mapping[str, JsonValue]])
+    metadata: Mapping[int, Mapping[str, JsonValue]] = field(default_factory=dict[int, Mapping[str, JsonValue]])
 
     @property
     def rendered(self) -> str:

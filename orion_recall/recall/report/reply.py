@@ -168,7 +168,7 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
     if recalled.cascade is not None:
         fields["layer"] = recalled.cascade.layers[candidate.key]
     if include.metadata:
-        fields["metadata"] = recalled.redaction.json(recalled.metadata.get(memory.id, {}))
+        fields["metadata"] = recalled.redaction.json(recalled.metadata.get(candidate.key, {}))
     if include.entities:
         fields["entities"] = [recalled.redaction.text(name) for name in memory.entities]
     if include.chunks:
