@@ -1,10 +1,11 @@
-"""asyncio tasks: cancel them, sleep until an event, slots for them, log unexpected errors."""
+"""asyncio tasks: cancel them, give them a time limit, slots for them, log unexpected errors."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import traceback
+import types
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
@@ -15,6 +16,7 @@ from orion_recall.errors import OrionError
 
 log = logging.getLogger("orion_recall.tasks")
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 async def cancel(*tasks: asyncio.Future[Any]) -> None:
@@ -28,6 +30,45 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
     for outcome in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(outcome, Exception):
             report("a task failed while it was being ended", outcome)
+
+
+async def in_time(work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """What it gives, or TimeoutError after so many seconds. It costs no timer where nothing is waited for."""
+    try:
+        waited_for = work.send(None)
+    except StopIteration as ended:
+        return ended.value
+    async with asyncio.timeout(seconds):
+        return await _rest(work, waited_for)
+
+
+async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
+    """What the two give, at once; when one fails, the other is cancelled. `gather` would take one task more."""
+    task = asyncio.create_task(first)
+    try:
+        found = await second
+    except BaseException:
+        await cancel(task)
+        raise
+    return await task, found
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], waited_for: Any) -> Generator[Any, Any, T]:
+    """What is left of a coroutine that has begun and waits."""
+    try:
+        while True:
+            try:
+                told = yield waited_for
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 (it is handed on: a cancellation, above all)
+                waited_for = work.throw(error)
+            else:
+                waited_for = work.send(told)
+    except StopIteration as ended:
+        return ended.value
 
 
 async def sleep(seconds: float, until: asyncio.Event | None = None) -> bool:

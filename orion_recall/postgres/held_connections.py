@@ -1,7 +1,7 @@
 """Connections to Postgres that are reserved for searches, apart from any pool.
 
-A pool resets a connection on its way back, which is one more round trip a search, and waits for one whose search
-was cancelled; here that one is cut off at once, so that a server that hangs keeps no task.
+A pool waits for a connection whose search was cancelled; here that one is cut off at once, so that a server that
+hangs keeps no task.
 """
 
 from __future__ import annotations

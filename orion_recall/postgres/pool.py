@@ -50,13 +50,14 @@ async def open_pool(
     """A pool whose connections speak JSON as Python values, keep UTC and give up on slow statements.
 
     With `min_size` 0 it opens while Postgres is away. `statement_cache_size` 0 (here, or as a parameter of
-    the DSN) is for PgBouncer: no statement is named, no session reset, and slow statements are stopped by this
-    side alone, because a pooler refuses `statement_timeout` at the start of a session.
+    the DSN) is for PgBouncer: no statement is named, and slow statements are stopped by this side alone, because a
+    pooler refuses `statement_timeout` at the start of a session. A connection that is given back is not reset: what
+    is set in a session must be set for one transaction.
     """
     dsn, options = connect_options(dsn, name, statement_timeout_ms, statement_cache_size)
-    if options["statement_cache_size"] == 0:
-        # What asyncpg would send at every release falls on whichever session the pooler has free.
-        options["reset"] = _leave_as_it_is
+    # We change nothing of a session: what asyncpg would send at every release is a round trip for nothing, and
+    # behind a pooler it falls on whichever session is free. A transaction that is open is rolled back all the same.
+    options["reset"] = _leave_as_it_is
     with translate("opening Postgres"):
         opened = await asyncpg.create_pool(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             dsn, min_size=min_size, max_size=max_size, init=_set_codecs, connect=connect, **options
@@ -74,7 +75,7 @@ async def close_pool(pool: Pool) -> None:
 async def open_connection(
     dsn: str, *, name: str, statement_timeout_ms: int, for_external_tables: bool = False
 ) -> Connection:
-    """One connection set up as a pool's are, for those that hold it: giving one back to a pool costs a RESET.
+    """One connection set up as a pool's are, for those that hold it.
 
     With `for_external_tables` names without a schema are looked up where the login looks them up.
     """
@@ -101,7 +102,7 @@ async def _set_codecs(connection: Any) -> None:
 
 
 async def _leave_as_it_is(connection: object) -> None:
-    """The reset of a session that is a pooler's."""
+    """The reset of a session in which nothing was set."""
 
 
 def to_json(value: object) -> str:

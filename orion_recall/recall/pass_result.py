@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from orion_recall.recall.bundle.selection import DropReason
@@ -13,6 +14,8 @@ from orion_recall.recall.ranking.reports import LateInteractionReport, RerankRep
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SourceReport
+
+_KEY = itemgetter(0)
 
 
 class Drop(NamedTuple):
@@ -61,7 +64,7 @@ class PassResult:
     @property
     def keys(self) -> set[int]:
         """The keys of all hits."""
-        return {hit.key for report in (*self.reports, *self.within) for hit in report.hits}
+        return {key for report in (*self.reports, *self.within) for key in map(_KEY, report.hits)}
 
     @property
     def repeated(self) -> set[int]:

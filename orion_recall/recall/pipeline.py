@@ -35,6 +35,7 @@ from orion_recall.recall.search_tries import SearchTries
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import Understanding, understand, zone_of
+from orion_recall.tasks import in_time
 from orion_recall.text.normal import memory_key
 from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceReport
 
@@ -212,8 +213,7 @@ async def _speakers(sources: Sources, scope: Scope, *, timeout_s: float) -> froz
     if sources.lexicon is None:
         return frozenset()
     try:
-        async with asyncio.timeout(timeout_s):
-            return await sources.lexicon.speakers(scope)
+        return await in_time(sources.lexicon.speakers(scope), timeout_s)
     except (SourceError, TimeoutError):
         return frozenset()
 

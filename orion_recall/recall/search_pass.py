@@ -8,7 +8,6 @@ Late interaction, the comparison, the follow-up search and reranking are done wh
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -61,6 +60,7 @@ from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts
+from orion_recall.tasks import both
 from orion_recall.values import MemoryView, Question, Scope, SearchRequest, SourceName, SourceReport
 
 Pairs = Sequence[tuple[Candidate, MemoryView]]
@@ -229,9 +229,10 @@ class SearchPass:
         fetching = fetch(keys_to_fetch(pool, reports), self.sources.readers, timeout_s=self.left_s)
         if is_of_period(self.understood):
             return await fetching, {}, None
-        keys = [one.key for place, one in enumerate(pool) if place < self._most or one.is_kept]
+        most = self._most
+        keys = [one.key for place, one in enumerate(pool) if place < most or one.is_kept]
         comparing = self._compare_words(keys, is_away=index_is_away(reports))
-        memories, (numbers, closeness, late) = await asyncio.gather(fetching, comparing)
+        (numbers, closeness, late), memories = await both(comparing, fetching)
         return with_passages(memories, numbers), closeness, late
 
     async def _compare_words(

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.tasks import cancel, errors_logged, outcomes, sleep
+from orion_recall.tasks import both, cancel, errors_logged, in_time, outcomes, sleep
 
 SECRET = "what the doctor said"
 
@@ -103,3 +103,81 @@ async def test_a_sleep_says_whether_the_event_was_set_before_it_was_over() -> No
     assert not await sleep(0.001, event)
     event.set()
     assert await sleep(60, event)
+
+
+async def test_what_need_not_wait_is_given_without_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_timer(*_: object) -> None:
+        raise AssertionError("a timer was made")
+
+    monkeypatch.setattr(asyncio, "timeout", no_timer)
+    assert await in_time(_seven(), 1.0) == 7
+    with pytest.raises(SourceError, match="gone"):
+        await in_time(_fails(SourceError("gone")), 1.0)
+
+
+async def test_what_waits_is_given_when_it_has_come_and_its_errors_are_its_own() -> None:
+    async def later(error: Exception | None = None) -> int:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+        if error is not None:
+            raise error
+        return 7
+
+    assert await in_time(later(), 60.0) == 7
+    with pytest.raises(SourceError, match="gone"):
+        await in_time(later(SourceError("gone")), 60.0)
+
+
+async def test_what_comes_too_late_is_ended_and_told() -> None:
+    ended: list[str] = []
+
+    async def never() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+
+    with pytest.raises(TimeoutError):
+        await in_time(never(), 0.001)
+    assert ended == ["ended"]
+
+
+async def test_a_cancellation_reaches_what_is_waited_for() -> None:
+    ended: list[str] = []
+
+    async def never() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+
+    task = asyncio.create_task(in_time(never(), 60.0))
+    await asyncio.sleep(0)
+    await cancel(task)
+    assert ended == ["ended"]
+    assert task.cancelled()
+
+
+async def test_both_are_under_way_at_once() -> None:
+    met = asyncio.Barrier(2)
+
+    async def side(name: str) -> str:
+        await met.wait()
+        return name
+
+    async with asyncio.timeout(60):
+        assert await both(side("first"), side("second")) == ("first", "second")
+
+
+@pytest.mark.parametrize("failing", ["first", "second"])
+async def test_when_one_of_both_fails_the_other_is_not_left_running(failing: str) -> None:
+    async def breaks() -> int:
+        await asyncio.sleep(0)
+        raise SourceError("gone")
+
+    before = asyncio.all_tasks()
+    pair = both(breaks(), _seven()) if failing == "first" else both(asyncio.Event().wait(), breaks())
+    with pytest.raises(SourceError, match="gone"):
+        await pair
+    assert asyncio.all_tasks() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from orion_recall.errors import SourceError
 from orion_recall.interfaces import MemoryReader
 from orion_recall.recall.search.fallback import index_is_away
 from orion_recall.scoring.candidates import Candidate
+from orion_recall.tasks import in_time
 from orion_recall.values import MemoryView, SourceReport
 
 log = logging.getLogger("orion_recall.recall")
@@ -39,8 +39,7 @@ async def fetch(
         # A reader that hangs leaves the others their share of the time.
         share_s = max((until - time.perf_counter()) / (len(readers) - place), _FETCH_S)
         try:
-            async with asyncio.timeout(share_s):
-                return await reader.fetch(keys)
+            return await in_time(reader.fetch(keys), share_s)
         except (SourceError, TimeoutError):
             continue
     return {}  # memories that a source has read itself are still there; the rest is counted as missing

@@ -13,12 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypedDict
 
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.values import Hit, SourceName, SourceReport
 
 Method = Literal["rrf", "min_max", "bm25_decay"]
+
+_KEY_AND_SCORE = itemgetter(0, 1)  # of a hit: quicker than its names, and there are hundreds
 
 WITH_TEXT = 16
 """So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
@@ -41,18 +44,30 @@ class Fusing(TypedDict):
 
 
 class _List(NamedTuple):
-    """One list with hits: its weight, its source, rank and hit by key. A score of `zero` adds nothing.
+    """One list with hits: its weight, its source, and in columns the hits and their ranks.
 
-    Where `zero` is the first's score, each of them counts as the first. `is_more`: it is a source's
-    list of a further kind; no memory is in two of those, and together they weigh as one.
+    `places` are positions in these by key, in their order; of a memory that is in the list twice, the better one.
+    A score of `zero` adds nothing; where it is the first's score, each of them counts as the first. `is_more`: it
+    is a source's list of a further kind; no memory is in two of those, and together they weigh as one.
     """
 
     weight: float
     source: SourceName
-    ranked: Mapping[int, tuple[int, Hit]]
+    hits: Sequence[Hit]
+    ranks: Sequence[int]
+    places: Mapping[int, int]
     first: float
     zero: float
     is_more: bool = False
+
+    def gains(self, method: Method, k: int) -> list[float]:
+        """What each hit adds to the fused score of its memory."""
+        weight, span, zero = self.weight, self.first - self.zero, self.zero
+        if method == "rrf":
+            return [weight * (1 / (k + rank)) for rank in self.ranks]
+        if span > 0:
+            return [weight * ((hit[1] - zero) / span) for hit in self.hits]
+        return [weight * 1.0] * len(self.hits)
 
 
 def fuse(
@@ -78,23 +93,38 @@ def fuse(
     lists = _lists(reports, weights, within, (within_weight, told_weight), method)
     possible = 0.0
     fused: dict[int, float] = {}
-    for weight, _, ranked, first, zero, is_more in lists:
-        if not is_more:
-            possible += weight / (k + 1) if method == "rrf" else weight
-        span = first - zero
-        for key, (rank, hit) in ranked.items():
-            gain = 1 / (k + rank) if method == "rrf" else (hit.score - zero) / span if span > 0 else 1.0
-            fused[key] = fused.get(key, 0.0) + weight * gain
+    for one in lists:
+        if not one.is_more:
+            possible += one.weight / (k + 1) if method == "rrf" else one.weight
+        gains, so_far = one.gains(method, k), fused.get
+        for key, place in one.places.items():
+            fused[key] = so_far(key, 0.0) + gains[place]
     # Objects are made only for candidates: most hits of a deep search become none.
-    order = [key for _, key in sorted([(-round(score, 9), key) for key, score in fused.items()])]
-    best = order[:limit]
+    best = _best(fused, len(fused) if limit is None else limit)
     kept = {hit.key for report in within for hit in report.hits[:WITHIN]}
-    if len(best) < len(order) and (further := kept | _with_memory(lists, with_text)):
-        best += [key for key in order[len(best) :] if key in further]
-    pool = [_candidate(key, fused[key] / possible if possible > 0 else 0.0, lists) for key in best]
+    if len(best) < len(fused) and (further := kept | _with_memory(lists, with_text)):
+        best += _in_order([(fused[key], key) for key in further.difference(best)])
+    columns: list[_Columns] = [(one.source, one.places, one.ranks, one.hits) for one in lists]
+    pool = [_candidate(key, fused[key] / possible if possible > 0 else 0.0, columns) for key in best]
     for candidate in pool:
         candidate.is_kept = candidate.key in kept
     return pool
+
+
+def _best(fused: Mapping[int, float], limit: int) -> list[int]:
+    """The keys of the best fused scores in their order, `limit` at most."""
+    if len(fused) <= limit:
+        return _in_order([(score, key) for key, score in fused.items()])
+    if limit <= 0:
+        return []
+    # Numbers alone sort quickly. What is equal to the last one after rounding must be ordered with it.
+    least = sorted(fused.values(), reverse=True)[limit - 1] - 1e-8
+    return _in_order([(score, key) for key, score in fused.items() if score >= least])[:limit]
+
+
+def _in_order(scored: Sequence[tuple[float, int]]) -> list[int]:
+    """The keys, best score first; equal ones, to nine decimals, in their own order."""
+    return [key for _, key in sorted([(-round(score, 9), key) for score, key in scored])]
 
 
 def rrf_score(candidate: Candidate, fusing: Fusing) -> float:
@@ -127,7 +157,7 @@ def fused_unindexed(
     lists = _lists(reports, weights, within, (within_weight, told_weight), method)
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
-        dense = _List(weights["vector"], "vector", {}, max(cosines.values(), default=1.0), 0.0)
+        dense = _List(weights["vector"], "vector", (), (), {}, max(cosines.values(), default=1.0), 0.0)
 
     def gain(one: _List, rank: int, score: float) -> float:
         if method == "rrf":
@@ -135,16 +165,16 @@ def fused_unindexed(
         span = one.first - one.zero
         return min(max((score - one.zero) / span, 0.0), 1.0) if span > 0 else 1.0
 
-    own = [(score, gain(dense, *_place(dense, key))) for key, score in indexed.items() if key in dense.ranked]
+    own = [(score, gain(dense, *_place(dense, key))) for key, score in indexed.items() if key in dense.places]
     worth = sum(one for _, one in own)
     scale = min(1.0, sum(score for score, _ in own) / worth) if worth > 0 else 1.0
     fused: dict[int, float] = {}
     for key in keys:
-        gains = [(one.weight, gain(one, *_place(one, key))) for one in lists if key in one.ranked]
-        if key not in dense.ranked:
+        gains = [(one.weight, gain(one, *_place(one, key))) for one in lists if key in one.places]
+        if key not in dense.places:
             if key not in cosines:
                 continue
-            rank = 1 + sum(hit.score > cosines[key] for _, hit in dense.ranked.values())
+            rank = 1 + sum(dense.hits[place].score > cosines[key] for place in dense.places.values())
             gains.append((dense.weight, gain(dense, rank, cosines[key])))
         possible = sum(weight for weight, _ in gains)
         fused[key] = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
@@ -152,8 +182,8 @@ def fused_unindexed(
 
 
 def _place(one: _List, key: int) -> tuple[int, float]:
-    rank, hit = one.ranked[key]
-    return rank, hit.score
+    place = one.places[key]
+    return one.ranks[place], one.hits[place].score
 
 
 def _lists(
@@ -176,7 +206,9 @@ def _lists(
         _List(
             weight,
             report.source,
-            _ranked(hits),
+            hits,
+            _ranks(hits),
+            _places(hits),
             hits[0].score,
             hits[0].score if report.is_flat else _zero(hits, method),
             is_more=place > 0,
@@ -200,36 +232,51 @@ def _zero(hits: Sequence[Hit], method: Method) -> float:
 def _with_memory(lists: Sequence[_List], first: int) -> frozenset[int]:
     """The keys of hits among the first of a list that bring a memory with them."""
     return frozenset(
-        key for one in lists for key, (_, hit) in islice(one.ranked.items(), first) if hit.read is not None
+        key for one in lists for key, place in islice(one.places.items(), first) if one.hits[place].read is not None
     )
 
 
-def _ranked(hits: Sequence[Hit]) -> dict[int, tuple[int, Hit]]:
-    """Rank and hit by key; of a memory that is in the list twice, the better place counts."""
-    found: dict[int, tuple[int, Hit]] = {}
+def _ranks(hits: Sequence[Hit]) -> Sequence[int]:
+    """The rank of each hit, from 1; equal scores share one."""
+    if len({hit[1] for hit in hits}) == len(hits):
+        return range(1, len(hits) + 1)
+    ranks: list[int] = []
     rank, last = 0, math.inf
     for place, hit in enumerate(hits, start=1):
-        key, score = hit[:2]
-        if score != last:
-            rank, last = place, score
-        if key not in found:
-            found[key] = rank, hit
-    return found
+        if hit[1] != last:
+            rank, last = place, hit[1]
+        ranks.append(rank)
+    return ranks
 
 
-def _candidate(key: int, fused: float, lists: Sequence[_List]) -> Candidate:
+def _places(hits: Sequence[Hit]) -> Mapping[int, int]:
+    """Positions by key, in their order; of a memory that is in the list twice, the first one."""
+    places = {hit[0]: place for place, hit in enumerate(hits)}
+    if len(places) < len(hits):
+        places = dict[int, int]()
+        for place, hit in enumerate(hits):
+            places.setdefault(hit[0], place)
+    return places
+
+
+_Columns = tuple[SourceName, Mapping[int, int], Sequence[int], Sequence[Hit]]
+"""Of a list: source, places, ranks, hits."""
+
+
+def _candidate(key: int, fused: float, lists: Sequence[_Columns]) -> Candidate:
     """The candidate of one memory. The lists come heaviest first, so that the first of equal ranks wins."""
     candidate = Candidate(key=key, fused=fused)
+    ranks, scores = candidate.ranks, candidate.scores
     best: float = math.inf
-    for _, source, ranked, *_ in lists:
-        if (found := ranked.get(key)) is None:
+    for source, places, list_ranks, hits in lists:
+        if (place := places.get(key)) is None:
             continue
-        rank, (_, score, read, statements, path, source_ref) = found
-        if source not in candidate.ranks:  # else it is a further list's, which ranks fewer
-            candidate.ranks[source], candidate.scores[source] = rank, score
+        rank, (_, score, read, statements, path, source_ref) = list_ranks[place], hits[place]
+        if source not in ranks:  # else it is a further list's, which ranks fewer
+            ranks[source], scores[source] = rank, score
         if rank < best:
             best, candidate.best_source, candidate.source_ref = rank, source, source_ref
-        if candidate.read is None:
+        if read is not None and candidate.read is None:
             candidate.read = read
         if statements:
             candidate.statements, candidate.path = statements, path
@@ -240,7 +287,7 @@ def similarities_of(reports: Sequence[SourceReport], pool: Sequence[Candidate]) 
     """The cosines of all hits of the dense search. Hits of its fallback have none, only their rank."""
     by_meaning = [report for report in reports if report.source == "vector"]
     if by_meaning and all(report.fallback is None for report in by_meaning):
-        return {hit.key: hit.score for report in by_meaning for hit in report.hits}
+        return {key: score for report in by_meaning for key, score in map(_KEY_AND_SCORE, report.hits)}
     for candidate in pool:
         candidate.scores.pop("vector", None)
     return {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.errors import ModelError, SourceError
+from orion_recall.tasks import in_time
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import MemoryView, Question
 
@@ -33,8 +33,7 @@ async def nearest_passages(
     if found_by is None or is_away or not keys or timeout_s <= 0:
         return FIRST_PASSAGES
     try:
-        async with asyncio.timeout(timeout_s):
-            return await found_by.numbers(question, tenant, keys)
+        return await in_time(found_by.numbers(question, tenant, keys), timeout_s)
     except (SourceError, ModelError, TimeoutError):
         return FIRST_PASSAGES
 

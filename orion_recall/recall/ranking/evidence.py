@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.errors import SourceError
+from orion_recall.tasks import in_time
 
 log = logging.getLogger("orion_recall.recall")
 
@@ -25,8 +25,7 @@ async def evidence_of(
     if found_by is None or weight <= 0 or timeout_s <= 0:
         return {}
     try:
-        async with asyncio.timeout(timeout_s):
-            return await found_by.weights(tenant, keys)
+        return await in_time(found_by.weights(tenant, keys), timeout_s)
     except (SourceError, TimeoutError) as error:
         log.debug("no evidence from the graph: %s", error or "no answer in time")
         return {}

@@ -18,8 +18,8 @@ from orion_recall.interfaces import Source, answers_for
 from orion_recall.recall.search.fallback import (
     INDEX_SOURCES,
     PATIENCE,
+    FallbackSearch,
     index_is_away,
-    search_fallback,
     with_fallback,
 )
 from orion_recall.sources.breaker import Breaker
@@ -66,17 +66,25 @@ async def search_all(
             reports[name] = SourceReport(source=name, status="late", error="no time was left")
         else:
             searches[name], waited[name] = noticed(_search(source, request, breakers[name], retries, by_kind))
+    until = began + timeout_s
     index: list[SourceName] = [name for name in INDEX_SOURCES if name in searches]
-    falling_back: asyncio.Task[SourceReport | None] | None = None
+    falling_back: FallbackSearch | None = None
     if fallback is not None and index:
         search = partial(_search, fallback.source, requests[index[0]], fallback.breaker, 0)
         silent = [searches[name] for name in index]
-        falling_back = asyncio.create_task(search_fallback(silent, search, patience_s=timeout_s * PATIENCE))
-    tasks: set[asyncio.Task[Any]] = {*searches.values(), *({falling_back} if falling_back else ())}
+        falling_back = FallbackSearch(silent, search, patience_s=timeout_s * PATIENCE)
+    tasks: set[asyncio.Task[Any]] = set(searches.values())
     try:
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_s)
+        if falling_back is not None and falling_back.task is not None:
+            tasks.add(falling_back.task)
+            await asyncio.wait(tasks, timeout=max(until - time.perf_counter(), 0))
     finally:
+        if falling_back is not None:
+            falling_back.end()
+            if falling_back.task is not None:
+                tasks.add(falling_back.task)
         unfinished = {task for task in tasks if task.cancel()}
         if unfinished:  # they end within a turn or two of the loop; one that does not is not waited for
             await asyncio.wait(unfinished, timeout=_ENDING_S)
@@ -84,11 +92,13 @@ async def search_all(
         is_late, is_excused = task in unfinished, requests[name].is_short or waited[name].is_set
         reports[name] = _late(name, breakers[name], timeout_s, began, is_excused) if is_late else task.result()
     if falling_back is not None and fallback is not None and index_is_away(reports.values()):
-        is_late = falling_back in unfinished
+        instead = falling_back.task
+        is_late = instead is None or instead in unfinished
         if is_late:
             error = f"no answer within {timeout_s * 1000:.0f} ms"
             fallback.breaker.record_late(error, time.monotonic(), is_excused=requests[index[0]].is_short)
-        reports[index[0]] = with_fallback(reports[index[0]], None if is_late else falling_back.result())
+        found = None if instead is None or is_late else instead.result()
+        reports[index[0]] = with_fallback(reports[index[0]], found)
     return list(reports.values())
 
 

@@ -20,32 +20,56 @@ RECORD = "record"
 PATIENCE = 0.5
 
 
-async def search_fallback(
-    index: Collection[asyncio.Task[SourceReport]],
-    search: Callable[[], Coroutine[Any, Any, SourceReport]],
-    *,
-    patience_s: float,
-) -> SourceReport | None:
-    """The report of `search`, which is begun when it is needed; None once a source of `index` has answered."""
-    waiting = set(index)
-    until = asyncio.get_running_loop().time() + patience_s
-    while waiting:
-        left_s = until - asyncio.get_running_loop().time()
-        done, waiting = await asyncio.wait(waiting, timeout=max(left_s, 0), return_when=asyncio.FIRST_COMPLETED)
-        if _any_answered(done):
-            return None
-        if not done:
-            break
-    searching = asyncio.create_task(search())
-    try:
-        while not searching.done():
-            done, _ = await asyncio.wait({searching, *waiting}, return_when=asyncio.FIRST_COMPLETED)
-            waiting -= done
-            if _any_answered(done - {searching}):
-                return None
-        return searching.result()
-    finally:
-        searching.cancel()
+class FallbackSearch:
+    """Begins `search` when it is needed; `task` is its task then, which gives None once the index has answered.
+
+    Until then it costs a timer and no task: of a healthy index each recall would have one for nothing.
+    """
+
+    def __init__(
+        self,
+        index: Collection[asyncio.Task[SourceReport]],
+        search: Callable[[], Coroutine[Any, Any, SourceReport]],
+        *,
+        patience_s: float,
+    ) -> None:
+        self.task: asyncio.Task[SourceReport | None] | None = None
+        self._search, self._waiting = search, set(index)
+        self._timer = asyncio.get_running_loop().call_later(max(patience_s, 0), self._begin)
+        for one in index:
+            one.add_done_callback(self._ended)
+
+    def end(self) -> None:
+        """Do not begin it any more; one that has begun is for the caller to end."""
+        self._timer.cancel()
+        for one in self._waiting:
+            one.remove_done_callback(self._ended)
+
+    def _ended(self, one: asyncio.Task[SourceReport]) -> None:
+        self._waiting.discard(one)
+        if self.task is not None:
+            return  # which watches the index itself
+        if _any_answered([one]):
+            self.end()
+        elif not self._waiting:
+            self._begin()
+
+    def _begin(self) -> None:
+        self.end()
+        self.task = asyncio.create_task(self._searched(set(self._waiting)))
+
+    async def _searched(self, waiting: set[asyncio.Task[SourceReport]]) -> SourceReport | None:
+        """The report of `search`; None once a source of the index has answered."""
+        searching = asyncio.create_task(self._search())
+        try:
+            while not searching.done():
+                done, _ = await asyncio.wait({searching, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+                waiting -= done
+                if _any_answered(done - {searching}):
+                    return None
+            return searching.result()
+        finally:
+            searching.cancel()
 
 
 def _any_answered(tasks: Collection[asyncio.Task[SourceReport]]) -> bool:

@@ -22,6 +22,7 @@ from orion_recall.recall.search.conversation import ConversationSearch
 from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.recall.types import Sources
 from orion_recall.scoring.candidates import Candidate
+from orion_recall.tasks import in_time
 from orion_recall.text.normal import words
 from orion_recall.text.titles import names_in, title_names
 from orion_recall.values import MemoryView, Question, SearchRequest, SourceName, SourceReport
@@ -129,8 +130,7 @@ async def _has_titles(titles: TitleFinder, request: SearchRequest) -> bool:
 
 async def _or_nothing(looking: Coroutine[Any, Any, Mapping[int, _Lead]], timeout_s: float) -> Mapping[int, _Lead]:
     try:
-        async with asyncio.timeout(timeout_s):
-            return await looking
+        return await in_time(looking, timeout_s)
     except (SourceError, ModelError, TimeoutError):
         return {}
 
