@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from orion_recall.contracts import RecallQueryV1
@@ -43,21 +44,21 @@ class SearchTries:
         """The result of the first try that finds something, else of the last one."""
         result: PassResult | None = None
         stages = self.stages if is_first else StageTimes()
-        async for asked, asked_scope in tries(
-            self.understood, scope, self.sources.chronological, own_session=self.query.session_id
-        ):
-            one = SearchPass(
-                query=self.query,
-                understood=asked,
-                profile=profile,
-                scope=asked_scope,
-                sources=self.sources,
-                applied_position=self.applied_position,
-                limits=TimeLimits(pass_s=timeout_s, full_s=self.full_s, own_s=profile.source_timeout_ms / 1000),
-                stages=stages,
-            )
-            result = await one.run(given)
-            if is_answered(result):
-                break
+        searched = tries(self.understood, scope, self.sources.chronological, own_session=self.query.session_id)
+        async with aclosing(searched):  # left to itself, one that is not at its end costs the loop a task
+            async for asked, asked_scope in searched:
+                one = SearchPass(
+                    query=self.query,
+                    understood=asked,
+                    profile=profile,
+                    scope=asked_scope,
+                    sources=self.sources,
+                    applied_position=self.applied_position,
+                    limits=TimeLimits(pass_s=timeout_s, full_s=self.full_s, own_s=profile.source_timeout_ms / 1000),
+                    stages=stages,
+                )
+                result = await one.run(given)
+                if is_answered(result):
+                    break
         assert result is not None  # there is always a first try
         return result

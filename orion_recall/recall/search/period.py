@@ -8,7 +8,7 @@ wider on both sides, since people are often a day off.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -52,7 +52,7 @@ def is_of_what_happened(time: QuestionTime) -> bool:
 
 async def tries(
     understood: Understanding, scope: Scope, index: ChronologicalIndex | None, *, own_session: str | None
-) -> AsyncIterator[Asked]:
+) -> AsyncGenerator[Asked]:
     """The understandings and scopes to search by, one after another until something is found.
 
     A session that is named by its place becomes the scope, where it is all that is asked for; else it counts in the
