@@ -24,6 +24,7 @@ from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Key, sign
 from orion_recall.bus.urls import without_secrets
 from orion_recall.contracts import QUERY_KIND
 from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, ReplyTimeout
+from orion_recall.text.ids import new_id
 
 log = logging.getLogger("orion_recall.client")
 _BLOCK_MS = 1000
@@ -173,7 +174,7 @@ class Calls:
     def _name(self, given: object) -> str:
         """The correlation id of a call; InvalidMessage when a call in flight already has it."""
         if given is None:
-            return str(uuid4())
+            return new_id()
         name = str(given) if isinstance(given, str | UUID) else ""
         if not name:
             raise InvalidMessage(f"correlation_id: expected a UUID, or text that is not empty (got {given!r:.60})")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
-from uuid import NAMESPACE_URL, uuid4, uuid5
+from uuid import NAMESPACE_URL, uuid5
 
 from orion_recall.bus.bounded.json_object import TOO_DEEP, is_too_deep, json_object, too_large
 from orion_recall.bus.bounded.limits import ON_LOOP_BYTES
@@ -22,6 +22,7 @@ from orion_recall.bus.signing.key_files import Caller
 from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
 from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.tasks import report
+from orion_recall.text.ids import new_id
 from orion_recall.text.normal import storable, storable_json
 
 MESSAGE_FIELDS = (b"envelope", b"data")
@@ -194,7 +195,7 @@ def _head(
     return {
         "schema": "orion.envelope",
         "schema_version": "2.0.0",
-        "id": str(uuid4()),
+        "id": new_id(),
         "correlation_id": correlation_id,
         "kind": kind,
         "source": source,

@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from uuid import uuid4
 
 from redis.asyncio import Redis
 
@@ -26,6 +25,7 @@ from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel, outcomes
 from orion_recall.telemetry import LOG_WORKER
+from orion_recall.text.ids import new_id
 from orion_recall.text.normal import number_of
 
 log = logging.getLogger(LOG_WORKER)
@@ -116,7 +116,7 @@ class Shadows:
         )
         facts = replace(
             task.facts,
-            decision_id=str(uuid4()),
+            decision_id=new_id(),
             profile=task.profile.profile.profile,
             profile_hash=task.profile.content_hash,
             profile_fallback=False,

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
-from uuid import uuid4
 
 from opentelemetry.trace import Tracer
 
@@ -42,6 +41,7 @@ from orion_recall.telemetry import (
     LOG_WORKER,
     Continued,
 )
+from orion_recall.text.ids import new_id
 from orion_recall.text.normal import storable
 from orion_recall.values import Outcome
 
@@ -141,7 +141,7 @@ class Worker:
         """What is known before the query is read."""
         received = delivery.received
         return RequestFacts(
-            decision_id=str(uuid4()),
+            decision_id=new_id(),
             corr_id=storable(received.correlation_id),
             entry_id=received.entry.id,
             raw=received.payload,
