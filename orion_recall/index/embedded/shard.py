@@ -43,6 +43,9 @@ ADVICE = "delete that folder, and it will be built again from this record, or se
 # The engine builds a vector graph once any vectors of a segment take this much. With its default of 10 MB the token
 # vectors of 1,500 memories would start it; it pays from about 8,000 memories on.
 _GRAPH_FROM_KB = 50_000
+# One means: in the thread that asks. Recalls search beside each other in threads of ours; with threads of its own the
+# engine hands each search over, and they look for work for a while before they sleep (2 ms of CPU a recall).
+_SEARCH_THREADS = 1
 _SHARD = "shard"
 
 
@@ -201,7 +204,7 @@ class LiveShard:
     def switch_to_copy(self, place: Path, lock: FolderLock) -> ReplacedShard:
         """The copy in that folder is live from now on, with what was written since it was made."""
         before, metadata = self._open()
-        copy = qe.EdgeShard.load(str(place / _SHARD))
+        copy = _load(place / _SHARD)
         replay(copy, self._write_log or WriteLog(), before)
         copy.flush()
         write_metadata(place, metadata)
@@ -267,13 +270,15 @@ class LiveShard:
     def _make(self, mine: IndexMetadata) -> None:
         size, cosine = mine.dimension, qe.Distance.Cosine
         vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
-        sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
+        sparse = _sparse_vectors()
         optimizers: qe.EdgeOptimizersConfig | None = None
         if mine.tokens:
             assert isinstance(self._embedder, TokenVectors)
             vectors[TOKENS] = token_vectors(self._embedder.token_width)
             optimizers = qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB)
-        config = qe.EdgeConfig(vectors=vectors, sparse_vectors=sparse, optimizers=optimizers)
+        config = qe.EdgeConfig(
+            vectors=vectors, sparse_vectors=sparse, optimizers=optimizers, max_search_threads=_SEARCH_THREADS
+        )
         shard = qe.EdgeShard.create(str(self.place / _SHARD), config)
         _add_field_indexes(shard)
         shard.flush()
@@ -282,9 +287,19 @@ class LiveShard:
 
     def _loaded(self) -> qe.EdgeShard:
         try:
-            return translated("the index", lambda: qe.EdgeShard.load(str(self.place / _SHARD)))
+            return translated("the index", lambda: _load(self.place / _SHARD))
         except SourceError as error:
             raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
+
+
+def _sparse_vectors() -> dict[str, qe.EdgeSparseVectorParams]:
+    return {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
+
+
+def _load(shard: Path) -> qe.EdgeShard:
+    """Loads a shard. What the configuration does not name stays as the shard was made."""
+    config = qe.EdgeConfig(sparse_vectors=_sparse_vectors(), max_search_threads=_SEARCH_THREADS)
+    return qe.EdgeShard.load(str(shard), config)
 
 
 def _add_field_indexes(shard: qe.EdgeShard) -> None:
