@@ -8,7 +8,7 @@ an error. Only what looks like a date is one: `now` and `infinity` could be cast
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,8 +82,18 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
     words = f"(SELECT websearch_to_tsquery('english', ${len(values)}))"
     values.extend((question.session_id, question.node_id, request.limit))
     session, node, limit = (f"${len(values) - back}" for back in (2, 1, 0))
-    score = _score(words, _either(shape, session, node))
-    chosen = _chosen(shape)
+    parts = (*conditions, *window, words)
+    if (statement := shape.statements.get(parts)) is None:
+        score = _score(words, _either(shape, session, node))
+        statement = shape.statements[parts] = _statement(shape, conditions, window, score, limit)
+    return statement, values
+
+
+def _statement(
+    shape: TimelineShape, conditions: Sequence[str], window: Sequence[str], score: str, limit: str
+) -> str:
+    """SQL for the rows that the conditions hold for in the window, best first, `limit` at most."""
+    chosen, time = _chosen(shape), shape.column("ts")
     names = ", ".join(name for name in chosen if name not in ("ts", "search"))
     # OFFSET 0 keeps the planner from evaluating the pattern of a text column several times a row.
     barrier = "" if time.kind == "time" else " OFFSET 0"
@@ -97,8 +107,7 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
     )
     return (
         f"SELECT {_bounded(shape, chosen)}, ts, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
-        f"ORDER BY score DESC, ts DESC, id LIMIT {limit}",
-        values,
+        f"ORDER BY score DESC, ts DESC, id LIMIT {limit}"
     )
 
 

@@ -143,7 +143,8 @@ class TimelineShape:
     """The table as found in the database: the existing columns by role, and their types.
 
     `labels` has the label of every text column. `cited_as` is the name that its rows are cited under, None for the
-    own view, whose ids are those of own memories. `source_ref` is the table as it is configured.
+    own view, whose ids are those of own memories. `source_ref` is the table as it is configured. `statements` keeps
+    the SQL that was made for it, by its conditions: a few forms of scope, which differ in their values alone.
     """
 
     relation: str
@@ -153,6 +154,9 @@ class TimelineShape:
     cited_as: str | None
     source_ref: str
     of_one_tenant: bool
+    statements: dict[tuple[str, ...], str] = field(
+        default_factory=dict["tuple[str, ...]", str], compare=False, repr=False
+    )
 
     def column(self, role: str) -> Column:
         """The role's column. ScopeNotKept when the table has none."""

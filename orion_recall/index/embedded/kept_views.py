@@ -33,6 +33,10 @@ class KeptViews:
         self, keys: Sequence[int], read: Callable[[Sequence[int]], Awaitable[Mapping[int, MemoryView]]]
     ) -> Mapping[int, MemoryView]:
         """The memories of these keys, in their order; `read` reads those that are not kept."""
+        young = self._young.get
+        views = {key: view for key in keys if (view := young(key)) is not None}
+        if len(views) == len(keys):
+            return views
         views = {key: view for key in keys if (view := self._get(key)) is not None}
         if not (missing := [key for key in keys if key not in views]):
             return views
@@ -44,7 +48,8 @@ class KeptViews:
 
     def may_have_passages(self, keys: Sequence[int]) -> list[int]:
         """The keys without those of memories that are known to have no passages."""
-        return [key for key in keys if (view := self._get(key)) is None or view.passages]
+        young, old = self._young.get, self._old.get
+        return [key for key in keys if (view := young(key) or old(key)) is None or view.passages]
 
     @contextmanager
     def written(self, keys: Iterable[int]) -> Generator[None]:

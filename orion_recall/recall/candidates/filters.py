@@ -87,17 +87,22 @@ def visible(
 ) -> list[tuple[Candidate, MemoryView]]:
     """The candidates that may be shown, with their memories."""
     kept: list[tuple[Candidate, MemoryView]] = []
+    # What can hold for no memory is not asked of each of a hundred.
+    is_whole_tenant = scope == Scope(tenant=scope.tenant)
+    excluded, has_turn, own_hash = exclusions.ids, bool(exclusions.text), question.text_hash
     for candidate in pool:
         memory = memories.get(candidate.key)
         if memory is None:
             memory = read_of(candidate)
         if memory is None:
             dropped.note("missing", candidate.key)
-        elif not in_scope(memory, scope):
+        elif not (is_whole_tenant or in_scope(memory, scope)):
             dropped.note("filtered", candidate.key)
-        elif memory.id in exclusions.ids:
+        elif excluded and memory.id in excluded:
             dropped.note("excluded", candidate.key)
-        elif _is_own_turn(memory, question) or exclusions.is_turn(memory):
+        elif (memory.text_hash == own_hash and _is_own_turn(memory, question)) or (
+            has_turn and exclusions.is_turn(memory)
+        ):
             dropped.note("own_turn", candidate.key)
         else:
             kept.append((candidate, memory))
