@@ -52,6 +52,8 @@ class EdgeReads:
         self._speakers = SpeakerCache()
         self._views = KeptViews()
         self._search = MemorySearch()
+        # Why late interaction cannot be asked for, of an index with these tokens: its embedder stays the same.
+        self._without_tokens: tuple[str | None, str | None] = None, None
 
     @property
     def position(self) -> int:
@@ -115,7 +117,11 @@ class EdgeReads:
         self._live.refuse_another_model()
         metadata = self._live.metadata
         assert metadata is not None  # an open shard has some
-        return metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
+        asked_of, why = self._without_tokens
+        if asked_of != metadata.tokens:
+            why = metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
+            self._without_tokens = metadata.tokens, why
+        return why
 
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
@@ -126,7 +132,8 @@ class EdgeReads:
         points = points_of(keys, passages)
         shard, request = self._live.checked(), max_sim_request(tokens, points)
         found = await self._readers.run(lambda: shard.query(request))
-        return {points[cast("int", point.id)]: point.score for point in found}
+        scores = cast("list[tuple[int, float]]", [(point.id, point.score) for point in found])
+        return {points[name]: score for name, score in scores}
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
