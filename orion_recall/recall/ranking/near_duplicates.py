@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,7 +28,10 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> dic
     for earlier, later in _near_pairs(scored):
         if earlier in repeated or later in repeated:
             continue
-        if jaccard(word_set(scored[earlier].memory.text), word_set(scored[later].memory.text)) >= similarity:
+        one, other = word_set(scored[earlier].memory.text), word_set(scored[later].memory.text)
+        fewer, more = sorted((len(one), len(other)))
+        # No more words can be common than the shorter text has.
+        if fewer / (more or 1) >= similarity and jaccard(one, other) >= similarity:
             repeated[later] = earlier
     return {place: _kept(place, repeated) for place in repeated}
 
@@ -40,7 +43,7 @@ def _kept(place: int, repeated: Mapping[int, int]) -> int:
     return place
 
 
-def jaccard(a: Collection[str], b: Collection[str]) -> float:
+def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
     """The share of words that two texts have in common; 0 for two texts without words."""
     one, other = frozenset(a), frozenset(b)  # the very same where they are sets already
     common = len(one & other)
