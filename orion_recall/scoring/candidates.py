@@ -28,12 +28,13 @@ class Candidate:
     is_kept: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ScoredCandidate:
     """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
     The score is the mean of the parts by their weights; a weight without a part counts for nothing. `held_until` is
-    when a newer memory began to say something else (epoch seconds), where one does.
+    when a newer memory began to say something else (epoch seconds), where one does. Nobody changes one: it is not
+    frozen because each recall makes a hundred, and to make a frozen one takes four times as long.
     """
 
     candidate: Candidate

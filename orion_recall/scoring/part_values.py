@@ -146,22 +146,28 @@ def neighbour(given: PartInputs) -> Column | None:
         return None
     similarities, unindexed = given.facts.similarities, given.facts.unindexed
     column: list[float | None] = []
-    for candidate, memory in given.candidates:
-        if candidate.key in unindexed:
-            column.append(None)
-            continue
+    for memory in given.memories:
         closest = farthest
         for key in memory.beside:
             if (near := similarities.get(key)) is not None and near > closest:
                 closest = near
-        column.append(min(closest, 1.0))
+        column.append(closest if closest < 1.0 else 1.0)
+    if unindexed:
+        for place, (candidate, _) in enumerate(given.candidates):
+            if candidate.key in unindexed:
+                column[place] = None
     return column
 
 
 def recency_column(given: PartInputs) -> Column:
     """Recency by the profile's half-life."""
     now, half_life, minimum = given.facts.now, given.half_life_hours, given.recency_minimum
-    return [recency(memory.ts, now, half_life_hours=half_life, minimum=minimum) for memory in given.memories]
+    return [  # as `recency` gives it, without a call for each
+        UNDATED_RECENCY
+        if (ts := memory.ts) is None
+        else max(minimum, 0.5 ** (((now - ts) / 3600 if ts < now else 0.0) / half_life))
+        for memory in given.memories
+    ]
 
 
 def recency(ts: float | None, now: float, *, half_life_hours: float, minimum: float) -> float:
@@ -204,7 +210,9 @@ def no_question(given: PartInputs) -> Column | None:
     """1 for texts without a question mark."""
     if given.is_with_assistant:
         return None
-    return [0.0 if "?" in memory.best_text else 1.0 for memory in given.memories]
+    return [
+        0.0 if "?" in (memory.best_text if memory.passages else memory.text) else 1.0 for memory in given.memories
+    ]
 
 
 def keyword_score(given: PartInputs) -> Column | None:
@@ -225,14 +233,12 @@ def session(given: PartInputs) -> Column:
     session is a session of its own."""
     late = given.facts.late
     found = _with_late(given, late) if late else given.fused
+    sessions = [memory.session_id for memory in given.memories]
     best: dict[str | None, float] = {}
-    for memory, score in zip(given.memories, found, strict=True):
-        if score > best.get(memory.session_id, 0.0):
-            best[memory.session_id] = score
-    return [
-        score if memory.session_id is None else best.get(memory.session_id, 0.0)
-        for memory, score in zip(given.memories, found, strict=True)
-    ]
+    for name, score in zip(sessions, found, strict=True):
+        if score > best.get(name, 0.0):
+            best[name] = score
+    return [score if name is None else best.get(name, 0.0) for name, score in zip(sessions, found, strict=True)]
 
 
 def after_question(given: PartInputs) -> Column | None:

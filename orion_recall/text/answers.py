@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
+from functools import lru_cache
 from typing import Final
 
 from orion_recall.text.normal import without_possessive
 
+# Texts whose names, numbers and times are remembered, since the same memories are ranked again and again. A recall
+# asks for texts of at most 2,000 characters: 8 MB at worst for each of the three.
+_KEPT: Final = 4096
 _NUMBERS: Final = frozenset(
     """0 1 2 3 4 5 6 7 8 9 one two three four five six seven eight nine ten eleven twelve dozen dozens hundred
     hundreds thousand thousands once twice couple few several many first second third""".split()
@@ -63,6 +67,13 @@ _HINTS: Final = (
 
 def gives_name(text: str, known: Set[str]) -> bool:
     """Whether the text names somebody or something, inside a sentence, that is not among the known words."""
+    return not _names_inside(text) <= known
+
+
+@lru_cache(maxsize=_KEPT)
+def _names_inside(text: str) -> frozenset[str]:
+    """The words with a capital inside the sentences of a text, folded and bare, that may be names."""
+    found: set[str] = set()
     for match in _CAPITAL.finditer(text):
         start = match.start()
         if start == 0:
@@ -71,19 +82,19 @@ def gives_name(text: str, known: Set[str]) -> bool:
         inside = before in _OPENS
         if not inside and before == " " and start > 1:
             inside = text[start - 2].isalnum() or text[start - 2] in _GOES_ON
-        if inside:
-            word = match[0].casefold()
-            if word not in _NO_NAMES and without_possessive(word) not in known:
-                return True
-    return False
+        if inside and (word := match[0].casefold()) not in _NO_NAMES:
+            found.add(without_possessive(word))
+    return frozenset(found)
 
 
+@lru_cache(maxsize=_KEPT)
 def gives_number(text: str) -> bool:
     """Whether the text says how many, in figures or words; to ask it is not to say it."""
     folded = text.casefold().replace("how many", "how")
     return not _NUMBERS.isdisjoint(_PIECES.findall(folded))
 
 
+@lru_cache(maxsize=_KEPT)
 def tells_time(text: str) -> bool:
     """Whether the text has words for a time: what answers a question for one mostly does."""
     folded = text.lower()

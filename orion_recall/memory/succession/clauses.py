@@ -50,7 +50,10 @@ def _read_phrases() -> Phrases:
 
 
 _PHRASES = _read_phrases()
-_IDIOMS = tuple(tuple(phrase.split()) for phrase in IDIOMS.split("|"))
+_FIRST_WORDS = frozenset(_PHRASES)
+_IDIOMS: dict[str, list[tuple[str, ...]]] = {}
+for _idiom in IDIOMS.split("|"):
+    _IDIOMS.setdefault(_idiom.split()[0], []).append(tuple(_idiom.split()))
 
 
 def sentences_of(text: str) -> list[str]:
@@ -70,23 +73,34 @@ def heard_in(said: Sequence[str]) -> frozenset[Heard]:
 
 def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
     """The phrases of change in the folded words, the first of each kind, as they are said."""
+    if _FIRST_WORDS.isdisjoint(said):
+        return {}
     found: dict[Heard, str] = {}
-    idle = _idle(said)
+    idle: set[int] | None = None  # looked for once a phrase is found: hardly any text has one
     for place, word in enumerate(said):
-        for kind, rest in _PHRASES.get(word, ()):
-            if kind in found or (kind in _HAPPENED and not _NOT_YET.isdisjoint(said[max(0, place - 3) : place])):
+        if word not in _FIRST_WORDS:
+            continue
+        following = said[place + 1] if place + 1 < len(said) else ""
+        for kind, rest in _PHRASES[word]:
+            if kind in found or (rest and rest[0] != following and rest[0] != "_"):
                 continue
             end = place + 1 + len(rest)
-            after = said[place + 1 : end]
-            if len(after) != len(rest) or not all(
-                one in ("_", other) for one, other in zip(rest, after, strict=True)
-            ):
+            if not _goes_on(said, place + 1, rest):
                 continue
+            if kind in _HAPPENED and not _NOT_YET.isdisjoint(said[max(0, place - 3) : place]):
+                continue
+            idle = _idle(said) if idle is None else idle
             if not idle.isdisjoint(range(place, end)) or (kind in _LEAVING and _stays(said, end)):
                 continue
             if " ".join((word, *rest)) not in _NEGATED or _is_over(said, place, end):
                 found[kind] = " ".join(said[place:end])
     return found
+
+
+def _goes_on(said: Sequence[str], place: int, rest: Sequence[str]) -> bool:
+    """Whether the words from there on are the rest of a phrase."""
+    after = said[place : place + len(rest)]
+    return len(after) == len(rest) and all(one in ("_", other) for one, other in zip(rest, after, strict=True))
 
 
 def _stays(said: Sequence[str], after: int) -> bool:
@@ -99,14 +113,11 @@ def _stays(said: Sequence[str], after: int) -> bool:
 
 def _idle(said: Sequence[str]) -> set[int]:
     """The places of words in phrases that mean something else than their words."""
-    starts = {phrase[0] for phrase in _IDIOMS}.intersection(said)
-    if not starts:
-        return set()
     return {
         place + further
         for place, word in enumerate(said)
-        if word in starts
-        for phrase in _IDIOMS
+        if word in _IDIOMS
+        for phrase in _IDIOMS[word]
         if tuple(said[place : place + len(phrase)]) == phrase
         for further in range(len(phrase))
     }

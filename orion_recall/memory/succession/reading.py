@@ -63,7 +63,7 @@ _FAMILIES_OF: dict[str, frozenset[str]] = {}
 for _name, _listed in FAMILIES.items():
     for _word in _listed.split():
         _FAMILIES_OF[_word] = _FAMILIES_OF.get(_word, frozenset()) | {_name}
-_FIRST_OF_TWO = frozenset(word.split("_")[0] for word in _FAMILIES_OF if "_" in word)
+FIRST_OF_TWO = frozenset(word.split("_")[0] for word in _FAMILIES_OF if "_" in word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +272,7 @@ def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
 def families_of(word: str, following: str = "") -> frozenset[str]:
     """The families that a folded word is of, alone or with the word after it."""
     families = _FAMILIES_OF.get(word, _NOBODY)
-    if word in _FIRST_OF_TWO:
+    if word in FIRST_OF_TWO:
         families |= _FAMILIES_OF.get(f"{word}_{following}", _NOBODY)
     return families
 

@@ -7,9 +7,10 @@ about her instrument, not for one about her school. The words of a question are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.reading import families_of, stem
@@ -51,12 +52,42 @@ class Element:
         return not (self.stems.isdisjoint(said.stems) and self.families.isdisjoint(said.families))
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
+class _Compared(NamedTuple):
     """A memory's reading, and the places of the question's elements that it has."""
 
     reading: MemoryReading
-    found: frozenset[int]
+    found: Set[int]
+
+
+class _Elements:
+    """The elements of a question, and where each stem and family of theirs stands among them."""
+
+    def __init__(self, each: Sequence[Element]) -> None:
+        self.each = each
+        self._of_stems: dict[str, list[int]] = {}
+        self._of_families: dict[str, list[int]] = {}
+        for place, one in enumerate(each):
+            for stem_of in one.stems:
+                self._of_stems.setdefault(stem_of, []).append(place)
+            for family in one.families:
+                self._of_families.setdefault(family, []).append(place)
+        self._of_kinds = [(place, one.kinds) for place, one in enumerate(each) if one.kinds]
+
+    def of_stems(self, stems: Set[str]) -> set[int]:
+        """The places of the elements with one of these stems."""
+        return {place for one in self._of_stems.keys() & stems for place in self._of_stems[one]}
+
+    def found_in(self, said: Said) -> Set[int]:
+        """The places of the elements that are in a text, as `Element.is_in` says for each."""
+        found = self.of_stems(said.stems)
+        for family in self._of_families.keys() & said.families:
+            found.update(self._of_families[family])
+        found.update([place for place, kinds in self._of_kinds if not kinds.isdisjoint(said.kinds)])
+        return found
+
+    def weight(self, places: Iterable[int]) -> float:
+        """What the elements there weigh together."""
+        return sum([self.each[place].weight for place in places])
 
 
 class AskedChanges:
@@ -64,7 +95,7 @@ class AskedChanges:
 
     def __init__(self, asked: str) -> None:
         self.asked = asked
-        self._elements = elements(asked) if asked else ()
+        self._elements = _Elements(elements(asked) if asked else ())
         self._compared: dict[int, _Compared] = {}
         self._shares: dict[tuple[int, int], float] = {}
 
@@ -94,8 +125,7 @@ class AskedChanges:
         key = item.candidate.key
         if (known := self._compared.get(key)) is None:
             reading = reading_of(item.memory)
-            found = frozenset([place for place, one in enumerate(self._elements) if one.is_in(reading.whole)])
-            known = self._compared[key] = _Compared(reading, found)
+            known = self._compared[key] = _Compared(reading, self._elements.found_in(reading.whole))
         return known
 
     def _share(self, older: _Compared, newer: _Compared) -> float:
@@ -104,12 +134,11 @@ class AskedChanges:
             return 0.0
         # Whom both are about tells nothing, as long as the question asks for something of him.
         about = (old.names & new.whole.stems) | (_KIN & new.whole.stems)
-        found = [place for place in older.found if not self._elements[place].stems & about] or older.found
+        found = (older.found - self._elements.of_stems(about) if about else older.found) or older.found
         if not found:
             return _UNKNOWN
-        missing = [self._elements[place] for place in found if place not in newer.found]
-        whole = sum([self._elements[place].weight for place in found])
-        share = 1.0 - _untouched(missing, old, new) / whole if missing else 1.0
+        missing = [self._elements.each[place] for place in found - newer.found]
+        share = 1.0 - _untouched(missing, old, new) / self._elements.weight(found) if missing else 1.0
         return max(0.0, min(1.0, (share - _LEAST) / (_ENOUGH - _LEAST)))
 
 

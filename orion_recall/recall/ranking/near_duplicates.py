@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.text.normal import words
+from orion_recall.text.kept_words import word_set
 
 # Texts that share nine tenths of their words and word pairs differ in far fewer of the 64 bits; what passes is
 # compared word by word.
@@ -25,14 +25,13 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> dic
     for place, item in enumerate(scored):
         if (same := first.setdefault(item.memory.text_hash, place)) != place:
             repeated[place] = same
-    split: dict[int, frozenset[str]] = {}
     for earlier, later in _near_pairs(scored):
         if earlier in repeated or later in repeated:
             continue
-        for place in (earlier, later):
-            if place not in split:
-                split[place] = frozenset(words(scored[place].memory.text))
-        if jaccard(split[earlier], split[later]) >= similarity:
+        one, other = word_set(scored[earlier].memory.text), word_set(scored[later].memory.text)
+        fewer, more = sorted((len(one), len(other)))
+        # No more words can be common than the shorter text has.
+        if fewer / (more or 1) >= similarity and jaccard(one, other) >= similarity:
             repeated[later] = earlier
     return {place: _kept(place, repeated) for place in repeated}
 
@@ -44,16 +43,23 @@ def _kept(place: int, repeated: Mapping[int, int]) -> int:
     return place
 
 
-def jaccard(a: Collection[str], b: Collection[str]) -> float:
+def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
     """The share of words that two texts have in common; 0 for two texts without words."""
-    one, other = frozenset(a), frozenset(b)
-    return len(one & other) / len(one | other) if one or other else 0.0
+    one, other = frozenset(a), frozenset(b)  # the very same where they are sets already
+    common = len(one & other)
+    return common / (len(one) + len(other) - common) if one or other else 0.0
 
 
 def _near_pairs(scored: Sequence[ScoredCandidate]) -> list[tuple[int, int]]:
     """Pairs of places whose signatures differ in few bits, by place."""
-    places = [place for place, item in enumerate(scored) if item.memory.simhash is not None]
-    signatures = np.array([scored[place].memory.simhash for place in places], dtype=np.int64).view(np.uint64)
-    differing = np.bitwise_count(signatures[:, None] ^ signatures[None, :])
-    rows, columns = np.nonzero(np.triu(differing <= _NEAR_BITS, k=1))
-    return [(places[row], places[column]) for row, column in zip(rows.tolist(), columns.tolist(), strict=True)]
+    found = [(place, simhash) for place, item in enumerate(scored) if (simhash := item.memory.simhash) is not None]
+    if len(found) < 2:
+        return []
+    signatures = np.array([simhash for _, simhash in found], dtype=np.int64).view(np.uint64)
+    near = np.flatnonzero(np.bitwise_count(signatures[:, None] ^ signatures) <= _NEAR_BITS)
+    rows, columns = np.divmod(near, len(found))
+    later = rows < columns
+    return [
+        (found[row][0], found[column][0])
+        for row, column in zip(rows[later].tolist(), columns[later].tolist(), strict=True)
+    ]

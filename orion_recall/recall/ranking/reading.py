@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from orion_recall.memory.succession.clauses import Heard, heard_in
-from orion_recall.memory.succession.reading import families_of, stem
+from orion_recall.memory.succession.reading import FIRST_OF_TWO, families_of, stem
 from orion_recall.memory.succession.values import values_of
 from orion_recall.memory.succession.word_lists import FAMILIES, GENERAL_WORDS, GREETINGS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
@@ -20,7 +21,7 @@ from orion_recall.values import MemoryView
 
 READ_CHARS = 1000
 """Characters of a memory that are read."""
-_KEPT = 2048
+_KEPT, _KEPT_WORDS = 2048, 8192
 _BEGINNING = 60
 _FEW_WORDS = 35
 _SHORTEST = 3
@@ -34,6 +35,21 @@ _CLAUSE_END = re.compile(
 )
 
 
+class _Word(NamedTuple):
+    """A folded word: its stem, "" of a stop word; its families; and whether it may be one word with the next."""
+
+    stem: str
+    families: frozenset[str]
+    begins_pair: bool
+
+
+@lru_cache(maxsize=_KEPT_WORDS)
+def _read_word(word: str) -> _Word:
+    bare = without_possessive(word)
+    families = families_of(word) if bare == word else families_of(word) | families_of(bare)
+    return _Word("" if bare in STOP_WORDS else stem(bare), families, word in FIRST_OF_TWO)
+
+
 class Said:
     """What a text, or a part of it, says."""
 
@@ -41,13 +57,13 @@ class Said:
         self._folded = text.casefold().replace("’", "'")
         self._words = words(self._folded)
         stems, families = set[str](), set[str]()
-        for word, following in zip(self._words, (*self._words[1:], ""), strict=False):
-            bare = without_possessive(word)
-            families |= families_of(word, following)
-            if bare != word:
-                families |= families_of(bare)
-            if bare not in STOP_WORDS:
-                stems.add(stem(bare))
+        for place, (stemmed, of_word, begins_pair) in enumerate(map(_read_word, self._words), start=1):
+            stems.add(stemmed)
+            if of_word:
+                families |= of_word
+            if begins_pair and place < len(self._words):
+                families |= families_of(self._words[place - 1], self._words[place])
+        stems.discard("")
         if "home" in families and "moved" in self._words and _HOMES.isdisjoint(self._words) and self.kinds & _TIMES:
             families.discard("home")  # a class that moved to Thursdays is nobody's flat
         self.stems, self.families = frozenset(stems), frozenset(families)

