@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import qdrant_edge as qe
 
@@ -36,6 +36,9 @@ from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
 from orion_recall.values import MemoryView, Scope
 
+T = TypeVar("T")
+Payload = dict[str, Any]
+
 
 def reading_threads() -> EngineThreads:
     """The threads that searches and reads run in."""
@@ -43,7 +46,11 @@ def reading_threads() -> EngineThreads:
 
 
 class EdgeReads:
-    """What is read of one shard. Searches run during writes."""
+    """What is read of one shard. Searches run during writes.
+
+    Requests are made, and what is found is read, in the thread that searches: the engine lets go of Python's lock
+    in between, and the event loop would wait for it.
+    """
 
     def __init__(self, live: LiveShard, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.embedder, self.sparse = embedder, sparse
@@ -69,14 +76,14 @@ class EdgeReads:
         self._live.refuse_another_model()
         if self._live.has_values(OF):
             wanted = partial(passages_request, vector, scope, min_score)
-            return await self._search.best(limit, lambda most: self._nearest(wanted(most)), self._memories_of)
-        return await self._nearest(dense_request(vector, scope, limit, min_score))
+            return await self._search.best(
+                limit, lambda most: self._nearest(lambda: wanted(most)), self._memories_of
+            )
+        return await self._nearest(lambda: dense_request(vector, scope, limit, min_score))
 
-    async def _nearest(self, request: qe.QueryRequest) -> list[tuple[int, float]]:
+    async def _nearest(self, request: Callable[[], qe.QueryRequest]) -> list[tuple[int, float]]:
         shard = self._live.checked()
-        points = await self._readers.run(lambda: shard.query(request))
-        # Cast once: a call for each of hundreds of hits is seen in the figures. Our ids are numbers.
-        return cast("list[tuple[int, float]]", [(point.id, point.score) for point in points])
+        return await self._readers.run(lambda: _scores(shard.query(request())))
 
     async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
         """The memories of passages, by their keys."""
@@ -94,8 +101,8 @@ class EdgeReads:
             return {}
         if not (keys := self._views.may_have_passages(keys)):
             return {}
-        request = passages_of_request(vector, tenant, keys, compared_for(keys))
-        return nearest(await self._nearest(request), keys)
+        found = await self._nearest(lambda: passages_of_request(vector, tenant, keys, compared_for(keys)))
+        return nearest(found, keys)
 
     async def search_sparse(
         self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
@@ -106,10 +113,13 @@ class EdgeReads:
         """
         if not terms.indices:
             return [[] for _ in using]
-        shard, batch = self._live.checked(), sparse_batch(terms, scope, limit, using)
-        found = await self._readers.run(lambda: shard.query_batch(batch))
-        hits = [[(point.id, point.score) for point in points if point.score > 0] for points in found]
-        return cast("list[list[tuple[int, float]]]", hits)
+        shard = self._live.checked()
+
+        def found() -> list[list[tuple[int, float]]]:
+            lists = shard.query_batch(sparse_batch(terms, scope, limit, using))
+            return [[hit for hit in _scores(points) if hit[1] > 0] for points in lists]
+
+        return await self._readers.run(found)
 
     async def without_tokens(self) -> str | None:
         """Why `max_sim` cannot be asked; None when it can."""
@@ -129,28 +139,37 @@ class EdgeReads:
         """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
 
         Of a memory in `passages` those of the passage of that number."""
-        points = points_of(keys, passages)
-        shard, request = self._live.checked(), max_sim_request(tokens, points)
-        found = await self._readers.run(lambda: shard.query(request))
-        scores = cast("list[tuple[int, float]]", [(point.id, point.score) for point in found])
-        return {points[name]: score for name, score in scores}
+        shard = self._live.checked()
+
+        def found() -> Mapping[int, float]:
+            points = points_of(keys, passages)
+            return {points[name]: score for name, score in _scores(shard.query(max_sim_request(tokens, points)))}
+
+        return await self._readers.run(found)
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""
-        points = await self._entities(text, tenant, limit)
-        found = [(str((one.payload or {})["label"]), one.score) for one in points]
+        found = await self._entities(text, tenant, limit, lambda payload: str(payload["label"]))
         return sorted(found, key=lambda one: (-one[1], one[0]))  # the engine leaves equal ones to chance
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         """The entities whose names share words with the text, best first: each with all its names."""
-        return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
+        return [names for names, _ in await self._entities(text, tenant, limit, names_of)]
 
-    async def _entities(self, text: str, tenant: str, limit: int) -> Sequence[qe.ScoredPoint]:
+    async def _entities(
+        self, text: str, tenant: str, limit: int, read: Callable[[Payload], T]
+    ) -> Sequence[tuple[T, float]]:
+        """What is read of each entity, with its score."""
         terms = self.sparse.encode_query(text)
         if not terms.indices:
             return []
-        shard, request = self._live.checked(), entity_request(terms, tenant, limit)
-        return await self._readers.run(lambda: shard.query(request))
+        shard = self._live.checked()
+
+        def found() -> Sequence[tuple[T, float]]:
+            points = shard.query(entity_request(terms, tenant, limit))
+            return [(read(point.payload or {}), point.score) for point in points]
+
+        return await self._readers.run(found)
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """The entities whose names are nearest to the vector: (label, cosine), best first."""
@@ -190,8 +209,11 @@ class EdgeReads:
         return await self._views.fetched(keys, partial(self._retrieved, shard))
 
     async def _retrieved(self, shard: qe.EdgeShard, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        records = await self._readers.run(lambda: shard.retrieve(list(keys), True, False))
-        return {cast("int", record.id): memory_view(cast("dict[str, Any]", record.payload)) for record in records}
+        def read() -> Mapping[int, MemoryView]:
+            records = shard.retrieve(list(keys), True, False)
+            return {cast("int", record.id): memory_view(cast("Payload", record.payload)) for record in records}
+
+        return await self._readers.run(read)
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
         """The speakers in the scope, as written: read from the shard once, then kept up to date."""
@@ -215,3 +237,9 @@ class EdgeReads:
         shard = self._live.checked()
         self._live.refuse_another_model()
         return await self._readers.run(lambda: read_vectors(shard, keys))
+
+
+def _scores(points: Sequence[qe.ScoredPoint]) -> list[tuple[int, float]]:
+    """Ids, which are numbers, and scores."""
+    # Cast once: a call for each of hundreds of hits is seen in the figures.
+    return cast("list[tuple[int, float]]", [(point.id, point.score) for point in points])
