@@ -8,11 +8,11 @@ give, so that another order is not another probability. `answerable` makes a pro
 from __future__ import annotations
 
 import math
-import re
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from heapq import nlargest
+from itertools import accumulate
 
 from orion_recall.models.language import language_of
 from orion_recall.recall.pass_result import PassResult
@@ -37,9 +37,6 @@ LATE_SIGNALS = frozenset({"late", "late_margin"})
 
 READ_CHARS = 1000
 """Characters of a memory in which the question's words are looked for."""
-_KEPT = 4096
-"""Memories whose words are kept for the next recalls: in about 10 MB where each has 30 words."""
-_WORD = re.compile(r"[^\W_]+")
 _TYPED_ITEMS = 3
 _NEXT = 10
 _STEM = 5
@@ -143,59 +140,42 @@ def _names(understood: Understanding, timed: Collection[str]) -> tuple[tuple[str
 
 
 class _Texts:
-    """The ranked memories by the beginnings of their words, so that a word is looked for in all of them at once."""
+    """The folded texts of the ranked memories, as one, so that a word is looked for in all of them at once."""
 
     def __init__(self, items: Sequence[ScoredCandidate]) -> None:
-        self._items = items
-        self._begun = [
-            _beginnings(memory.speaker or "", memory.title or "", memory.text[:READ_CHARS])
-            for memory in [item.memory for item in items]
-        ]
-        self.count = len(self._begun)
+        told = [_told(item) for item in items]
+        self.count = len(told)
+        written = "\n".join(told)
+        self._whole = written.lower()
+        if len(self._whole) != len(written):  # İ and its like: places must stay those of the memories
+            told = [text.lower() for text in told]
+            self._whole = "\n".join(told)
+        self._starts = list(accumulate([len(text) + 1 for text in told], initial=0))[: self.count]
 
     def having(self, word: str) -> frozenset[int]:
         """The places of the memories that have the word, a form of it, one that tells the same, or such a value."""
         forms = (word, *verb_forms(word), *WORD_GROUPS.get(word, ()))
-        stems = {form[:_STEM] for form in forms}
-        simple = {hash(stem) for stem in stems if stem.isalnum()}
-        found = {place for place, begun in enumerate(self._begun) if not simple.isdisjoint(begun)}
-        for stem in stems:
-            if not stem.isalnum():
-                found.update(place for place, text in enumerate(self._told) if _is_begun(stem, text))
+        found: set[int] = set()
+        for stem in dict.fromkeys(form[:_STEM] for form in forms):
+            self._look_for(stem, found)
         if (value := VALUES.get(word)) is not None:
-            found.update(place for place, text in enumerate(self._told) if value.search(text))
+            found.update(bisect_right(self._starts, match.start()) - 1 for match in value.finditer(self._whole))
         return frozenset(found)
 
-    @cached_property
-    def _told(self) -> Sequence[str]:
-        """The folded texts, for what is no beginning of a word as such: a value, a word with a sign in it."""
-        memories = [item.memory for item in self._items]
-        return [f"{one.speaker or ''} {one.title or ''} {one.text[:READ_CHARS]}".lower() for one in memories]
-
-
-@lru_cache(maxsize=_KEPT)
-def _beginnings(speaker: str, title: str, text: str) -> frozenset[int]:
-    """The hashes of what is looked for in a memory: of each word as long as a stem or longer its beginning, of a
-    shorter one the word itself, with and without a plural's s.
-    """
-    found: set[str] = set()
-    for word in _WORD.findall(f"{speaker} {title} {text}".lower()):
-        found.add(word[:_STEM])
-        if len(word) <= _STEM and word[-1] == "s":
-            found.add(word[:-1])
-    return frozenset(map(hash, found))
-
-
-def _is_begun(stem: str, text: str) -> bool:
-    """Whether a word of the text begins so; a stem shorter than the longest is a whole word."""
-    place = text.find(stem)
-    while place >= 0:
-        end = place + len(stem)
-        begins = place == 0 or not text[place - 1].isalnum()
-        if begins and (len(stem) == _STEM or end == len(text) or not _goes_on(text, end)):
-            return True
-        place = text.find(stem, end)
-    return False
+    def _look_for(self, stem: str, found: set[int]) -> None:
+        """Adds the memories with a word that begins so; a stem shorter than the longest is a whole word."""
+        whole, starts = self._whole, self._starts
+        place = whole.find(stem)
+        while place >= 0:
+            end = place + len(stem)
+            begins = place == 0 or not whole[place - 1].isalnum()
+            if begins and (len(stem) == _STEM or end == len(whole) or not _goes_on(whole, end)):
+                memory = bisect_right(starts, place)
+                found.add(memory - 1)
+                if memory == len(starts):
+                    return
+                end = starts[memory]  # what else it has of the word does not count
+            place = whole.find(stem, end)
 
 
 def _goes_on(text: str, end: int) -> bool:
@@ -203,6 +183,11 @@ def _goes_on(text: str, end: int) -> bool:
     if not text[end].isalnum():
         return False
     return text[end] != "s" or (end + 1 < len(text) and text[end + 1].isalnum())
+
+
+def _told(item: ScoredCandidate) -> str:
+    memory = item.memory
+    return f"{memory.speaker or ''} {memory.title or ''} {memory.text[:READ_CHARS]}"
 
 
 def nearest_items(result: PassResult) -> list[ScoredCandidate]:
