@@ -59,26 +59,28 @@ def select(
     then go to what was cut.
     """
     left_out: dict[int, DropReason] = {}
-    per_source: Counter[SourceName] = Counter()
-    seen: Counter[SourceName] = Counter()
+    per_source: dict[SourceName, int] = dict.fromkeys(caps.source_top_k, 0)
+    seen = dict(per_source)
     items: dict[int, SelectedItem] = {}
     waiting: list[tuple[int, ScoredCandidate]] = []
     wanted, left, misses = stems(terms), caps.budget_tokens, 0
+    top_k, most, most_of_source = caps.source_top_k, caps.max_total_items, caps.max_per_source
     lines = Lines(wanted=wanted, tokens=tokens, shown=shown)
     said = Said(wanted, most=caps.max_repetition)
     for place, scored in enumerate(ranked):
-        source, key = scored.candidate.best_source, scored.candidate.key
+        candidate = scored.candidate
+        source, key = candidate.best_source, candidate.key
         seen[source] += 1
-        if seen[source] > caps.source_top_k[source]:
+        if seen[source] > top_k[source]:
             left_out[key] = "source_top_k"
             waiting.append((place, scored))
-        elif per_source[source] >= caps.max_per_source:
+        elif per_source[source] >= most_of_source:
             left_out[key] = "max_per_source"
             waiting.append((place, scored))
         elif said.repeats(scored.memory.text):
             left_out[key] = "repetition"
             waiting.append((place, scored))
-        elif len(items) >= caps.max_total_items:
+        elif len(items) >= most:
             left_out[key] = "max_total_items"
         elif (
             left < _SHORTEST_LINE
@@ -97,7 +99,7 @@ def select(
             per_source[source] += 1
             left -= item.tokens
     for place, scored in waiting:
-        if len(items) >= caps.max_total_items or left < _SHORTEST_LINE or misses >= _MOST_MISSES:
+        if len(items) >= most or left < _SHORTEST_LINE or misses >= _MOST_MISSES:
             break
         if (item := lines.fitted(scored, left, window=caps.window_of(len(items)))) is not None:
             items[place] = item

@@ -64,23 +64,26 @@ def newer_alike(scored: Sequence[ScoredCandidate], changes: AskedChanges, *, now
     ]
     if len(best) < 2:
         return {}
-    read = {item.candidate.key: reading_of(item.memory).whole for item in best}
-    weights = _weights(list(read.values()))
-    sizes = {key: _weight_of(said.stems, said.families, weights) for key, said in read.items()}
+    read = [reading_of(item.memory).whole for item in best]
+    weights = _weights(read)
+    sizes = [_weight_of(said.stems, said.families, weights) for said in read]
+    times = [(item.memory.ts or 0.0, item.memory.session_id) for item in best]  # `_states` leaves out undated ones
     found: dict[int, float] = {}
     for place, older in enumerate(best):
-        for newer in best[place + 1 :]:
-            if newer.score < _LEAST_SHARE * older.score or not _is_of_later_session(newer, older):
+        least, (began, session), one = _LEAST_SHARE * older.score, times[place], read[place]
+        for other in range(place + 1, len(best)):
+            newer, (later, of_newer) = best[other], times[other]
+            if newer.score < least or later <= began or (of_newer is not None and of_newer == session):
                 continue
             if speaks_less_of(older, newer):
                 continue
-            key, other = newer.candidate.key, older.candidate.key
-            one, two = read[key], read[other]
-            shared = _weight_of(one.stems & two.stems, one.families & two.families, weights)
-            likeness = shared / (min(sizes[key], sizes[other]) or 1.0)
+            two = read[other]
+            shared = _weight_of(two.stems & one.stems, two.families & one.families, weights)
+            likeness = shared / (min(sizes[place], sizes[other]) or 1.0)
             if likeness < _LEAST_ALIKE or not changes.share(older, newer):
                 continue
             score = min(older.score + 1e-6, newer.score + _MARGIN * likeness)
+            key = newer.candidate.key
             found[key] = max(score, found.get(key, newer.score))
     return found
 
@@ -100,12 +103,6 @@ def _states(item: ScoredCandidate, *, until: float, since: float = -math.inf) ->
     if memory.ts is None or not since < memory.ts <= until or memory.chatter:
         return False
     return not is_question(memory.text)
-
-
-def _is_of_later_session(newer: ScoredCandidate, older: ScoredCandidate) -> bool:
-    one, other = newer.memory, older.memory
-    assert one.ts is not None and other.ts is not None
-    return one.ts > other.ts and (one.session_id is None or one.session_id != other.session_id)
 
 
 def _weights(texts: Sequence[Said]) -> Mapping[str, float]:

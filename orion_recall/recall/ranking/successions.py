@@ -239,7 +239,14 @@ def _marked(
     marked = [*ranked]
     for place, item in enumerate(ranked):
         if item.memory.succeeded_by and (until := _held_until(item, there, settings, now, asking)) is not None:
-            marked[place] = replace(item, held_until=until)
+            marked[place] = ScoredCandidate(
+                candidate=item.candidate,
+                memory=item.memory,
+                score=item.score,
+                parts=item.parts,
+                weights=item.weights,
+                held_until=until,
+            )
     return marked
 
 
