@@ -6,8 +6,8 @@ import asyncio
 import logging
 import traceback
 import types
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Coroutine, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -107,15 +107,14 @@ def note_waited() -> None:
 
 
 class Slots:
-    """A number of slots, of which each task holds one while it is answered."""
+    """A number of slots: each task holds one inside an `async with`, while it is answered."""
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
         self._answered = 0
 
-    @asynccontextmanager
-    async def one(self) -> AsyncGenerator[None]:
-        """A slot for the block. A task that is ended while it waits, and others are answered, is noted as such."""
+    async def __aenter__(self) -> None:
+        """Take a slot. A task that is ended while it waits, and others are answered, is noted as such."""
         before = self._answered
         try:
             await self._free.acquire()
@@ -123,11 +122,11 @@ class Slots:
             if self._answered > before:
                 note_waited()
             raise
-        try:
-            yield
-            self._answered += 1
-        finally:
-            self._free.release()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Give it back; without an error it was answered."""
+        self._answered += kind is None
+        self._free.release()
 
 
 async def outcomes(what: str, *awaited: Awaitable[T]) -> list[T | Exception]:

@@ -41,7 +41,7 @@ class HeldConnections:
 
         QueryNotTaken when it refuses one of the values: another query has others.
         """
-        async with self._slots.one():
+        async with self._slots:
             try:
                 connection = await self._connection()
             except RecordError as error:

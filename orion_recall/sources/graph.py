@@ -23,6 +23,7 @@ from orion_recall.interfaces import EntityFinder, EntityLikeness, OwnGraph
 from orion_recall.sources.damage import whole
 from orion_recall.sources.graph_links import links_around
 from orion_recall.sources.graph_paths import Evidence, along
+from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, words
 from orion_recall.values import Hit, SearchRequest, SourceName
 
@@ -33,6 +34,7 @@ _LONGEST_NAME = 3
 _LEAST_COSINE = 0.4
 # The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
 _TIME_FOR_MEANING = 0.4
+_NOT_LED: Mapping[int, Evidence] = {}
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -67,7 +69,10 @@ class RdfSource:
         if not seeds and not request.question.chains:
             await self._graph.check()  # no query is sent, and a server that is away is not an empty one
             return []
-        near, led = await asyncio.gather(self._near(request, seeds), self._led(request, seeds))
+        if request.question.chains:
+            near, led = await both(self._near(request, seeds), self._led(request, seeds))
+        else:
+            near, led = await self._near(request, seeds), _NOT_LED
         if led:
             best = max((hit.score for hit in near), default=0.0)
             ahead = [

@@ -165,7 +165,7 @@ class SparqlClient:
         except UnicodeEncodeError as error:
             raise QueryNotTaken(f"the {kind} for {shown} holds half a character, which cannot be sent") from error
         try:
-            async with asyncio.timeout(timeout_s), self._slots.one():
+            async with asyncio.timeout(timeout_s), self._slots:
                 return await self._answer(url, content, kind, timeout_s, accept)
         except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise TransientSourceError(f"{shown} gave no answer within {timeout_s:g} s") from error

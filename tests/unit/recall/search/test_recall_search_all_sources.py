@@ -214,7 +214,7 @@ class OneAtATime(FakeSource):
     async def search(self, request: SearchRequest) -> Sequence[Any]:
         self.asked += 1
         until = self.first_ends if self.asked == 1 else asyncio.Event()
-        async with self.slots.one():
+        async with self.slots:
             await until.wait()
         return self.hits
 

@@ -1,0 +1,171 @@
+"""What one recall costs, in what can be counted: it must not grow unseen.
+
+A fixed question on fixed memories, for each shipped profile, through the worker on real engines. Counts do not depend
+on how busy the machine is, so that their bounds can be close. A bound is raised only with a line in the changelog
+that says what for.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+from pydantic import SecretStr
+
+import orion_recall
+from orion_recall.bus.commit import Commit, Committed
+from orion_recall.bus.envelope import encode_request
+from orion_recall.bus.group_reader import Entry
+from orion_recall.contracts import QUERY_KIND
+from orion_recall.evaluation.dataset import read_memories
+from orion_recall.evaluation.fill import changes, fill
+from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import open_pool
+from orion_recall.profile.watch import ProfilesInUse, loaded_profiles
+from orion_recall.serving.backends import open_sources
+from orion_recall.serving.worker import Worker
+from orion_recall.settings import Settings
+
+MEMORIES = Path(__file__).parents[1] / "data" / "golden_topics" / "memories.jsonl"
+QUESTION = "What did Nadia say about the heat pump and its outdoor unit?"
+NOW = datetime(2026, 3, 20, 12, 0, tzinfo=UTC).timestamp()
+PACKAGE = str(Path(orion_recall.__file__).parent)
+WARM_UPS = 3
+
+
+@dataclass
+class Cost:
+    """What serving one entry took: calls of our own functions on the event loop, jobs given to other threads, SQL
+    statements, commits, and bytes of reply and decision."""
+
+    calls: int = 0
+    handovers: int = 0
+    statements: list[str] = field(default_factory=list[str])
+    commits: list[Commit] = field(default_factory=list[Commit])
+
+    @property
+    def reply_bytes(self) -> int:
+        return sum(len(one.reply) for one in self.commits)
+
+    @property
+    def decision_bytes(self) -> int:
+        return sum(len(one.decision) for one in self.commits)
+
+
+MOST = {
+    "reflect.v1": {"calls": 0, "handovers": 0, "reply_bytes": 0, "decision_bytes": 0},
+    "assist.light.v1": {"calls": 0, "handovers": 0, "reply_bytes": 0, "decision_bytes": 0},
+    "deep.graph.v1": {"calls": 0, "handovers": 0, "reply_bytes": 0, "decision_bytes": 0},
+}
+
+
+class Commits:
+    """Takes commits, as the bus would."""
+
+    def __init__(self) -> None:
+        self.taken: list[Commit] = []
+
+    async def commit(self, commit: Commit) -> Committed:
+        self.taken.append(commit)
+        return "committed"
+
+
+@contextmanager
+def counted(cost: Cost, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Counts while the block runs. Calls are those of this thread, which is the event loop's."""
+
+    def call(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            cost.calls += 1
+
+    submit = ThreadPoolExecutor.submit
+
+    def submitted(self: ThreadPoolExecutor, *work: Any, **named: Any) -> Any:
+        cost.handovers += 1
+        return submit(self, *work, **named)
+
+    def heard(method: str) -> None:
+        asked = getattr(asyncpg.Connection, method)
+
+        async def ask(self: Any, statement: str, *values: Any, **named: Any) -> Any:
+            cost.statements.append(statement)
+            return await asked(self, statement, *values, **named)
+
+        patched.setattr(asyncpg.Connection, method, ask)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadPoolExecutor, "submit", submitted)
+        for method in ("fetch", "fetchrow", "fetchval", "execute", "executemany"):
+            heard(method)
+        sys.setprofile(call)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+
+@pytest.fixture(scope="module")
+async def served(module_database: str) -> AsyncGenerator[tuple[Worker, Commits]]:
+    """A worker on an index, a graph and a timeline that hold the memories."""
+    memories = read_memories(MEMORIES)
+    with tempfile.TemporaryDirectory(prefix="orion-costs-", dir="/tmp") as folder:
+        settings = private_settings(Settings.read(), Path(folder)).changed(postgres_dsn=SecretStr(module_database))
+        pool = await open_pool(module_database, name="costs", max_size=1)
+        await Record(pool).store(memories)
+        await pool.close()
+        async with open_sources(settings) as opened:
+            await fill(index_and_graph(opened), changes(memories))
+            commits = Commits()
+            profiles = ProfilesInUse(loaded_profiles(settings.profiles_dir))
+            yield Worker(settings, commits, opened.sources, profiles, server_time=lambda: NOW), commits
+
+
+def entry(profile: str) -> Entry:
+    payload: dict[str, Any] = {
+        "fragment": QUESTION,
+        "verb": "reflect",
+        "session_id": "neighbours-9",
+        "profile": profile,
+    }
+    payload["options"] = {"tenant": "neighbours"}
+    envelope = encode_request(
+        QUERY_KIND,
+        payload,
+        correlation_id="0" * 32,
+        source={"name": "costs"},
+        reply_to="recall.reply.v1",
+        ttl_ms=None,
+        created_at=datetime.fromtimestamp(NOW, UTC),
+    )
+    return Entry(id=f"{int(NOW * 1000)}-0", fields={b"envelope": envelope})
+
+
+@pytest.mark.parametrize("profile", MOST)
+async def test_a_recall_costs_no_more_than_it_did(
+    served: tuple[Worker, Commits], profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, commits = served
+    for _ in range(WARM_UPS):
+        await worker.serve(entry(profile))
+    commits.taken.clear()
+    cost = Cost(commits=commits.taken)
+    with counted(cost, monkeypatch):
+        await worker.serve(entry(profile))
+    assert worker.counters.outcomes["ok"] > 0
+    assert len(cost.commits) == 1, "one script on the bus's server"
+    assert len(cost.statements) <= 1, "the timeline's; where memories are in the index, none is read from Postgres"
+    most = MOST[profile]
+    found = {name: getattr(cost, name) for name in most}
+    print(found, len(cost.statements))
+    assert {name: value for name, value in found.items() if value > most[name]} == {}
