@@ -101,7 +101,7 @@ def asked_about(understood: Understanding) -> Asked:
     timed = {word for interval in question.time.intervals for word in words(interval.words)}
     telling = [without_possessive(word) for word in content_words(question.text) if word not in timed]
     kept = [word for word in dict.fromkeys(telling) if word not in _ASKING and word not in STOP_WORDS]
-    possessed = {word for chain in chains(question.text) for step in chain.via for word in words(step)}
+    possessed = {word for chain in chains(question.text, None) for step in chain.via for word in words(step)}
     return Asked(
         words=tuple(kept),
         length=len(telling),
