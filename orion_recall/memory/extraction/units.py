@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from orion_recall.memory.extraction.word_lists import (
     BEFORE_MONTHS,
@@ -42,8 +42,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class Unit(NamedTuple):
     """A name, a word or punctuation. `folded` is for matching; a possessive name is given without its 's."""
 
     kind: Literal["name", "word", "mark"]
@@ -163,7 +162,7 @@ def _take(tokens: list[_Token], at: int, reader: _Reader, units: list[Unit]) -> 
     """Adds the unit, or the name, that begins at a token; returns where the next one begins."""
     token = tokens[at]
     if token.kind == "mark":
-        units.append(Unit(kind="mark", text=token.text, folded=token.text))
+        units.append(Unit("mark", token.text, token.text))
         return at + 1
     if token.kind == "quoted":
         name = squeezed(token.text).rstrip(".,;:!? ")
@@ -278,7 +277,7 @@ def _is_no_name_alone(token: _Token) -> bool:
 
 
 def _plain(token: _Token) -> Unit:
-    return Unit(kind="word", text=token.text, folded=token.folded)
+    return Unit("word", token.text, token.folded)
 
 
 def _base(token: _Token) -> str:

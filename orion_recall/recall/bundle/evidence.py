@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from orion_recall.text.normal import without_possessive
@@ -15,6 +16,7 @@ _AGAIN: Final = 0.1
 _OF_ANSWER: Final = 1.0
 """What a number, name or time is worth that is expected: as much as a rare word of the question."""
 _READ_CHARS: Final = 20_000
+_MOST_KEPT_CHARS: Final = 4_000
 
 _SENTENCE: Final = re.compile(r"""\S[^.!?…]*(?:[.!?…](?!["'”’)]*(?:\s|$))[^.!?…]*)*(?:[.!?…]+["'”’)]*)?""")
 _ABBREVIATED: Final = re.compile(
@@ -122,10 +124,14 @@ def wanted_evidence(question: Question) -> WantedEvidence:
     return WantedEvidence(answer=question.answer_type, asks_when=question.time.asks_when)
 
 
-def sentences(text: str) -> list[tuple[int, int]]:
+def sentences(text: str) -> Sequence[tuple[int, int]]:
     """From where to where each sentence goes; a full stop inside a number or after a short form ends none.
 
     The first 20,000 characters are read."""
+    return _kept_sentences(text) if len(text) <= _MOST_KEPT_CHARS else _sentences(text)
+
+
+def _sentences(text: str) -> Sequence[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for match in _SENTENCE.finditer(text[:_READ_CHARS]):
         start, end = match.span()
@@ -134,3 +140,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
         else:
             found.append((start, end))
     return found
+
+
+# The same memories are cut in many bundles: 4 MB of texts at worst, and about as much for the places.
+_kept_sentences = lru_cache(maxsize=1024)(_sentences)

@@ -19,7 +19,7 @@ from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.understand.chains import chains
 from orion_recall.recall.understand.expansion import verb_forms
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.answers import gives_name, gives_number, tells_time
 from orion_recall.text.kin import ANIMALS, KIN, SYNONYMS
 from orion_recall.text.normal import STOP_WORDS, content_words, speaks_of_itself, without_possessive, words
@@ -101,7 +101,7 @@ def asked_about(understood: Understanding) -> Asked:
     timed = {word for interval in question.time.intervals for word in words(interval.words)}
     telling = [without_possessive(word) for word in content_words(question.text) if word not in timed]
     kept = [word for word in dict.fromkeys(telling) if word not in _ASKING and word not in STOP_WORDS]
-    possessed = {word for chain in chains(question.text) for step in chain.via for word in words(step)}
+    possessed = {word for chain in chains(question.text, None) for step in chain.via for word in words(step)}
     return Asked(
         words=tuple(kept),
         length=len(telling),
@@ -164,13 +164,14 @@ class _Texts:
 
     def _look_for(self, stem: str, found: set[int]) -> None:
         """Adds the memories with a word that begins so; a stem shorter than the longest is a whole word."""
-        whole, starts = self._whole, self._starts
-        place = whole.find(stem)
+        whole, starts, length = self._whole, self._starts, len(stem)
+        memory, place = 0, whole.find(stem)
         while place >= 0:
-            end = place + len(stem)
-            begins = place == 0 or not whole[place - 1].isalnum()
-            if begins and (len(stem) == _STEM or end == len(whole) or not _goes_on(whole, end)):
-                memory = bisect_right(starts, place)
+            end = place + length
+            # Mostly a space stands before it: to see that is cheaper than to ask for letters.
+            begins = (before := whole[place - 1 : place]) in ("", " ") or not before.isalnum()
+            if begins and (length == _STEM or end == len(whole) or not _goes_on(whole, end)):
+                memory = bisect_right(starts, place, memory)
                 found.add(memory - 1)
                 if memory == len(starts):
                     return
@@ -227,8 +228,9 @@ def signals(
     texts = _Texts(items)
     having = {word: texts.having(word) for word in {*asked.words, *(word for name in asked.names for word in name)}}
     weights = {word: math.log1p(texts.count / (len(places) + 0.5)) for word, places in having.items()}
-    late = [closeness[item.candidate.key] for item in items if item.candidate.key in closeness]
-    cosines = [item.candidate.scores["vector"] for item in items if "vector" in item.candidate.scores]
+    candidates = [item.candidate for item in items]
+    late = [closeness[one.key] for one in candidates if one.key in closeness]
+    cosines = [one.scores["vector"] for one in candidates if "vector" in one.scores]
     named = [places for name in asked.names if (places := _all_of(name, having))]
     # Whoever asks for a relative or an animal of his calls it what he always calls it.
     unknown = sum(
@@ -248,7 +250,7 @@ def signals(
         "found_of_name": found_with_name if names and asked.attributes else 1.0,
         "found_possessed": _found_with(asked.possessed, with_name, having, weights) if asked.possessed else 1.0,
         "answer_type": _answer_type(understood, near),
-        "agreement": _agreement(near[0], items),
+        "agreement": _agreement(near[0], candidates),
         "first_person": 1.0 if speaks_of_itself(understood.question.text) else 0.0,
         "words": min(len(asked.words), 6) / 6,
     }
@@ -271,12 +273,6 @@ def _share(asked: Sequence[str], weights: Mapping[str, float], found: Sequence[s
     return sum([weights[word] for word in found]) / total if total else 1.0
 
 
-def _found(
-    asked: Sequence[str], place: int, having: Mapping[str, frozenset[int]], weights: Mapping[str, float]
-) -> float:
-    return _share(asked, weights, [word for word in asked if place in having[word]])
-
-
 def _found_with(
     asked: Sequence[str],
     places: frozenset[int],
@@ -286,8 +282,11 @@ def _found_with(
     """The share of the words that one of these memories has, at best; of no words, whether there is a memory."""
     if not asked:
         return 1.0 if places else 0.0
-    with_any = places.intersection(frozenset[int]().union(*(having[word] for word in asked)))
-    return max((_found(asked, place, having, weights) for place in with_any), default=0.0)
+    found: dict[int, float] = {}
+    for word in asked:
+        for place in places & having[word]:
+            found[place] = found.get(place, 0.0) + weights[word]
+    return max(found.values(), default=0.0) / (sum([weights[word] for word in asked]) or 1.0)
 
 
 def _answer_type(understood: Understanding, items: Sequence[ScoredCandidate]) -> float:
@@ -302,12 +301,12 @@ def _answer_type(understood: Understanding, items: Sequence[ScoredCandidate]) ->
     return 0.0 if wanted.name and not any(gives_name(text, wanted.known) for text in texts) else 1.0
 
 
-def _agreement(nearest: ScoredCandidate, items: Sequence[ScoredCandidate]) -> float:
+def _agreement(nearest: ScoredCandidate, candidates: Sequence[Candidate]) -> float:
     """The share of pairs of late interaction, meaning and words that put the same memory first."""
     firsts = [nearest.candidate.key]
     sources: tuple[SourceName, ...] = ("vector", "lexical")
     for source in sources:
-        found = [(score, item.candidate.key) for item in items if (score := item.candidate.scores.get(source))]
+        found = [(score, one.key) for one in candidates if (score := one.scores.get(source))]
         if found:
             firsts.append(max(found)[1])
     pairs = [one == other for place, one in enumerate(firsts) for other in firsts[:place]]

@@ -53,10 +53,11 @@ class Element:
 
 
 class _Compared(NamedTuple):
-    """A memory's reading, and the places of the question's elements that it has."""
+    """A memory's reading, and what it has of the question: the places of its elements, and their stems."""
 
     reading: MemoryReading
     found: Set[int]
+    stems: Set[str]
 
 
 class _Elements:
@@ -71,19 +72,24 @@ class _Elements:
                 self._of_stems.setdefault(stem_of, []).append(place)
             for family in one.families:
                 self._of_families.setdefault(family, []).append(place)
+        self._stems, self._families = frozenset(self._of_stems), frozenset(self._of_families)
         self._of_kinds = [(place, one.kinds) for place, one in enumerate(each) if one.kinds]
 
-    def of_stems(self, stems: Set[str]) -> set[int]:
-        """The places of the elements with one of these stems."""
-        return {place for one in self._of_stems.keys() & stems for place in self._of_stems[one]}
+    def of_stems(self, stems: Iterable[str]) -> set[int]:
+        """The places of the elements with one of these stems, which are some of theirs."""
+        return {place for one in stems for place in self._of_stems[one]}
 
-    def found_in(self, said: Said) -> Set[int]:
-        """The places of the elements that are in a text, as `Element.is_in` says for each."""
-        found = self.of_stems(said.stems)
-        for family in self._of_families.keys() & said.families:
+    def compared(self, reading: MemoryReading) -> _Compared:
+        """What a memory has of the elements, as `Element.is_in` says for each."""
+        said = reading.whole
+        stems = self._stems & said.stems
+        found = self.of_stems(stems) if stems else set[int]()
+        for family in self._families & said.families:
             found.update(self._of_families[family])
-        found.update([place for place, kinds in self._of_kinds if not kinds.isdisjoint(said.kinds)])
-        return found
+        for place, kinds in self._of_kinds:
+            if not kinds.isdisjoint(said.kinds):
+                found.add(place)
+        return _Compared(reading, found, stems)
 
     def weight(self, places: Iterable[int]) -> float:
         """What the elements there weigh together."""
@@ -124,8 +130,7 @@ class AskedChanges:
     def _of(self, item: ScoredCandidate) -> _Compared:
         key = item.candidate.key
         if (known := self._compared.get(key)) is None:
-            reading = reading_of(item.memory)
-            known = self._compared[key] = _Compared(reading, self._elements.found_in(reading.whole))
+            known = self._compared[key] = self._elements.compared(reading_of(item.memory))
         return known
 
     def _share(self, older: _Compared, newer: _Compared) -> float:
@@ -133,7 +138,7 @@ class AskedChanges:
         if new.whole.hands_over and not _asks_for_person(self.asked):
             return 0.0
         # Whom both are about tells nothing, as long as the question asks for something of him.
-        about = (old.names & new.whole.stems) | (_KIN & new.whole.stems)
+        about = [one for one in newer.stems if one in _KIN or one in old.names]
         found = (older.found - self._elements.of_stems(about) if about else older.found) or older.found
         if not found:
             return _UNKNOWN

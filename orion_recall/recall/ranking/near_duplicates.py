@@ -25,12 +25,16 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> dic
     for place, item in enumerate(scored):
         if (same := first.setdefault(item.memory.text_hash, place)) != place:
             repeated[place] = same
+    split: dict[int, frozenset[int]] = {}
     for earlier, later in _near_pairs(scored):
         if earlier in repeated or later in repeated:
             continue
-        one, other = word_set(scored[earlier].memory.text), word_set(scored[later].memory.text)
-        fewer, more = sorted((len(one), len(other)))
+        if (one := split.get(earlier)) is None:
+            one = split[earlier] = word_set(scored[earlier].memory.text)
+        if (other := split.get(later)) is None:
+            other = split[later] = word_set(scored[later].memory.text)
         # No more words can be common than the shorter text has.
+        fewer, more = (len(one), len(other)) if len(one) < len(other) else (len(other), len(one))
         if fewer / (more or 1) >= similarity and jaccard(one, other) >= similarity:
             repeated[later] = earlier
     return {place: _kept(place, repeated) for place in repeated}

@@ -81,7 +81,8 @@ def with_successions(
         return list(scored)
     by_key = {item.candidate.key: item for item in scored}
     if tense == "before":
-        return _marked(in_order(_in_time_order(by_key, settings, now).values()), settings, now, AskedChanges(""))
+        by_key = _in_time_order(by_key, settings, now)
+        return _marked(in_order(by_key.values()), by_key, settings, now, AskedChanges(""))
     asking = AskedChanges("" if wants_all else asked)  # in a list whatever has changed
     lifted = newer_alike(scored, asking, now=now) if asking.asked else {}
     halved = _with_moved_times(by_key, settings, now) if wants_all else {}
@@ -90,7 +91,7 @@ def with_successions(
         return list(scored)
     taking = _TakingOver(
         by_key=by_key,
-        scores={key: item.score for key, item in by_key.items()} | lifted,
+        scores=dict(lifted),
         settings=settings,
         now=now,
         asking=asking,
@@ -100,15 +101,15 @@ def with_successions(
     # Only then those of another time, so that what tells none of its own has taken the place of what it moved.
     by_key |= {key: moved(by_key[key], taking.scores[key]) for key in changed}
     by_key |= {key: item for key, item in halved.items() if key not in changed}
-    return _marked(in_order(by_key.values()), settings, now, asking)
+    return _marked(in_order(by_key.values()), by_key, settings, now, asking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TakingOver:
     """Newer memories take the scores of those that they succeed.
 
-    A memory is moved by many links: only its score in `scores` is followed. What is in `timed` gives nothing to a
-    memory that tells a time of its own.
+    A memory is moved by many links: only its score in `scores` is followed, once it has changed. What is in
+    `timed` gives nothing to a memory that tells a time of its own.
     """
 
     by_key: Mapping[int, ScoredCandidate]
@@ -117,6 +118,10 @@ class _TakingOver:
     now: float
     asking: AskedChanges
     timed: Collection[int]
+
+    def _score(self, key: int) -> float:
+        """The memory's score as it is by now."""
+        return self.by_key[key].score if (score := self.scores.get(key)) is None else score
 
     def run(self, linked: Iterable[ScoredCandidate]) -> set[int]:
         """The keys of the memories whose score changes. The oldest go first: the last of a chain is the best."""
@@ -139,7 +144,7 @@ class _TakingOver:
     def _newer(self, older: ScoredCandidate, link: SuccessionLink) -> ScoredCandidate | None:
         """The newer memory of the link, where it may take the older one's place."""
         key, newer = older.candidate.key, self.by_key.get(link.key)
-        if newer is None or link.at > self.now or self.scores[link.key] > self.scores[key]:
+        if newer is None or link.at > self.now or self._score(link.key) > self._score(key):
             return None
         if key in self.timed and newer.memory.told:
             return None
@@ -154,8 +159,8 @@ class _TakingOver:
 
         `carried` is the share that it gets of what the older one has itself taken from another.
         """
-        key, own = older.candidate.key, self.scores[link.key]
-        best = self.scores[key] if carried >= 1.0 else older.score + carried * (self.scores[key] - older.score)
+        key, own, theirs = older.candidate.key, self._score(link.key), self._score(older.candidate.key)
+        best = theirs if carried >= 1.0 else older.score + carried * (theirs - older.score)
         if own > best or not (changed := self.asking.share(older, newer)):
             return
         if link.confidence < self.settings.min_confidence:
@@ -232,10 +237,15 @@ def outdated(scored: Sequence[ScoredCandidate]) -> dict[int, int]:
 
 
 def _marked(
-    ranked: Sequence[ScoredCandidate], settings: Succession, now: float, asking: AskedChanges
+    ranked: Sequence[ScoredCandidate],
+    there: Mapping[int, ScoredCandidate],
+    settings: Succession,
+    now: float,
+    asking: AskedChanges,
 ) -> list[ScoredCandidate]:
-    """The candidates, with until when those held whose successor is there as well, in what is asked about."""
-    there = {item.candidate.key: item for item in ranked}
+    """The candidates, with until when those held whose successor is there as well, in what is asked about.
+
+    `there` are the candidates by key."""
     marked = [*ranked]
     for place, item in enumerate(ranked):
         if item.memory.succeeded_by and (until := _held_until(item, there, settings, now, asking)) is not None:

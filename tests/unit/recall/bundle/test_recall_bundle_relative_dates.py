@@ -30,6 +30,7 @@ DATES = RelativeDates(zone=UTC, now=datetime(2026, 11, 20, tzinfo=UTC).timestamp
         ("this weekend!", "this weekend [7-8 March]!"),
         ("last winter", "last winter [December 2025 to February 2026]"),
         ("since last Friday", "since last Friday [27 February]"),
+        ("İzmir was warm YESTERDAY", "İzmir was warm YESTERDAY [3 March]"),
     ],
 )
 def test_a_relative_time_is_followed_by_its_date(text: str, shown: str):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from orion_recall.recall.ranking.changed_part import AskedChanges
+from orion_recall.recall.ranking.changed_part import AskedChanges, _Elements, elements  # pyright: ignore[reportPrivateUsage]
+from orion_recall.recall.ranking.reading import reading_of
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView
 from tests.samples.recall_fakes import view
@@ -70,3 +73,18 @@ def test_a_handover_is_of_whom_it_names_and_not_of_whom_it_greets() -> None:
 
 def test_a_question_for_several_people_asks_for_a_person() -> None:
     assert asks_for_changed("Which producers do we work with?", TEAM, HANDOVER) > 0.0
+
+
+WORDS = (
+    "when how much does our Lena pay for lessons flat moved school violin Mondays 15:00 50 euros dog's who".split()
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8), st.lists(st.sampled_from(WORDS), max_size=12))
+def test_what_a_memory_has_of_a_question_is_what_each_element_finds_in_it(asked: list[str], told: list[str]):
+    each, reading = elements(" ".join(asked)), reading_of(said(" ".join(told)))
+
+    compared = _Elements(each).compared(reading)
+
+    assert compared.found == {place for place, one in enumerate(each) if one.is_in(reading.whole)}
+    assert compared.stems == {one for element in each for one in element.stems} & reading.whole.stems

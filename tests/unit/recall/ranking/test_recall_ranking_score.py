@@ -312,6 +312,32 @@ def test_what_was_followed_is_a_part_of_every_candidate():
     ]
 
 
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.none() | st.floats(0, 1), st.none() | st.floats(-1e6, 1e6)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_every_score_is_that_of_the_parts_that_the_memory_has(
+    given: list[tuple[float, float | None, float | None]],
+):
+    found = [
+        candidate(f"m{place}", fused, ts=None if age is None else NOW - age)
+        for place, (fused, _, age) in enumerate(given)
+    ]
+    late = {key(f"m{place}"): near for place, (_, near, _) in enumerate(given) if near is not None}
+    used = profile(ranking={"fusion": 0.5, "late": 1.0, "recency": 0.25})
+
+    for item in score_candidates(found, used, QueryFacts(now=NOW, late=late)):
+        assert item.score == pytest.approx(combine(item.parts, item.weights), abs=2e-6)
+        assert item.parts.get("late") == late.get(item.candidate.key)
+        assert None not in item.parts.values()
+        assert item.parts["recency"] == recency(
+            item.memory.ts, NOW, half_life_hours=used.half_life_hours, minimum=used.recency_floor
+        )
+
+
 @pytest.mark.parametrize(("others", "end", "weight"), [(16, NOW, 3.0), (15, NOW, 1.0), (16, NOW + HOUR, 1.0)])
 def test_where_many_fit_alike_a_time_that_is_over_decides(others: int, end: float, weight: float):
     """Of 16 memories of other times or more; not for a time that still goes on."""
