@@ -170,6 +170,10 @@ class EngineError(OrionError):
     """An embedded engine could not start, or its folder belongs to another process."""
 
 
+class WorkersFailed(OrionError):
+    """A worker of several does not start, or dies again and again: all were stopped; the text says which and how."""
+
+
 class ModelError(OrionError):
     """A model could not be loaded, or its weights are not the expected ones."""
 
