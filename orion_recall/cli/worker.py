@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from orion_recall.cli.several import given_variables, ready_of_all, serve_severa
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import MOST, parents_log_file
+from orion_recall.serving.processes.process import ONE_OF_SEVERAL
 from orion_recall.serving.processes.supervisor import Ready
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -34,6 +36,7 @@ def worker(
     ] = 1,
     extractor: Extractor = None,
     as_json: JsonFlag = False,
+    is_one_of_several: Annotated[bool, typer.Option(ONE_OF_SEVERAL, hidden=True)] = False,
 ) -> None:
     """Run a worker, or several, on the engines that the environment names.
 
@@ -55,13 +58,14 @@ def worker(
         asyncio.run(_run_several(settings, processes, given_variables(extractor=extractor), as_json=as_json))
         return
     log_to_stderr(settings.log_level, settings.log_file)
-    asyncio.run(_run(settings, as_json=as_json))
+    asyncio.run(_run(settings, as_json=as_json, is_one_of_several=is_one_of_several))
 
 
-async def _run(settings: Settings, *, as_json: bool) -> None:
+async def _run(settings: Settings, *, as_json: bool, is_one_of_several: bool) -> None:
     await check_settings(settings)
+    folders = contextlib.nullcontext() if is_one_of_several else folders_of(settings, 1)
     with stop_signals() as signals:
-        async with folders_of(settings, 1), Service.start(settings) as service:
+        async with folders, Service.start(settings) as service:
             await serve(service, signals, lambda: _announce(service, as_json=as_json))
 
 

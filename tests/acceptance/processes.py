@@ -78,9 +78,14 @@ class WorkerProcess:
 
 
 async def start_worker(
-    engines: EmbeddedEngines, data_dir: Path, *, module: str = "orion_recall.cli.main", **environment: str
+    engines: EmbeddedEngines,
+    data_dir: Path,
+    *,
+    module: str = "orion_recall.cli.main",
+    processes: int = 1,
+    **environment: str,
 ) -> WorkerProcess:
-    """A worker that has said it is ready."""
+    """A worker that has said it is ready; with more `processes` the parent of that many."""
     program = Program(
         data_dir.parent,
         module=module,
@@ -97,7 +102,8 @@ async def start_worker(
         | (_SERVERS[engines.data_dir].settings if WITH_SERVERS else {})
         | environment,
     )
-    running = program.start("worker", "--json")
+    several = ("--processes", str(processes)) if processes > 1 else ()
+    running = program.start("worker", *several, "--json")
     return WorkerProcess(running, data_dir, await asyncio.to_thread(running.ready))
 
 

@@ -90,7 +90,9 @@ async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
                     await backoff.wait()
                 else:
                     break
-            shutil.rmtree(place, ignore_errors=True)
+            (place / KEPT_FILE).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # somebody has begun to use it
+                place.rmdir()
             log.info("worker %d is wanted no more: its index and graph are deleted and unregistered", number)
     finally:
         await close_pool(pool)

@@ -21,6 +21,8 @@ from orion_recall.serving.processes.plans import WorkerPlan
 
 # What is run with `python -m`.
 PROGRAM = "orion_recall"
+# Tells a worker that its parent looks after the folders of all.
+ONE_OF_SEVERAL = "--one-of-several"
 _LONGEST_LINE = 1 << 20
 _TOLD_CHARS = 2000
 
@@ -43,7 +45,7 @@ class WorkerProcess:
         kernel sends it when the parent is gone: then its folder is free at once for the next start, and the bus
         hands what it had taken to others.
         """
-        line = (sys.executable, "-m", PROGRAM, "worker", "--json")
+        line = (sys.executable, "-m", PROGRAM, "worker", "--json", ONE_OF_SEVERAL)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(signal.SIGKILL)), "-"),
             *line,

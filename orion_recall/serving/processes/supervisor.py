@@ -172,8 +172,8 @@ class Supervisor:
         told = f"{what}: {why}" if why else what
         if seat.deaths >= MOST_DEATHS:
             raise WorkersFailed(
-                f"{seat.plan.name} died {seat.deaths} times in a row, each time within {STEADY_S:g} s of when it could "
-                f"take queries, or before: {told}; its log says why"
+                f"{seat.plan.name} died {seat.deaths} times in a row, each time within {STEADY_S:g} s of taking "
+                f"queries, or before: {told}; its log says why"
             )
         log.error("%s died and is started again within %.1f s: %s", seat.plan.name, pause_s, told)
 

@@ -18,7 +18,7 @@ from orion_recall.serving.processes.process import WorkerProcess, how_it_ended
 # In the place of the program.
 STAND_IN = """
 import json, os, signal, sys, time
-assert sys.argv[1:] == ["worker", "--json"], sys.argv
+assert sys.argv[1:] == ["worker", "--json", "--one-of-several"], sys.argv
 what = os.environ["STAND_IN"]
 if what == "error":
     print(json.dumps({"error": {"type": "SettingsError", "message": "no such model"}}, indent=2))
