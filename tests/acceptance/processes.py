@@ -260,12 +260,12 @@ async def broken_copy(engines: EmbeddedEngines, data_dir: Path, which: str, file
 
 
 @asynccontextmanager
-async def running_engines() -> AsyncGenerator[tuple[EmbeddedEngines, Path]]:
-    """Engines of one's own, and the folder around their data."""
+async def running_engines(*, workers: int = 1) -> AsyncGenerator[tuple[EmbeddedEngines, Path]]:
+    """Engines of one's own, with connections for so many workers, and the folder around their data."""
     folder = Path(f"/tmp/orion-acceptance-{os.getpid()}-{uuid4().hex[:8]}")
     folder.mkdir(mode=0o711)
     try:
-        async with EmbeddedEngines.start(folder / "engines") as engines, _servers_for(engines):
+        async with EmbeddedEngines.start(folder / "engines", workers=workers) as engines, _servers_for(engines):
             yield engines, folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

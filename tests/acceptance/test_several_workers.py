@@ -61,6 +61,8 @@ def test_several_workers_share_the_queries_and_are_replaced_and_stopped(program:
         assert [worker["data_dir"] for worker in ready["workers"]] == [str(program.data), str(second)]
         assert program.run("import", str(file)).code == 0
         until(lambda: answering(program, {first_pid, second_pid}), "a decision by each")
+        connections = program.run("decisions", "sql", "SHOW max_connections", "--json").json["rows"]
+        assert connections == [["56"]], "the embedded Postgres has 16 more for a further worker"
 
         os.kill(second_pid, signal.SIGKILL)
         running.wait_until(lambda: "worker 2 takes queries again" in running.err, "another worker")

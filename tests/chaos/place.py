@@ -138,7 +138,7 @@ async def open_place(
     *, with_small_disk: bool = False, processes: int = 1, **settings: str
 ) -> AsyncGenerator[Place]:
     """Engines that are kept alive, in a folder of their own; all is ended and removed after the block."""
-    async with running_engines() as (engines, folder):
+    async with running_engines(workers=2 * processes if processes > 1 else 1) as (engines, folder):
         engines.supervise()
         place = Place(engines, folder, settings, processes=processes)
         with _disk_of_b(folder) if with_small_disk else nullcontext(None) as place.small_disk:
