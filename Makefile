@@ -61,10 +61,11 @@ check: $(VENV)/.installed-dev ## format, lint, types, flaws in the code, licence
 	$(BIN)/python -m tests.checks.licences
 	$(BIN)/python -m tests.checks.vulnerabilities
 
-bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; floors and imports; parts of a recall
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; floors and imports; parts of a recall; one worker and two
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
 	$(BIN)/python -m tests.bench.sources
+	$(BIN)/python -m tests.bench.processes
 
 bench-against: $(VENV)/.installed-dev ## this tree against another revision, in turns: make bench-against REVISION=HEAD~1
 	$(BIN)/python -m tests.bench.against $(REVISION) $(BENCH)

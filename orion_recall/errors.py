@@ -18,6 +18,7 @@ OrionError
 │   ├── AnotherRecordsCopy      index or graph of another record: neither read nor written until that is put right
 │   └── PartialSourceError      of several stores one or all did not answer; the hits of the others are there
 ├── EngineError         an embedded engine could not start or is held by another process
+├── WorkersFailed       one of several workers does not start, or dies again and again: the command ends
 ├── ModelError          weights are missing or are not what they should be
 ├── RecordError         the record (Postgres) is away: stop reading, lose nothing; or it refuses (the cause says so)
 ├── GraphQueryError     a query of the graph cannot be understood or is not allowed: place and reason
@@ -168,6 +169,10 @@ class PartialSourceError(SourceError):
 
 class EngineError(OrionError):
     """An embedded engine could not start, or its folder belongs to another process."""
+
+
+class WorkersFailed(OrionError):
+    """One of several workers does not start, or dies again and again: all were stopped; the text says which."""
 
 
 class ModelError(OrionError):

@@ -37,8 +37,8 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 # Each line is the first line of the command's own help; a test keeps them equal.
 COMMANDS = {
     "demo": "See it work: sample memories, questions under three profiles, the decisions by SQL.",
-    "up": "Run everything here: bus, Postgres, index, graph and one worker.",
-    "worker": "Run one worker on the engines that the environment names.",
+    "up": "Run everything here: bus, Postgres, index, graph and a worker, or several.",
+    "worker": "Run a worker, or several, on the engines that the environment names.",
     "ask": "Ask what is remembered, over the bus.",
     "import": "Store the memories of a file, over the bus.",
     "profiles": "Look at profiles, check them, compare them.",

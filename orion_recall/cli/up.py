@@ -1,10 +1,11 @@
-"""`orion-recall up`: embedded engines and a worker in one process tree, on one data folder."""
+"""`orion-recall up`: embedded engines and a worker, or several, in one process tree, on one data folder."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,10 +18,14 @@ from orion_recall.cli.connect.addresses import dsn_without_secrets
 from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, console, for_people, print_json
 from orion_recall.cli.serving import Extractor, say_ready, serve, stop_signals
+from orion_recall.cli.several import given_variables, ready_of_all, serve_several
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
 from orion_recall.serving.preflight import check_settings
+from orion_recall.serving.processes.further_copies import folders_of
+from orion_recall.serving.processes.plans import MOST, parents_log_file
+from orion_recall.serving.processes.supervisor import Ready
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
@@ -34,10 +39,16 @@ def up(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder for all data (default: ORION_DATA_DIR or .orion)."),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MOST, help="Workers to run; from 2 on each is a process with its own index and graph."
+        ),
+    ] = 1,
     extractor: Extractor = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run everything here: bus, Postgres, index, graph and one worker.
+    """Run everything here: bus, Postgres, index, graph and a worker, or several.
 
     Runs until Ctrl-C or SIGTERM. An engine whose address is in the environment (ORION_REDIS_URL,
     ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the data
@@ -45,15 +56,20 @@ def up(
     queries are being taken, is one JSON object with bus_url and postgres_dsn, and its log is JSON lines on standard
     error.
 
+    One worker uses one core for the most part. With --workers 2 two processes share the queries: each has the
+    model, an index and a graph in memory, and embeds every memory that is stored. The second one's files are made
+    from the first one's, in DIR/workers/2; with fewer workers they are deleted. A worker that dies is started
+    again; one that dies five times in a row ends the command with exit code 1.
+
     Example: `orion-recall up --data .orion`, then in another terminal:
     `orion-recall ask "What is wrong with the crane?" --data .orion`
     """
     settings = Settings.read(**given(data_dir=data, extractor=extractor))
-    log_to_stderr(settings.log_level, settings.log_file)
-    asyncio.run(_run(settings, as_json=as_json))
+    log_to_stderr(settings.log_level, settings.log_file if workers == 1 else parents_log_file(settings.log_file))
+    asyncio.run(_run(settings, workers, given_variables(extractor=extractor), as_json=as_json))
 
 
-async def _run(settings: Settings, *, as_json: bool) -> None:
+async def _run(settings: Settings, workers: int, given: Mapping[str, str], *, as_json: bool) -> None:
     await check_settings(settings)
     own_bus, own_postgres = settings.redis_url is None, settings.postgres_dsn is None
     with stop_signals() as signals:
@@ -64,6 +80,7 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
             postgres_schema=settings.postgres_schema,
             bus_memory_bytes=settings.bus_memory_bytes,
             min_free_bytes=settings.min_free_bytes,
+            workers=workers,
         ) as engines:
             engines.supervise()
             if own_bus:
@@ -72,7 +89,20 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
                 settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
                 await migrate(settings.dsn or "")  # before the first query: its timeline reads a view
                 await let_analysts_in(engines.postgres_dsn)
-            async with Service.start(settings, disks=engines.disks) as service:
+            if workers > 1:
+                addresses = given_variables(
+                    redis_url=engines.redis_url if own_bus else None,
+                    postgres_dsn=engines.postgres_dsn if own_postgres else None,
+                )
+                await serve_several(
+                    settings,
+                    workers,
+                    {**given, **addresses},
+                    signals,
+                    lambda ready: _announce_several(ready, settings, engines, as_json=as_json),
+                )
+                return
+            async with folders_of(settings, 1), Service.start(settings, disks=engines.disks) as service:
                 await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))
 
 
@@ -91,6 +121,17 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         "broken": opened.broken,
         "health_url": service.observer.url,
     }
+    _say(ready, engines, as_json=as_json)
+
+
+def _announce_several(
+    workers: Sequence[Ready], settings: Settings, engines: EmbeddedEngines, *, as_json: bool
+) -> None:
+    own = {"postgres_dsn": _shown_dsn(settings, engines), "engines": engines.pids}
+    _say(ready_of_all(workers) | own, engines, as_json=as_json)
+
+
+def _say(ready: Mapping[str, Any], engines: EmbeddedEngines, *, as_json: bool) -> None:
     if not for_people(as_json=as_json):
         print_json(ready, one_line=True)
         return

@@ -47,12 +47,13 @@ class EmbeddedEngines:
         postgres_schema: str = DEFAULT_SCHEMA,
         bus_memory_bytes: int = 1 << 30,
         min_free_bytes: int = 0,
+        workers: int = 1,
     ) -> AsyncGenerator[EmbeddedEngines, None]:
         """Starts the engines side by side and stops them at the end of the block.
 
         `postgres_schema` is the one that people with psql see without naming it. Above `bus_memory_bytes` the bus
         takes no more messages; 0: there is no limit. `min_free_bytes` of their disk are to stay free, once
-        `supervise` was called (`disk_space`); 0: it is not watched.
+        `supervise` was called (`disk_space`); 0: it is not watched. Postgres has connections for so many `workers`.
         The event loop's thread must outlive the block: the engines die with the thread that started them.
         EngineError when another process runs on the folder or an engine does not start.
         """
@@ -66,7 +67,7 @@ class EmbeddedEngines:
                     else ()
                 ),
                 *(
-                    (PostgresServer(folder, schema=postgres_schema, least_bytes=min_free_bytes),)
+                    (PostgresServer(folder, schema=postgres_schema, least_bytes=min_free_bytes, workers=workers),)
                     if postgres
                     else ()
                 ),

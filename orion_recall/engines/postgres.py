@@ -47,11 +47,12 @@ _NEW_BYTES = 64 * _MIB
 _BUILTIN_LOCALES_SINCE = 17
 
 _READ_ONLY = "default_transaction_read_only"
+# One worker holds 16 at most; the rest is for commands, analysts and a second worker that somebody starts.
+_CONNECTIONS, CONNECTIONS_OF_A_WORKER = 40, 16
 _OPTIONS = {
     "listen_addresses": "",
     "port": str(_PORT),
     "unix_socket_permissions": "0700",
-    "max_connections": "40",
     "shared_buffers": "32MB",
     "max_wal_size": "256MB",
     "fsync": "on",
@@ -79,7 +80,9 @@ class PostgresServer:
         cache_dir: Path = CACHE_DIR,
         outside: Path = OUTSIDE,
         least_bytes: int = 0,
+        workers: int = 1,
     ) -> None:
+        self._connections = _CONNECTIONS + CONNECTIONS_OF_A_WORKER * (workers - 1)
         self._least_bytes = least_bytes // POSTGRES_SHARE
         self._uid = private_id() if os.geteuid() == 0 else None
         if self._uid is not None:
@@ -136,7 +139,12 @@ class PostgresServer:
             self._check_room()
             await self._make_cluster(binaries, lock_fd)
         note_made(self._data_dir, self._cluster)
-        options = {"unix_socket_directories": str(self._sockets), "search_path": self._search_path, **_OPTIONS}
+        options = {
+            "unix_socket_directories": str(self._sockets),
+            "search_path": self._search_path,
+            "max_connections": str(self._connections),
+            **_OPTIONS,
+        }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         return self._command(
             [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments], self.stop_signal, lock_fd

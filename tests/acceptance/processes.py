@@ -78,9 +78,14 @@ class WorkerProcess:
 
 
 async def start_worker(
-    engines: EmbeddedEngines, data_dir: Path, *, module: str = "orion_recall.cli.main", **environment: str
+    engines: EmbeddedEngines,
+    data_dir: Path,
+    *,
+    module: str = "orion_recall.cli.main",
+    processes: int = 1,
+    **environment: str,
 ) -> WorkerProcess:
-    """A worker that has said it is ready."""
+    """A worker that has said it is ready; with more `processes` the parent of that many."""
     program = Program(
         data_dir.parent,
         module=module,
@@ -97,7 +102,8 @@ async def start_worker(
         | (_SERVERS[engines.data_dir].settings if WITH_SERVERS else {})
         | environment,
     )
-    running = program.start("worker", "--json")
+    several = ("--processes", str(processes)) if processes > 1 else ()
+    running = program.start("worker", *several, "--json")
     return WorkerProcess(running, data_dir, await asyncio.to_thread(running.ready))
 
 
@@ -254,12 +260,12 @@ async def broken_copy(engines: EmbeddedEngines, data_dir: Path, which: str, file
 
 
 @asynccontextmanager
-async def running_engines() -> AsyncGenerator[tuple[EmbeddedEngines, Path]]:
-    """Engines of one's own, and the folder around their data."""
+async def running_engines(*, workers: int = 1) -> AsyncGenerator[tuple[EmbeddedEngines, Path]]:
+    """Engines of one's own, with connections for so many workers, and the folder around their data."""
     folder = Path(f"/tmp/orion-acceptance-{os.getpid()}-{uuid4().hex[:8]}")
     folder.mkdir(mode=0o711)
     try:
-        async with EmbeddedEngines.start(folder / "engines") as engines, _servers_for(engines):
+        async with EmbeddedEngines.start(folder / "engines", workers=workers) as engines, _servers_for(engines):
             yield engines, folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

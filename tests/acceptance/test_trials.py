@@ -41,6 +41,13 @@ async def test_no_query_and_no_store_is_lost_or_answered_twice_under_faults() ->
 
 @pytest.mark.slow
 @pytest.mark.acceptance
+async def test_nothing_is_lost_either_when_one_of_several_processes_fails_or_their_parent() -> None:
+    faults = ("kill", "process killed", "pause")
+    kept(await steady.run(queries=300, stores=20, per_s=10, seed=SEED, faults=faults, processes=2))
+
+
+@pytest.mark.slow
+@pytest.mark.acceptance
 async def test_no_answer_names_what_is_not_in_its_scope() -> None:
     kept(await leaks.run(questions=300, tenants=5, in_flight=8, seed=SEED, users=2, sessions=2, memories=2))
 

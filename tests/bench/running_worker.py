@@ -118,16 +118,27 @@ async def open_setup(
 
 @contextlib.asynccontextmanager
 async def worker_process(
-    engines: EmbeddedEngines, data: Path, log: IO[bytes], *, python: str = sys.executable, **settings: str
+    engines: EmbeddedEngines,
+    data: Path,
+    log: IO[bytes],
+    *,
+    python: str = sys.executable,
+    processes: int = 1,
+    **settings: str,
 ) -> AsyncGenerator[Process]:
-    """`orion-recall worker` on the engines, taking queries; its log goes to the file."""
+    """`orion-recall worker` on the engines, taking queries; its log goes to the file.
+
+    With more `processes` it is the parent of that many.
+    """
     environment = {
         **settings,
         "ORION_REDIS_URL": engines.redis_url,
         "ORION_POSTGRES_DSN": engines.postgres_dsn,
         "ORION_DATA_DIR": str(data),
     }
-    async with _process("orion_recall", "worker", "--json", log=log, python=python, **environment) as process:
+    several = ("--processes", str(processes)) if processes > 1 else ()
+    line = ("orion_recall", "worker", *several, "--json")
+    async with _process(*line, log=log, python=python, **environment) as process:
         yield process
 
 

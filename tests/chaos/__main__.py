@@ -30,6 +30,7 @@ TRIALS: dict[str, Runs] = {
         seed=given.seed,
         faults=given.faults,
         most_minutes=given.most_minutes,
+        processes=given.processes,
     ),
     "fuzz": lambda given: fuzz.run(
         inputs=given.inputs, giants=given.giants, seed=given.seed, most_minutes=given.most_minutes
@@ -57,6 +58,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--stores", type=int, default=2_000, help="steady: stores")
     parser.add_argument("--per-s", type=float, default=20.0, help="steady: messages a second")
     parser.add_argument("--faults", nargs="*", default=(), metavar="FAULT", help="steady: these faults only")
+    parser.add_argument("--processes", type=int, default=1, help="steady: processes of each of its two workers")
     parser.add_argument("--inputs", type=int, default=1_000_000, help="fuzz: generated inputs")
     parser.add_argument("--giants", type=int, default=500, help="fuzz: messages up to the limit")
     parser.add_argument("--questions", type=int, default=100_000, help="leaks: queries")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 from collections.abc import Awaitable, Callable
@@ -24,14 +25,20 @@ async def kill(place: Place, rng: random.Random) -> None:
     await place.start(name)
 
 
+async def process_killed(place: Place, rng: random.Random) -> None:
+    """One process of a worker that has several dies, and is replaced by its parent."""
+    name = rng.choice(sorted(place.workers))
+    await place.kill_process(name, rng.choice(place.pids(name)))
+
+
 async def pause(place: Place, rng: random.Random) -> None:
-    """A worker sleeps until others have taken its entries, and wakes up."""
-    worker = place.workers[rng.choice(sorted(place.workers))]
-    worker.send(signal.SIGSTOP)
+    """A worker, or one process of it, sleeps until others have taken its entries, and wakes up."""
+    pid = rng.choice(place.pids(rng.choice(sorted(place.workers))))
+    os.kill(pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(_CLAIMED_AFTER_S + rng.uniform(0.5, 3.0))
     finally:
-        worker.send(signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
 
 
 async def bus_restart(place: Place, rng: random.Random) -> None:
@@ -87,6 +94,7 @@ async def disk_full(place: Place, rng: random.Random) -> None:
 
 FAULTS: dict[str, Fault] = {
     "kill": kill,
+    "process killed": process_killed,
     "pause": pause,
     "bus restart": bus_restart,
     "bus killed": bus_killed,

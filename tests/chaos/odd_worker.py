@@ -17,12 +17,14 @@ from typing import Any, cast
 from orion_recall.bus import clock, envelope
 from orion_recall.cli import main as program
 from orion_recall.recall.report import decision
+from orion_recall.serving.processes import process
 
 _SHORT_S = 0.005
 
 
 def main() -> None:
-    """Be the program, with what the variables say."""
+    """Be the program, with what the variables say; so are the workers that it starts."""
+    process.PROGRAM = "tests.chaos.odd_worker"
     if ahead := float(os.environ.get("CHAOS_CLOCK_AHEAD_S", "0")):
         set_clock(ahead)
     if file := os.environ.get("CHAOS_LOOP_FILE"):
@@ -74,3 +76,7 @@ def watch_loop(file: Path) -> None:
         file.write_text(json.dumps(told | {"of": longest["cpu"][1]}), "utf-8")
 
     setattr(asyncio.Handle, "_run", run)  # noqa: B010  a private name, and meant
+
+
+if __name__ == "__main__":
+    main()

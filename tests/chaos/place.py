@@ -22,6 +22,9 @@ from tests.stand_ins.small_disk import small_disk
 
 _SMALL_BYTES = 1 << 30
 _ODD = "tests.chaos.odd_worker"
+_AGAIN = "takes queries again, as process"
+# Tenths of a second: the kernel ends them with their parent.
+_ORPHANS_AFTER = 50
 # Those of processes.py, which are for tests, taken back: a trial is of the service as it is shipped.
 _AS_SHIPPED = {
     "ORION_CLAIM_IDLE_MS": "5000",
@@ -35,7 +38,8 @@ _AS_SHIPPED = {
 class Place:
     """Engines, and workers that are ended with it; their logs stay until then.
 
-    `small_disk` is the folder of worker "b", where a disk of its own was wanted and could be mounted.
+    `small_disk` is the folder of worker "b", where a disk of its own was wanted and could be mounted. Each worker
+    is the parent of `processes` of them where that is more than one; `orphans` counts those that outlived it.
     """
 
     engines: EmbeddedEngines
@@ -44,20 +48,44 @@ class Place:
     workers: dict[str, WorkerProcess] = field(default_factory=dict[str, WorkerProcess])
     logs: list[Path] = field(default_factory=list[Path])
     small_disk: Path | None = None
+    processes: int = 1
+    orphans: int = 0
 
     async def start(self, name: str, **environment: str) -> WorkerProcess:
         """A worker that takes messages; of one name there is one at a time, and its folder stays."""
         given = _AS_SHIPPED | self.settings | environment
-        worker = await start_worker(self.engines, self.folder / name, module=_ODD, **given)
+        worker = await start_worker(
+            self.engines, self.folder / name, module=_ODD, processes=self.processes, **given
+        )
         self.workers[name] = worker
         self.logs.append(worker.running.err_file)
         return worker
 
     async def kill(self, name: str) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """SIGKILL, and wait until it is gone, with the processes that it has started."""
+        below = self.pids(name)
         worker = self.workers.pop(name)
         worker.send(signal.SIGKILL)
         await worker.ended()
+        for _ in range(_ORPHANS_AFTER):
+            if not any(map(_runs, below)):
+                return
+            await asyncio.sleep(0.1)
+        self.orphans += sum(map(_runs, below))
+
+    def pids(self, name: str) -> list[int]:
+        """The processes that answer for this worker: itself, or those that it has started."""
+        pid = self.workers[name].running.process.pid
+        return _children(pid) if self.processes > 1 else [pid]
+
+    async def kill_process(self, name: str, pid: int) -> None:
+        """SIGKILL to one of a worker's processes, and wait until another takes queries in its place."""
+        log = self.workers[name].running
+        before = log.err.count(_AGAIN)
+        os.kill(pid, signal.SIGKILL)
+        while log.err.count(_AGAIN) == before:
+            assert log.process.poll() is None, f"it ended with its process:\n{log.err[-2000:]}"
+            await asyncio.sleep(0.05)
 
     async def stop(self, name: str) -> int:
         """SIGTERM, and its exit code."""
@@ -66,8 +94,7 @@ class Place:
     async def kill_engine(self, name: str) -> None:
         """SIGKILL to an engine and all its processes; it is started again by who keeps it alive."""
         pid = self.engines.pids[name]
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if name == "postgres" else []
-        for one in (pid, *map(int, children)):
+        for one in (pid, *(_children(pid) if name == "postgres" else ())):
             try:
                 os.kill(one, signal.SIGKILL)
             except ProcessLookupError:
@@ -101,17 +128,19 @@ class Place:
         """Wait until the copies of all running workers have everything; False when they do not in time."""
         statement = "SELECT count(*) AS n FROM projections WHERE position >= (SELECT max(position) FROM outbox)"
         async with asyncio.timeout(timeout_s):
-            while (await self.rows(statement))[0]["n"] < 2 * len(self.workers):
+            while (await self.rows(statement))[0]["n"] < 2 * len(self.workers) * self.processes:
                 await asyncio.sleep(0.2)
         return True
 
 
 @asynccontextmanager
-async def open_place(*, with_small_disk: bool = False, **settings: str) -> AsyncGenerator[Place]:
+async def open_place(
+    *, with_small_disk: bool = False, processes: int = 1, **settings: str
+) -> AsyncGenerator[Place]:
     """Engines that are kept alive, in a folder of their own; all is ended and removed after the block."""
-    async with running_engines() as (engines, folder):
+    async with running_engines(workers=2 * processes if processes > 1 else 1) as (engines, folder):
         engines.supervise()
-        place = Place(engines, folder, settings)
+        place = Place(engines, folder, settings, processes=processes)
         with _disk_of_b(folder) if with_small_disk else nullcontext(None) as place.small_disk:
             try:
                 yield place
@@ -121,6 +150,18 @@ async def open_place(*, with_small_disk: bool = False, **settings: str) -> Async
                     worker.send(signal.SIGKILL)
                 for worker in place.workers.values():
                     await worker.ended()
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process is there, and not only its end that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Queries and stores at a steady rate, while workers and engines fail: one answer each, and nothing is lost.
 
-Two workers with settings as shipped. While messages come, one fault follows the other, each after the service was
-back to normal. In a phase of its own the bus is flushed. What was sent and answered is counted by the caller, what
-was decided and stored by SQL, what is left by redis commands.
+Two workers with settings as shipped, each of one process or of several. While messages come, one fault follows the
+other, each after the service was back to normal. In a phase of its own the bus is flushed. What was sent and
+answered is counted by the caller, what was decided and stored by SQL, what is left by redis commands.
 """
 
 from __future__ import annotations
@@ -89,13 +89,15 @@ async def run(
     seed: int,
     faults: Sequence[str] = (),
     most_minutes: float = 600.0,
+    processes: int = 1,
 ) -> Trial:
     """The trial, with these faults only where some are named; sending ends after so many minutes at the latest."""
     began, rng = time.monotonic(), random.Random(seed)
     wanted = faults or tuple(FAULTS)
-    async with open_place(with_small_disk="disk full" in wanted) as place:
-        done = [name for name in wanted if name != "disk full" or place.small_disk is not None]
-        assert done, "no file system can be mounted here: run it as root, or with other faults"
+    async with open_place(with_small_disk="disk full" in wanted, processes=processes) as place:
+        cannot = {"disk full": place.small_disk is None, "process killed": processes == 1}
+        done = [name for name in wanted if not cannot.get(name)]
+        assert done, "no file system can be mounted here, or a worker is one process: as root, or with other faults"
         await asyncio.gather(place.start("a"), place.start("b"))
         async with (
             caller_on(place.engines.redis_url, _QUERIES) as asked,
@@ -110,7 +112,8 @@ async def run(
             flush_promises, flushed = await _flush(place, asked, min(200, max(40, queries // 20)), per_s)
     return Trial(
         name="steady",
-        size=f"{asked_of:,} queries and {stored_of:,} stores at {per_s:g} a second, {len(load.faults)} faults",
+        size=f"{asked_of:,} queries and {stored_of:,} stores at {per_s:g} a second, {len(load.faults)} faults, "
+        f"two workers of {processes}",
         promises=promises + flush_promises,
         figures=figures | {"flush": flushed, "faults that cannot be done here": [*{*wanted} - {*done}]},
         seconds=time.monotonic() - began,
@@ -189,6 +192,7 @@ async def _counted(place: Place, load: Load, began: float) -> tuple[list[Promise
         at_most("receipted stores that are not in the record", len(set(receipted)) - len(rows), 0),
         at_most("answered `expired` before their ttl was over", sum(map(_falsely_expired, all_sent.values())), 0),
         at_most("decisions with a time that is not the bus's", clocks[0]["n"], 0),
+        at_most("processes that outlive their parent", place.orphans, 0),
         at_most("answers to nobody", load.queries.unknown + load.stores.unknown, 0),
         *(at_most(f"left pending: {name}", n, 0) for name, n in (await _pending(place)).items()),
     ]

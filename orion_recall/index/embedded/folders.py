@@ -19,20 +19,20 @@ from orion_recall.engines.lock import LOCK_NAME, FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import IndexMetadata
 
-_CURRENT, _BUILDS, _BEGUN, _COMPLETE = "current", "builds", "begun", "complete"
+CURRENT, BUILDS, _BEGUN, _COMPLETE = "current", "builds", "begun", "complete"
 
 
 def live_place(folder: Path) -> Path:
     """Where the copy is: the folder itself, or the build that took its place. SourceError when that is gone."""
     try:
-        name = (folder / _CURRENT).read_text("utf-8").strip()
+        name = (folder / CURRENT).read_text("utf-8").strip()
     except FileNotFoundError:
         return folder
     except (OSError, ValueError) as error:
-        raise SourceError(f"{folder / _CURRENT} cannot be read ({error}): delete {folder} to rebuild it") from error
-    place = folder / _BUILDS / name
+        raise SourceError(f"{folder / CURRENT} cannot be read ({error}): delete {folder} to rebuild it") from error
+    place = folder / BUILDS / name
     if Path(name).name != name or not name or not place.is_dir():
-        raise SourceError(f"{folder / _CURRENT} names no build that is there: delete {folder} to rebuild it")
+        raise SourceError(f"{folder / CURRENT} names no build that is there: delete {folder} to rebuild it")
     return place
 
 
@@ -48,7 +48,7 @@ def build_place(folder: Path, mine: IndexMetadata) -> Path:
 
 def free_place(folder: Path, name: str) -> Path:
     """Where a copy of that name is built: of two places the one that is not the live one, the same until a swap."""
-    first, second = folder / _BUILDS / name, folder / _BUILDS / f"{name}-again"
+    first, second = folder / BUILDS / name, folder / BUILDS / f"{name}-again"
     return second if live_place(folder) == first else first
 
 
@@ -81,12 +81,12 @@ def mark_complete(place: Path) -> None:
 def swap(folder: Path, place: Path) -> None:
     """The build is the live copy from now on; what was before is deleted. Hold the locks of both folders."""
     before = live_place(folder)
-    temporary = folder / f"{_CURRENT}.new"
+    temporary = folder / f"{CURRENT}.new"
     with temporary.open("w", encoding="utf-8") as file:
         file.write(f"{place.name}\n")
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(folder / _CURRENT)
+    temporary.replace(folder / CURRENT)
     for name in (_BEGUN, _COMPLETE):
         (place / name).unlink(missing_ok=True)
     if before not in (folder, place):
@@ -97,7 +97,7 @@ def swap(folder: Path, place: Path) -> None:
 def clear_builds(folder: Path) -> tuple[int, list[str]]:
     """Deletes builds that are not live: how many, and the names of those that another process builds now."""
     live, gone, held = live_place(folder), 0, list[str]()
-    for place in sorted((folder / _BUILDS).iterdir()) if (folder / _BUILDS).is_dir() else ():
+    for place in sorted((folder / BUILDS).iterdir()) if (folder / BUILDS).is_dir() else ():
         if place == live or not place.is_dir():
             continue
         lock = FolderLock.try_acquire(place)

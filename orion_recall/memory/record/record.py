@@ -141,10 +141,13 @@ class Record:
         async with borrow(self._pool, "storing a heartbeat") as connection:
             await connection.execute(sql.HEARTBEAT, copy, kind)
 
-    async def forget(self, copy: str) -> list[str]:
-        """Unregisters a copy that is gone; its kinds, none while it has heartbeats."""
+    async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
+        """Unregisters a copy without heartbeats for so long; its kinds, none while it has some.
+
+        With 0 seconds: one whose files the caller has deleted.
+        """
         async with borrow(self._pool, "forgetting a copy") as connection:
-            return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, GONE_AFTER_S)]
+            return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
 
     async def copies(self) -> list[CopyPosition]:
         """Every copy that has reported, by copy and kind."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -49,9 +50,10 @@ async def test_a_hang_up_before_anything_is_served_changes_nothing() -> None:
 
 @pytest.mark.parametrize("command", ["up", "worker"])
 def test_the_extractor_can_be_chosen_on_the_command_line(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     monkeypatch.setenv("ORION_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("ORION_DATA_DIR", str(tmp_path / "data"))  # `up` starts its engines before it looks
     monkeypatch.delenv("ORION_LLM_URL", raising=False)
     assert run([command, "--extractor", "llm"]) == 2
     assert "ORION_LLM_URL is not set, and ORION_EXTRACTOR=llm needs it" in capsys.readouterr().err

@@ -1,0 +1,178 @@
+"""Index and graph of further workers: files copied from the first worker's while nobody has them open.
+
+To embed everything again takes ten seconds for a thousand memories, to copy the files one for ten thousand. A copy
+goes on from the outbox position that it was made at. Files of workers that are wanted no more are deleted: nobody
+would keep them up to date, nor take out of them what is to be forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections.abc import AsyncGenerator, Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from orion_recall.backoff import POSTGRES_S, Backoff
+from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
+from orion_recall.errors import EngineError, RecordError, SourceError
+from orion_recall.graph.stores.reader import sparql_server
+from orion_recall.index.embedded.folders import BUILDS, CURRENT, live_place
+from orion_recall.index.embedded.metadata import read_metadata
+from orion_recall.index.metadata import IndexMetadata
+from orion_recall.memory.record.keyword_lengths import KEPT_FILE
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import close_pool, open_pool
+from orion_recall.serving.backends import own_copy
+from orion_recall.serving.processes.plans import data_dir_of, further_folders
+from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
+
+log = logging.getLogger("orion_recall.service")
+
+_INDEX, _GRAPH = "index", "graph"
+_FILES = ("shard", "store", CURRENT)
+_PART = ".part"
+_NOT_COPIED = shutil.ignore_patterns(LOCK_NAME, BUILDS, CURRENT)
+
+
+def make_further_copies(settings: Settings, count: int) -> list[Path]:
+    """Index and graph of workers 2 to `count`, where they are missing or not of the first one's kind; the new ones.
+
+    What cannot be copied is filled from the record by its worker. A folder that a process has open is left alone.
+    """
+    first, made = settings.data_dir.resolve(), list[Path]()
+    for number in range(2, count + 1):
+        place = data_dir_of(first, number)
+        if not _is_of_one_kind(first, place):
+            _delete(place)
+        for kind in _kinds(settings):
+            if not _is_there(first / kind) or _is_there(place / kind):
+                continue
+            try:
+                _copy(first / kind, place / kind, settings.min_free_bytes)
+            except (OSError, SourceError, EngineError) as error:
+                log.warning("%s is filled from the record: it cannot be copied (%s)", place / kind, error)
+                continue
+            made.append(place / kind)
+        if (first / KEPT_FILE).exists() and place.is_dir():
+            shutil.copy(first / KEPT_FILE, place)
+    return made
+
+
+def delete_surplus(settings: Settings, count: int) -> list[int]:
+    """Deletes index and graph of the workers after `count`; their numbers. `unregister` them, then.
+
+    A folder that a process has open stays.
+    """
+    return [number for number, place in further_folders(settings.data_dir) if number > count and _delete(place)]
+
+
+async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
+    """Takes the copies of these workers out of the record's register; waits while Postgres is away.
+
+    Their empty folders go last: until then the next start does this again.
+    """
+    if not numbers or settings.dsn is None:
+        return
+    pool, backoff = await open_pool(settings.dsn, name="unregister", min_size=0, max_size=1), Backoff(*POSTGRES_S)
+    try:
+        for number in numbers:
+            place = data_dir_of(settings.data_dir, number)
+            name = own_copy(settings.changed(data_dir=place))
+            while True:
+                try:
+                    await Record(pool).forget(name, silent_s=0)
+                except RecordError as error:
+                    log.debug("the copy %s is taken out of the register later: %s", name, error)
+                    await backoff.wait()
+                else:
+                    break
+            (place / KEPT_FILE).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # somebody has begun to use it
+                place.rmdir()
+            log.info("worker %d is wanted no more: its index and graph are deleted and unregistered", number)
+    finally:
+        await close_pool(pool)
+
+
+def _kinds(settings: Settings) -> list[str]:
+    """The kinds of copies that are in folders."""
+    is_embedded = {_INDEX: settings.qdrant_url is None, _GRAPH: sparql_server(settings) is None}
+    return [kind for kind, is_ours in is_embedded.items() if is_ours]
+
+
+def _is_there(folder: Path) -> bool:
+    return any((folder / name).exists() for name in _FILES)
+
+
+def _is_of_one_kind(first: Path, further: Path) -> bool:
+    """Whether two indexes are by one model and from one database; yes where one of them cannot say."""
+    if not _is_there(further / _INDEX):
+        return True
+    if not _is_there(first / _INDEX):  # somebody has deleted it, to have it built again
+        return False
+    ours, theirs = _made_by(first / _INDEX), _made_by(further / _INDEX)
+    return ours is None or theirs is None or ours == theirs
+
+
+def _made_by(index: Path) -> IndexMetadata | None:
+    """What made the index, but for what differs between copies; None when that cannot be read."""
+    with contextlib.suppress(SourceError):
+        return replace(read_metadata(live_place(index), index), position=0, made="")
+    return None
+
+
+def _copy(source: Path, target: Path, min_free_bytes: int) -> None:
+    """Copies the live files; the target is whole, or not there."""
+    part = target.with_name(f"{target.name}{_PART}")
+    with _held(source), _held(target):
+        live = live_place(source)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.rmtree(part, ignore_errors=True)
+        needed = sum(path.stat().st_size for path in live.rglob("*") if path.is_file())
+        if shutil.disk_usage(target.parent).free - needed < min_free_bytes:
+            raise SourceError("its disk is short")
+        try:
+            shutil.copytree(live, part, ignore=_NOT_COPIED)
+            for path in sorted(part.iterdir(), key=Path.is_dir):  # with the folder it is there
+                path.rename(target / path.name)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Generator[None]:
+    with FolderLock.acquire(folder, what="the folder", hint="or start it with fewer workers"):
+        yield
+
+
+def _delete(place: Path) -> bool:
+    """Whether index and graph there are gone; not while a process has one of them open."""
+    if not place.exists():
+        return False
+    with contextlib.ExitStack() as stack:
+        for folder in (place / kind for kind in (_INDEX, _GRAPH) if (place / kind).is_dir()):
+            lock = FolderLock.try_acquire(folder)
+            if lock is None:
+                log.warning("%s is kept: process %s has it open", place, holder(folder))
+                return False
+            stack.enter_context(lock)
+        for folder in place.iterdir():
+            shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+@contextlib.asynccontextmanager
+async def folders_of(settings: Settings, count: int) -> AsyncGenerator[None]:
+    """Folders for so many workers, and for no more. While the block runs, those that are gone are unregistered."""
+    surplus = await asyncio.to_thread(delete_surplus, settings, count)
+    for folder in await asyncio.to_thread(make_further_copies, settings, count):
+        log.info("%s is a copy of the first worker's", folder)
+    unregistering = asyncio.create_task(unregister(settings, surplus))
+    try:
+        yield
+    finally:
+        await cancel(unregistering)

@@ -1,0 +1,183 @@
+"""The supervisor: starts workers, restarts one that dies, stops them all.
+
+A worker that dies is started again after a pause, which grows while it dies young. One that dies young again and
+again ends all of them: somebody has to look, and whoever started this process may start it on another machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from orion_recall.backoff import Backoff, Sleep
+from orion_recall.errors import SettingsError, WorkersFailed
+from orion_recall.serving.processes.plans import WorkerPlan
+from orion_recall.serving.processes.process import how_it_ended
+from orion_recall.tasks import sleep
+
+log = logging.getLogger("orion_recall.service")
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
+# A death sooner than this after it took queries is one of a row, and so is one before.
+STEADY_S = 10.0
+MOST_DEATHS = 5
+# A worker lets what it has taken end within twelve seconds.
+PATIENCE_S = 20.0
+_CUT_OFF_S = 5.0
+# Wrong use, wrong settings, a folder that another process has: to start it again would not help.
+_WRONG_USE = 2
+
+Ready = Mapping[str, Any]
+
+
+class Running(Protocol):
+    """What the supervisor needs of a worker's process; `process.WorkerProcess` has it."""
+
+    error: str
+
+    @property
+    def pid(self) -> int: ...
+    async def ready(self) -> Ready | None: ...
+    async def wait(self) -> int: ...
+    def terminate(self) -> None: ...
+    def reload(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+Start = Callable[[WorkerPlan], Awaitable[Running]]
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A place for a worker; `ready` is what the present one or the last one said when it took queries."""
+
+    plan: WorkerPlan
+    running: Running | None = None
+    ready: Ready | None = None
+    deaths: int = 0
+
+
+class Supervisor:
+    """Keeps a worker running for each plan: `run()` until `stop()`."""
+
+    def __init__(
+        self,
+        plans: Sequence[WorkerPlan],
+        start: Start,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = sleep,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._seats = [_Seat(plan) for plan in plans]
+        self._start, self._clock, self._sleep, self._patience_s = start, clock, sleep, patience_s
+        self._stopping, self._all_ready = asyncio.Event(), asyncio.Event()
+
+    async def run(self, announce: Callable[[Sequence[Ready]], None]) -> None:
+        """Returns when all have ended after `stop()`. `announce` is called once, when all take queries.
+
+        SettingsError or WorkersFailed when one cannot be started, WorkersFailed when one dies again and again: the
+        others were stopped before.
+        """
+        keeping = [asyncio.create_task(self._keep(seat), name=seat.plan.name) for seat in self._seats]
+        starting = asyncio.create_task(self._all_ready.wait())
+        try:
+            await asyncio.wait([starting, *keeping], return_when=asyncio.FIRST_COMPLETED)
+            if self._all_ready.is_set() and not self._stopping.is_set():
+                announce([seat.ready for seat in self._seats if seat.ready is not None])
+            done, others = await asyncio.wait(keeping, return_when=asyncio.FIRST_EXCEPTION)
+            self.stop()
+            if others:
+                await asyncio.wait(others)
+            for task in done:
+                task.result()
+        finally:
+            starting.cancel()
+            await self._cut_off(keeping)
+
+    def stop(self) -> None:
+        """All take nothing more, answer what they have and end; who has not by then is killed."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        for running in self._running():
+            running.terminate()
+        asyncio.get_running_loop().call_later(self._patience_s, self._kill)
+
+    def reload(self) -> None:
+        """All read their profiles again."""
+        for running in self._running():
+            running.reload()
+
+    def _running(self) -> list[Running]:
+        return [seat.running for seat in self._seats if seat.running is not None]
+
+    def _kill(self) -> None:
+        for running in self._running():
+            log.warning("process %d did not stop in %g s: killed", running.pid, self._patience_s)
+            running.kill()
+
+    async def _cut_off(self, keeping: Sequence[asyncio.Task[None]]) -> None:
+        """Ends what still runs after a second stop signal, and at once what does not hear that."""
+        self._stopping.set()
+        for running in self._running():
+            running.terminate()
+        waiting = [task for task in keeping if not task.done()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=_CUT_OFF_S)
+        for running in self._running():
+            running.kill()
+        await asyncio.gather(*keeping, return_exceptions=True)
+
+    async def _keep(self, seat: _Seat) -> None:
+        """Keeps one worker running."""
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, sleep=self._sleep)
+        while not self._stopping.is_set():
+            running = seat.running = await self._start(seat.plan)
+            if self._stopping.is_set():  # asked while it was being started
+                running.terminate()
+            ready = await running.ready()
+            ready_at = self._clock()
+            if ready is not None:
+                self._is_ready(seat, ready)
+            code = await running.wait()
+            seat.running = None
+            if self._stopping.is_set():
+                return
+            if seat.ready is None:
+                raise _not_started(seat.plan, code, running.error)
+            self._count_death(seat, backoff, was_steady=ready is not None and self._clock() - ready_at >= STEADY_S)
+            self._tell(seat, f"process {running.pid} {how_it_ended(code)}", running.error, backoff.next_s)
+            await backoff.wait(self._stopping)
+
+    def _is_ready(self, seat: _Seat, ready: Ready) -> None:
+        if seat.ready is not None:
+            log.info("%s takes queries again, as process %s", seat.plan.name, ready.get("pid"))
+        seat.ready = ready
+        if all(other.ready is not None for other in self._seats):
+            self._all_ready.set()
+
+    def _count_death(self, seat: _Seat, backoff: Backoff, *, was_steady: bool) -> None:
+        if was_steady:
+            seat.deaths = 0
+            backoff.reset()
+        seat.deaths += 1
+
+    def _tell(self, seat: _Seat, what: str, why: str, pause_s: float) -> None:
+        """Logs the death; WorkersFailed when it is one too many."""
+        told = f"{what}: {why}" if why else what
+        if seat.deaths >= MOST_DEATHS:
+            raise WorkersFailed(
+                f"{seat.plan.name} died {seat.deaths} times in a row, each time within {STEADY_S:g} s of taking "
+                f"queries, or before: {told}; its log says why"
+            )
+        log.error("%s died and is started again within %.1f s: %s", seat.plan.name, pause_s, told)
+
+
+def _not_started(plan: WorkerPlan, code: int, why: str) -> Exception:
+    told = f"{plan.name} did not start ({how_it_ended(code)}): {why or 'its log says why'}"
+    return SettingsError(told) if code == _WRONG_USE else WorkersFailed(told)

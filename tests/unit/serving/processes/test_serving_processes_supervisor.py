@@ -1,0 +1,209 @@
+"""Workers are kept alive, given up on, and stopped; with processes that only tell what is done to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.errors import SettingsError, WorkersFailed
+from orion_recall.serving.processes.plans import WorkerPlan
+from orion_recall.serving.processes.supervisor import MOST_DEATHS, STEADY_S, Ready, Supervisor
+
+PLANS = [WorkerPlan(number=number, data_dir=Path(f"/d/{number}"), environment={}) for number in (1, 2)]
+
+
+class Pretended:
+    """A process of a worker: it takes queries and ends when the test says so."""
+
+    def __init__(self, pid: int, number: int, *, hears: bool = True) -> None:
+        self.pid, self.number, self.error, self.hears = pid, number, "", hears
+        self.told: list[str] = []
+        self._ready: asyncio.Future[Ready | None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def say_ready(self) -> None:
+        self._ready.set_result({"ready": True, "pid": self.pid})
+
+    def die(self, code: int, error: str = "") -> None:
+        self.error = error
+        if not self._ready.done():
+            self._ready.set_result(None)
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+    async def ready(self) -> Ready | None:
+        return await self._ready
+
+    async def wait(self) -> int:
+        return await self._ended
+
+    def terminate(self) -> None:
+        self.told.append("terminate")
+        if self.hears:
+            self.die(0)
+
+    def reload(self) -> None:
+        self.told.append("reload")
+
+    def kill(self) -> None:
+        self.told.append("kill")
+        self.die(-9)
+
+
+@dataclass(slots=True)
+class House:
+    """What was started, the clock, and the pauses; `on_start` says what becomes of a process."""
+
+    on_start: Callable[[Pretended], None] = Pretended.say_ready
+    hears: bool = True
+    now: float = 0.0
+    started: list[Pretended] = field(default_factory=list[Pretended])
+    announced: list[Sequence[Ready]] = field(default_factory=list[Sequence[Ready]])
+    pauses: list[float] = field(default_factory=list[float])
+
+    async def start(self, plan: WorkerPlan) -> Pretended:
+        process = Pretended(100 + len(self.started), plan.number, hears=self.hears)
+        self.started.append(process)
+        self.on_start(process)
+        return process
+
+    async def sleep(self, seconds: float, until: asyncio.Event | None) -> object:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+        return until is not None and until.is_set()
+
+    def supervisor(self, **options: Any) -> Supervisor:
+        return Supervisor(PLANS, self.start, clock=lambda: self.now, sleep=self.sleep, **options)
+
+    def of(self, number: int) -> list[Pretended]:
+        return [process for process in self.started if process.number == number]
+
+
+async def turns(count: int = 20) -> None:
+    """Let the loop do what can be done."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_it_announces_once_when_all_take_queries_and_ends_with_them() -> None:
+    house = House(on_start=lambda process: None)
+    supervisor = house.supervisor()
+    running = asyncio.create_task(supervisor.run(house.announced.append))
+    await turns()
+    house.of(2)[0].say_ready()
+    await turns()
+    assert house.announced == []
+    house.of(1)[0].say_ready()
+    await turns()
+    assert [[one["pid"] for one in ready] for ready in house.announced] == [[100, 101]]
+    supervisor.stop()
+    await running
+    assert [process.told for process in house.started] == [["terminate"], ["terminate"]]
+    assert len(house.announced) == 1
+
+
+async def test_one_that_dies_is_started_again_and_the_other_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    house = House()
+    supervisor = house.supervisor()
+    with caplog.at_level("INFO", "orion_recall.service"):
+        running = asyncio.create_task(supervisor.run(house.announced.append))
+        await turns()
+        house.of(2)[0].die(-9)
+        await turns()
+    assert [len(house.of(1)), len(house.of(2))] == [1, 2]
+    assert "worker 2 died and is started again within 0.2 s: process 101 was ended by signal 9" in caplog.text
+    assert "worker 2 takes queries again, as process 102" in caplog.text
+    assert len(house.announced) == 1
+    supervisor.stop()
+    await running
+    assert house.of(1)[0].told == house.of(2)[1].told == ["terminate"]
+
+
+async def test_one_that_dies_young_again_and_again_ends_all_after_growing_pauses() -> None:
+    def fate(process: Pretended) -> None:
+        process.say_ready()
+        if process.number == 2:
+            process.die(1)
+
+    house = House(on_start=fate)
+    with pytest.raises(WorkersFailed, match=r"worker 2 died 5 times in a row.*process \d+ ended with code 1"):
+        await house.supervisor().run(house.announced.append)
+    assert len(house.of(2)) == MOST_DEATHS
+    assert house.of(1)[0].told == ["terminate"]
+    assert len(house.pauses) == MOST_DEATHS - 1
+    assert all(later > earlier for earlier, later in zip(house.pauses, house.pauses[1:], strict=False))
+
+
+async def test_deaths_of_one_that_had_served_for_long_are_forgotten() -> None:
+    house = House()
+    supervisor = house.supervisor()
+    running = asyncio.create_task(supervisor.run(house.announced.append))
+    for _ in range(3 * MOST_DEATHS):
+        await turns()
+        house.now += STEADY_S
+        house.of(2)[-1].die(-11)
+    await turns()
+    assert not running.done()
+    assert max(house.pauses) <= 0.2
+    supervisor.stop()
+    await running
+
+
+@pytest.mark.parametrize(("code", "error"), [(2, SettingsError), (1, WorkersFailed), (-9, WorkersFailed)])
+async def test_one_that_does_not_start_ends_all_with_what_it_said(code: int, error: type[Exception]) -> None:
+    house = House(on_start=lambda process: process.die(code, "no such model") if process.number == 2 else None)
+    with pytest.raises(error, match=r"worker 2 did not start \(.*\): no such model"):
+        await house.supervisor().run(house.announced.append)
+    assert house.of(1)[0].told == ["terminate"]
+    assert house.announced == []
+
+
+async def test_a_stop_while_they_are_starting_is_no_error() -> None:
+    house = House(on_start=lambda process: None)
+    supervisor = house.supervisor()
+    running = asyncio.create_task(supervisor.run(house.announced.append))
+    await turns()
+    supervisor.stop()
+    await running
+    assert house.announced == []
+
+
+async def test_a_reload_reaches_all() -> None:
+    house = House()
+    supervisor = house.supervisor()
+    running = asyncio.create_task(supervisor.run(house.announced.append))
+    await turns()
+    supervisor.reload()
+    assert [process.told for process in house.started] == [["reload"], ["reload"]]
+    supervisor.stop()
+    await running
+
+
+async def test_one_that_does_not_hear_is_killed_in_the_end() -> None:
+    house = House(hears=False)
+    supervisor = house.supervisor(patience_s=0)
+    running = asyncio.create_task(supervisor.run(house.announced.append))
+    await turns()
+    supervisor.stop()
+    await running
+    assert [process.told for process in house.started] == [["terminate", "kill"]] * 2
+
+
+async def test_a_second_signal_ends_them_at_once() -> None:
+    house = House(hears=False)
+    supervisor = house.supervisor()
+    running = asyncio.create_task(supervisor.run(house.announced.append))
+    await turns()
+    supervisor.stop()
+    await turns()
+    for process in house.started:
+        process.hears = True
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [process.told for process in house.started] == [["terminate", "terminate"]] * 2
