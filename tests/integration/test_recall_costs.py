@@ -1,8 +1,8 @@
 """What one recall costs, in what can be counted: it must not grow unseen.
 
-A fixed question on fixed memories, for each shipped profile, through the worker on real engines. Counts do not depend
-on how busy the machine is, so that their bounds can be close. A bound is raised only with a line in the changelog
-that says what for.
+A fixed question on fixed memories, for each shipped profile, through the worker on real engines. Counts do not
+depend on how busy the machine is, so that their bounds can be close. A bound is raised only with a line in the
+changelog that says what for.
 """
 
 from __future__ import annotations
