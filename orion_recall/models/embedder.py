@@ -277,8 +277,8 @@ class OnnxEmbedder:
 
     def _use(self, loaded: _Loaded) -> None:
         self._loaded = loaded
-        # Vectors in int8 are the same whatever they are made beside only as they have a run of their own.
-        self._queries.max_batch = 1 if isinstance(loaded.encoder, Int8Encoder) else self._max_batch
+        # One that gains nothing by batches answers each query as soon as it is ready.
+        self._queries.max_batch = self._max_batch if loaded.encoder.is_batched else 1
         self._queries.forget()
 
     def _load(self) -> _Loaded:

@@ -31,6 +31,7 @@ RUN_FAILURES: tuple[type[Exception], ...] = (
     _failures.InvalidArgument,
     _failures.RuntimeException,
 )
+LOAD_FAILURES: tuple[type[Exception], ...] = (*RUN_FAILURES, _failures.InvalidGraph, _failures.NotImplemented)
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
@@ -53,6 +54,11 @@ class Encoder(Protocol):
     @property
     def dimension(self) -> int: ...
 
+    @property
+    def is_batched(self) -> bool:
+        """Whether several texts at a time are cheaper than one after another."""
+        ...
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
         ...
@@ -73,6 +79,8 @@ def prepared(text: str) -> str:
 
 class OnnxEncoder:
     """A sentence-transformer with mean pooling. Safe to call from several threads at a time."""
+
+    is_batched = True
 
     def __init__(self, weights: Weights) -> None:
         self._tokenizer = load_tokenizer(weights)

