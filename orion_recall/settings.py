@@ -15,12 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from orion_recall.contracts import (
-    MEMORY_KINDS,
-    QUERY_KIND,
-    REPLY_KIND,
-    describe,
-)
+from orion_recall.contracts import MEMORY_KINDS, QUERY_KIND, REPLY_KIND, describe
 from orion_recall.errors import InvalidMessage, SettingsError
 from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
 from orion_recall.setting_values import (
@@ -215,6 +210,10 @@ class Settings(StreamNames, BaseSettings):
 
     embedder: Literal["onnx", "transformers", "tei"] = Field(
         default="onnx", description="what embeds: onnx (the default model), transformers or tei (a server)"
+    )
+    embedding_precision: Literal["auto", "int8", "fp32"] = Field(
+        default="auto",
+        description="of onnx: int8, fp32, or auto, which is that of the index, and int8 for a new one",
     )
     token_vectors: bool = Field(
         default=True,

@@ -57,6 +57,8 @@ def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
         "profiles_loaded_at": heartbeat.get("profiles_loaded_at"),
         "profiles_refused_at": heartbeat.get("profiles_refused_at"),
         "profiles_error": heartbeat.get("profiles_error"),
+        "model": heartbeat.get("model"),
+        "model_note": heartbeat.get("model_note"),
         "bus_full": heartbeat.get(BUS_FULL) == "1",
         "lost": heartbeat.get("lost"),
         "searches": None if searches is None else asdict(searches) | {"line": str(searches)},
@@ -97,6 +99,8 @@ def show_worker(worker: Found) -> None:
     say("  worker", f"{worker['instance']} of node {worker['node']}")
     loaded = f"{worker['profiles_version']}, read at {worker['profiles_loaded_at']}"
     say("    profiles", f"{', '.join(names)}; version {loaded}", error)
+    if worker["model"]:
+        say("    model", "; ".join(filter(None, (worker["model"], worker["model_note"]))))
     if worker["lost"]:
         say("    lost", f"with streams that somebody emptied, about: {worker['lost']}")
     if worker["searches"] is not None:

@@ -28,6 +28,7 @@ from orion_recall.values import Memory
 _KEPT_SETTINGS = (
     "model",
     "embedder",
+    "embedding_precision",
     "token_vectors",
     "tei",
     "keyword_weights",

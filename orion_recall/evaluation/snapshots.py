@@ -38,7 +38,7 @@ _CODE = (
     "contracts",
     "text",
 )
-_MODEL_SETTINGS = ("model", "embedder", "token_vectors", "tei", "keyword_weights")
+_MODEL_SETTINGS = ("model", "embedder", "embedding_precision", "token_vectors", "tei", "keyword_weights")
 _METADATA, _PART = "contents.json", ".part-"
 _PART_LIVES_S = 3600.0
 

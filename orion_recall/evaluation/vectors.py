@@ -239,7 +239,7 @@ def cached(embedder: Embedder, cache: VectorCache) -> CachedEmbedder:
 def space_of(embedder: Embedder) -> bytes:
     """A hash of all that a vector depends on beside its text: the model, its weights, and the embedding code."""
     digest = hashlib.blake2b(f"{embedder.name}\0{embedder.weights_sha256}\0{embedder.dimension}".encode())
-    for path in sorted(Path(embedding.__file__).parent.glob("*.py")):
+    for path in sorted(Path(embedding.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.digest()[:32]
 

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
+from orion_recall.models.int8.encoder import INT8_NAME, INT8_SHA256, Int8Encoder
 from orion_recall.models.loading import load_in_thread
-from orion_recall.models.onnx_encoder import MAX_CHARS, OnnxEncoder, Vectors, prepared
+from orion_recall.models.onnx_encoder import MAX_CHARS, Encoder, OnnxEncoder, Vectors, prepared
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
-from orion_recall.models.weights import DEFAULT_MODEL, Weights, find_weights, short_name
+from orion_recall.models.weights import DEFAULT_MODEL, KNOWN_WEIGHTS, Weights, find_weights, short_name
+
+log = logging.getLogger("orion_recall.models")
 
 T = TypeVar("T")
+Precision = Literal["auto", "int8", "fp32"]
 
+# Threads that embed documents. Each text is a run of its own, in which Python's lock is free.
+MOST_THREADS = 2
 # Of texts that are embedded in one go: some 150 tokens, about fifty milliseconds of a core. A query that comes
 # meanwhile shares the machine with the rest of one slice, and larger ones are no faster.
 SLICE_CHARS = 512
@@ -64,6 +72,26 @@ class CountsQueries(Protocol):
     def batches(self) -> Sequence[int]: ...
 
 
+@runtime_checkable
+class SeveralForms(Protocol):
+    """An embedder whose model has several forms, each with vectors of its own."""
+
+    @property
+    def form_note(self) -> str | None:
+        """Why it is not the form that was wanted; None when it is."""
+        ...
+
+    def follow(self, weights_sha256: str) -> None:
+        """Takes the form that an index was made with, where nothing else is configured. Blocks while it loads."""
+        ...
+
+
+def follow_index(embedder: Embedder, weights_sha256: str) -> None:
+    """Lets the embedder take the form of its model that the index was made with, if it has that. Blocks."""
+    if isinstance(embedder, SeveralForms):
+        embedder.follow(weights_sha256)
+
+
 class _Query(NamedTuple):
     """A question's vector, and the states of its tokens as float16: most are never used."""
 
@@ -72,19 +100,26 @@ class _Query(NamedTuple):
 
 
 class _Loaded(NamedTuple):
-    weights: Weights
-    encoder: OnnxEncoder
+    """One form of the model; `note` says why it is not the wanted one."""
+
+    name: str
+    sha256: str
+    encoder: Encoder
     tokens: TokenSpace | None
+    note: str | None = None
 
 
 class OnnxEmbedder:
     """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
 
-    Queries and documents have a thread each. A slice of documents gives way to recalls and to waiting queries, for
-    100 ms at most, so that neither starves, and its thread to all others where a core is short; one that a recall
-    itself waits for gives way to nothing. Texts are seen up
+    Queries have a thread, documents one or two. A slice of documents gives way to recalls and to waiting queries,
+    for 100 ms at most, so that neither starves, and its thread to all others where a core is short; one that a
+    recall itself waits for gives way to nothing. Texts are seen up
     to 256 tokens and 2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless
     `token_vectors` is False.
+
+    The default model has two forms, fp32 and int8. With the precision "auto" it is int8 until `follow` hears of an
+    index of the other. Where int8 cannot be used, it is fp32, and `form_note` says why.
     """
 
     def __init__(
@@ -96,21 +131,26 @@ class OnnxEmbedder:
         max_batch: int = 8,
         cache_size: int = 2048,
         token_vectors: bool = True,
+        precision: Precision = "auto",
     ) -> None:
         self._name = short_name(name)
         self._path = path
         self._allow_download = allow_download
         self._loading = asyncio.Lock()
         self._token_vectors = token_vectors
+        self._precision: Precision = precision
+        self._max_batch = max_batch
         self._loaded: _Loaded | None = None
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
+        self._threads = min(MOST_THREADS, os.cpu_count() or 1)
         self._documents = ThreadPoolExecutor(
-            1, thread_name_prefix="embed-document", initializer=lower_thread_priority
+            self._threads, thread_name_prefix="embed-document", initializer=lower_thread_priority
         )
 
     @property
     def name(self) -> str:
-        return self._name
+        """The model's name; that of the int8 form once it is loaded."""
+        return self._name if self._loaded is None else self._loaded.name
 
     @property
     def dimension(self) -> int:
@@ -118,7 +158,12 @@ class OnnxEmbedder:
 
     @property
     def weights_sha256(self) -> str:
-        return self._ready().weights.sha256
+        return self._ready().sha256
+
+    @property
+    def form_note(self) -> str | None:
+        """As `SeveralForms` says."""
+        return self._ready().note
 
     @property
     def token_space(self) -> str:
@@ -152,7 +197,17 @@ class OnnxEmbedder:
                 return
             # Without this, a batch of queries would start a thread pool inside the tokenizer.
             os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-            self._loaded = await load_in_thread(self._documents, self._load, f"the model {self._name}")
+            self._use(await load_in_thread(self._documents, self._load, f"the model {self._name}"))
+
+    def follow(self, weights_sha256: str) -> None:
+        """As `SeveralForms` says."""
+        loaded = self._ready()
+        if self._precision != "auto" or loaded.note is not None or loaded.sha256 == weights_sha256:
+            return
+        if weights_sha256 in KNOWN_WEIGHTS:
+            self._use(self._fp32(note=None))
+        elif weights_sha256 == INT8_SHA256:
+            self._use(self._int8_or_fp32())
 
     async def embed_query(self, text: str) -> Vector:
         """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
@@ -195,9 +250,20 @@ class OnnxEmbedder:
         patiently = encode if FOREGROUND.is_own else partial(run_after_recalls, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
-        for rows in await loop.run_in_executor(self._documents, alike):
-            batch = [texts[row] for row in rows]
-            yield rows, await loop.run_in_executor(self._documents, patiently, batch)
+        running = deque[tuple[list[int], asyncio.Future[T]]]()
+        try:
+            for rows in await loop.run_in_executor(self._documents, alike):
+                batch = [texts[row] for row in rows]
+                running.append((rows, loop.run_in_executor(self._documents, patiently, batch)))
+                if len(running) == self._threads:
+                    first, made = running.popleft()
+                    yield first, await made
+            while running:
+                first, made = running.popleft()
+                yield first, await made
+        finally:
+            for _, made in running:
+                made.cancel()
 
     def _space(self) -> TokenSpace:
         if (tokens := self._ready().tokens) is None:
@@ -209,11 +275,38 @@ class OnnxEmbedder:
             raise ModelError(f"the model {self._name} is not loaded yet")
         return self._loaded
 
+    def _use(self, loaded: _Loaded) -> None:
+        self._loaded = loaded
+        # One that gains nothing by batches answers each query as soon as it is ready.
+        self._queries.max_batch = self._max_batch if loaded.encoder.is_batched else 1
+        self._queries.forget()
+
     def _load(self) -> _Loaded:
-        weights = find_weights(self._name, path=self._path, allow_download=self._allow_download)
-        encoder = OnnxEncoder(weights)
+        if self._precision == "fp32" or (self._precision == "auto" and self._name != DEFAULT_MODEL):
+            return self._fp32(note=None)
+        return self._int8_or_fp32()
+
+    def _int8_or_fp32(self) -> _Loaded:
+        if self._name != DEFAULT_MODEL:
+            return self._fp32(note=f"only {DEFAULT_MODEL} has an int8 form")
+        weights = self._weights()
+        try:
+            return self._warm(INT8_NAME, INT8_SHA256, Int8Encoder(weights))
+        except ModelError as error:
+            note = f"fp32 is used, which takes three times the processor time: {error}"
+            log.warning("the int8 form of %s cannot be used, so %s", self._name, note)
+            return self._fp32(note)
+
+    def _fp32(self, note: str | None) -> _Loaded:
+        weights = self._weights()
+        return self._warm(self._name, weights.sha256, OnnxEncoder(weights), note)
+
+    def _weights(self) -> Weights:
+        return find_weights(self._name, path=self._path, allow_download=self._allow_download)
+
+    def _warm(self, name: str, sha256: str, encoder: Encoder, note: str | None = None) -> _Loaded:
         encoder.encode(["the first run allocates"])
-        return _Loaded(weights, encoder, encoder.token_space() if self._token_vectors else None)
+        return _Loaded(name, sha256, encoder, encoder.token_space() if self._token_vectors else None, note)
 
     def _encode_queries(self, texts: list[str]) -> list[_Query]:
         loaded = self._ready()

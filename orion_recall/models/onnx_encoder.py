@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -26,11 +26,12 @@ _Ints = npt.NDArray[np.int64]
 
 _runtime: Any = onnxruntime
 _failures = _runtime.capi.onnxruntime_pybind11_state
-_RUN_FAILURES: tuple[type[Exception], ...] = (
+RUN_FAILURES: tuple[type[Exception], ...] = (
     _failures.Fail,
     _failures.InvalidArgument,
     _failures.RuntimeException,
 )
+LOAD_FAILURES: tuple[type[Exception], ...] = (*RUN_FAILURES, _failures.InvalidGraph, _failures.NotImplemented)
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
@@ -39,12 +40,36 @@ class _Node(Protocol):
     shape: list[int | str | None]
 
 
-class _Session(Protocol):
+class Session(Protocol):
     """The part of `onnxruntime.InferenceSession`, which ships no types, that is used here."""
 
     def get_inputs(self) -> list[_Node]: ...
     def get_outputs(self) -> list[_Node]: ...
-    def run(self, output_names: list[str], input_feed: dict[str, _Ints]) -> list[Vectors]: ...
+    def run(self, output_names: list[str], input_feed: Mapping[str, _Ints | Vectors]) -> list[Vectors]: ...
+
+
+class Encoder(Protocol):
+    """Converts texts to vectors, in the calling thread. Safe to call from several at a time."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether several texts at a time are cheaper than one after another."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
+        ...
+
+    def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
+        """As `encode`, and out of the same runs what became of each text's tokens, special ones included."""
+        ...
+
+    def token_space(self) -> TokenSpace:
+        """The small vectors of this model's tokens: made anew, which takes some tenths of a second."""
+        ...
 
 
 def prepared(text: str) -> str:
@@ -55,13 +80,11 @@ def prepared(text: str) -> str:
 class OnnxEncoder:
     """A sentence-transformer with mean pooling. Safe to call from several threads at a time."""
 
+    is_batched = True
+
     def __init__(self, weights: Weights) -> None:
-        tokenizer = Tokenizer.from_file(str(weights.tokenizer_path))
-        # The files as shipped pad every text to 128 tokens and truncate there; rows are padded below instead.
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(MAX_TOKENS)  # pyright: ignore[reportUnknownMemberType]
-        self._tokenizer = tokenizer
-        self._session = _session(weights)
+        self._tokenizer = load_tokenizer(weights)
+        self._session = open_session(str(weights.model_path))
         self._inputs = {node.name for node in self._session.get_inputs()}
         output = self._session.get_outputs()[0]
         if not {"input_ids", "attention_mask"} <= self._inputs <= _INPUTS:
@@ -113,7 +136,7 @@ class OnnxEncoder:
             feed["token_type_ids"] = np.zeros_like(ids)
         try:
             hidden = self._session.run(self._outputs, feed)[0]
-        except _RUN_FAILURES as error:
+        except RUN_FAILURES as error:
             raise ModelError(f"{len(rows)} texts could not be embedded: {error}") from error
         return _pooled(hidden, mask), hidden
 
@@ -130,7 +153,17 @@ def _runs(lengths: list[int]) -> list[list[int]]:
     return runs
 
 
-def _session(weights: Weights) -> _Session:
+def load_tokenizer(weights: Weights) -> Tokenizer:
+    """The model's tokenizer, without padding; texts are cut after 256 tokens."""
+    tokenizer = Tokenizer.from_file(str(weights.tokenizer_path))
+    # The files as shipped pad every text to 128 tokens and truncate there; rows are padded by us where they are.
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_TOKENS)  # pyright: ignore[reportUnknownMemberType]
+    return tokenizer
+
+
+def open_session(model: str | bytes) -> Session:
+    """A session of the model in a file, or of its bytes, that computes in the calling thread."""
     options = _runtime.SessionOptions()
     # One thread a session: queries gain nothing from more, and idle threads that spin take whole cores.
     options.intra_op_num_threads = 1
@@ -141,10 +174,8 @@ def _session(weights: Weights) -> _Session:
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
     options.log_severity_level = 3
-    session = _runtime.InferenceSession(
-        str(weights.model_path), sess_options=options, providers=["CPUExecutionProvider"]
-    )
-    return cast(_Session, session)
+    session = _runtime.InferenceSession(model, sess_options=options, providers=["CPUExecutionProvider"])
+    return cast(Session, session)
 
 
 def _padded(rows: list[list[int]]) -> tuple[_Ints, _Ints]:

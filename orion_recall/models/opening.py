@@ -89,7 +89,11 @@ def _warn_of_what_nobody_reads(settings: Settings) -> None:
 def _embedder(settings: Settings) -> OnnxEmbedder | TransformersEmbedder | TeiEmbedder:
     match settings.embedder:
         case "onnx":
-            return OnnxEmbedder(path=settings.model_path, token_vectors=settings.token_vectors)
+            return OnnxEmbedder(
+                path=settings.model_path,
+                token_vectors=settings.token_vectors,
+                precision=settings.embedding_precision,
+            )
         case "transformers":
             return TransformersEmbedder(_needed(settings.model, "ORION_MODEL", "ORION_EMBEDDER=transformers"))
         case "tei":

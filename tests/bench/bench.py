@@ -22,7 +22,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models.int8.encoder import Int8Encoder
 from orion_recall.models.weights import find_weights
 from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
@@ -61,7 +61,7 @@ async def measure_round(setup: Setup, seconds: float) -> tuple[SizeRound, float]
 
 async def run(options: argparse.Namespace, folder: Path) -> Result:
     """Measures all sizes in every round, so that they see the same load of the machine."""
-    encoder = await asyncio.to_thread(lambda: OnnxEncoder(find_weights(path=Settings.read().model_path)))
+    encoder = await asyncio.to_thread(lambda: Int8Encoder(find_weights(path=Settings.read().model_path)))
     async with contextlib.AsyncExitStack() as stack:
         setups: list[Setup] = []
         for size in options.sizes:

@@ -16,7 +16,7 @@ import qdrant_edge as qe
 
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.points import max_sim_request, scope_filter
-from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
+from orion_recall.models.onnx_encoder import Encoder, prepared
 from orion_recall.postgres.pool import Connection, open_connection
 from orion_recall.values import Scope
 from tests.bench.measure import Cost, cost, cost_of_calls
@@ -41,7 +41,7 @@ Calls = Sequence[Callable[[], object]]
 class EngineFloors:
     """The engines opened on a copy of the data, with everything that the questions ask of them."""
 
-    def __init__(self, folder: Path, encoder: OnnxEncoder, postgres: Connection, inputs: Inputs) -> None:
+    def __init__(self, folder: Path, encoder: Encoder, postgres: Connection, inputs: Inputs) -> None:
         self._encoder, self._postgres, self._inputs = encoder, postgres, inputs
         # An optimised copy may have taken the index's place, or a rebuilt one that of either.
         self._shard = qe.EdgeShard.load(str(live_place(folder / "index") / "shard"))
@@ -49,9 +49,7 @@ class EngineFloors:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(
-        cls, folder: Path, encoder: OnnxEncoder, dsn: str, inputs: Inputs
-    ) -> AsyncGenerator[EngineFloors]:
+    async def open(cls, folder: Path, encoder: Encoder, dsn: str, inputs: Inputs) -> AsyncGenerator[EngineFloors]:
         """On the folder's index and graph and one held connection, all warm."""
         postgres = await open_connection(dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
         floors = cls(folder, encoder, postgres, inputs)

@@ -28,7 +28,7 @@ from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.sql import to_row
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.embedder import SLICE_CHARS
-from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, prepared
+from orion_recall.models.onnx_encoder import Encoder, Vectors, prepared
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
 from orion_recall.postgres.pool import Connection, open_connection
@@ -77,13 +77,13 @@ class _Made:
 class ImportFloors:
     """An index and a table of its own, both beside the worker's and with the same shape; open for the whole run."""
 
-    def __init__(self, encoder: OnnxEncoder, space: TokenSpace, shard: qe.EdgeShard, postgres: Connection) -> None:
+    def __init__(self, encoder: Encoder, space: TokenSpace, shard: qe.EdgeShard, postgres: Connection) -> None:
         self._encoder, self._space, self._shard, self._postgres = encoder, space, shard, postgres
         self._sparse = SparseEncoder()
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, folder: Path, encoder: OnnxEncoder, dsn: str) -> AsyncGenerator[ImportFloors]:
+    async def open(cls, folder: Path, encoder: Encoder, dsn: str) -> AsyncGenerator[ImportFloors]:
         """The index in the folder, the table in the database."""
         space = encoder.token_space()
         vectors, states = encoder.encode_with_states(["a"])

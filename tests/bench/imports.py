@@ -32,7 +32,7 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ClientError
-from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models.int8.encoder import Int8Encoder
 from orion_recall.models.weights import find_weights
 from orion_recall.settings import Settings
 from tests.bench.command import engines_folder, finish, parser_of, say
@@ -132,7 +132,7 @@ async def asked(
 
 async def measure_rounds(options: argparse.Namespace, folder: Path) -> ImportResult:
     """All rounds on one set of engines, which fill meanwhile; then the peaks."""
-    encoder = await asyncio.to_thread(lambda: OnnxEncoder(find_weights(path=Settings.read().model_path)))
+    encoder = await asyncio.to_thread(lambda: Int8Encoder(find_weights(path=Settings.read().model_path)))
     told = corpus(options.memories + _WARM_UP, now=time.time())
     size = options.memories // (2 * options.rounds)
     rounds: list[ImportRound] = []

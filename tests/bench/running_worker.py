@@ -27,7 +27,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.importer import wait_for_copies
-from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models.onnx_encoder import Encoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_pool
 from orion_recall.settings import Settings
@@ -75,9 +75,7 @@ class Setup(RunningWorker):
 
 
 @contextlib.asynccontextmanager
-async def open_setup(
-    size: int, profile: str, folder: Path, encoder: OnnxEncoder, say: Say
-) -> AsyncGenerator[Setup]:
+async def open_setup(size: int, profile: str, folder: Path, encoder: Encoder, say: Say) -> AsyncGenerator[Setup]:
     """Engines started, memories imported, a copy taken, the worker warm."""
     async with contextlib.AsyncExitStack() as stack:
         data, copy = folder / "data", folder / "copy"

@@ -11,7 +11,7 @@ from itertools import islice
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
+from orion_recall.models.onnx_encoder import Encoder, prepared
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
@@ -43,14 +43,14 @@ class Recaller:
     """Recalls one question at a time, without caches from earlier recalls."""
 
     def __init__(
-        self, filled: FilledStores, sources: Sources, encoder: OnnxEncoder, recalls: Recalls, clock: Clock
+        self, filled: FilledStores, sources: Sources, encoder: Encoder, recalls: Recalls, clock: Clock
     ) -> None:
         self._filled, self._encoder, self._recalls, self._clock = filled, encoder, recalls, clock
         self._plain, self._clocked = sources, clocked_sources(sources, clock)
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, filled: FilledStores, encoder: OnnxEncoder) -> AsyncGenerator[Recaller]:
+    async def open(cls, filled: FilledStores, encoder: Encoder) -> AsyncGenerator[Recaller]:
         """On the filled stores, warm."""
         recalls, clock = Recalls(), Clock()
 

@@ -20,7 +20,8 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 
-from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models.int8.encoder import INT8_NAME, Int8Encoder
+from orion_recall.models.onnx_encoder import Encoder
 from orion_recall.models.weights import find_weights
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
@@ -43,7 +44,7 @@ async def measure(options: argparse.Namespace) -> SourceCosts:
     """One size after another."""
     profiles = {name: measured(loaded_profiles(None)[name].profile) for name in PROFILES}
     weights = find_weights(path=Settings.read().model_path)
-    encoder = await asyncio.to_thread(lambda: OnnxEncoder(weights))
+    encoder = await asyncio.to_thread(lambda: Int8Encoder(weights))
     found: list[SizeFigures] = []
     for size in options.sizes:
         vectors = MODEL if size <= options.embedded else WORDS
@@ -56,7 +57,7 @@ async def measure(options: argparse.Namespace) -> SourceCosts:
             "machine": platform.machine(),
             "Python": platform.python_version(),
         },
-        model=weights.name,
+        model=INT8_NAME,
         questions=options.questions,
         seconds=seconds_so_far(),
         sizes=found,
@@ -64,7 +65,7 @@ async def measure(options: argparse.Namespace) -> SourceCosts:
 
 
 async def _measured(
-    filled: FilledStores, profiles: Mapping[str, Profile], encoder: OnnxEncoder, count: int
+    filled: FilledStores, profiles: Mapping[str, Profile], encoder: Encoder, count: int
 ) -> SizeFigures:
     size, rest = f"{filled.size:,} memories", RestOfMachine()
     async with Recaller.open(filled, encoder) as recaller:

@@ -11,29 +11,36 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from orion_recall.models import embedder, onnx_encoder, token_space, weights
+from orion_recall.models.int8 import conversion
+from orion_recall.models.int8 import encoder as int8_encoder
+from orion_recall.models.int8.encoder import Int8Encoder
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.token_space import TokenSpace
 from orion_recall.models.weights import Weights
 from tests.stand_ins.kept import kept_folder
 
 _ARRAYS = ("_counts", "_weights", "_projection")
-_CODE = hashlib.sha256("".join(map(inspect.getsource, (onnx_encoder, token_space))).encode()).hexdigest()
+_MODULES = (onnx_encoder, token_space, conversion, int8_encoder)
+_CODE = hashlib.sha256("".join(map(inspect.getsource, _MODULES)).encode()).hexdigest()
 _LARGE_BYTES = 10_000_000
 _CHECKSUM = "_sha256"
 _CHECKSUM_AS_SHIPPED: Callable[[Iterable[Path]], str] = vars(weights)[_CHECKSUM]
-_encoders: dict[tuple[Path, str], _Encoder] = {}
+_encoders: dict[tuple[type, Path, str], OnnxEncoder | Int8Encoder] = {}
+_spaces: dict[str, TokenSpace] = {}
 _checksums: dict[tuple[tuple[Path, int, int, int], ...], str] = {}
 
 
 def install() -> None:
-    """From now on every embedder of this process loads quickly. `OnnxEncoder` by itself stays as it is."""
-    setattr(embedder, "OnnxEncoder", _encoder)  # noqa: B010  its type is a class
+    """From now on every embedder of this process loads quickly. The encoders by themselves stay as they are."""
+    setattr(embedder, "OnnxEncoder", partial(_encoder, _Fp32))  # noqa: B010  its type is a class
+    setattr(embedder, "Int8Encoder", partial(_encoder, _Int8))  # noqa: B010
     setattr(weights, _CHECKSUM, _checksum)
 
 
@@ -49,28 +56,36 @@ def _checksum(paths: Iterable[Path]) -> str:
     return _checksums[known]
 
 
-class _Encoder(OnnxEncoder):
+class _Fp32(OnnxEncoder):
     def __init__(self, weights: Weights) -> None:
         super().__init__(weights)
-        self._sha256 = weights.sha256
-        self._space: TokenSpace | None = None
+        self._kept = weights.sha256
 
     def token_space(self) -> TokenSpace:
-        if self._space is None:
-            kept = kept_folder(f"token-space-{_CODE[:12]}") / f"{self._sha256}.npz"
-            if kept.exists():
-                self._space = _read(kept)
-            else:
-                self._space = super().token_space()
-                _write(self._space, kept)
-        return self._space
+        return _space(self._kept, super().token_space)
 
 
-def _encoder(weights: Weights) -> _Encoder:
-    found = _encoders.get((weights.model_path, weights.sha256))
-    if found is None:
-        found = _encoders[weights.model_path, weights.sha256] = _Encoder(weights)
-    return found
+class _Int8(Int8Encoder):
+    def token_space(self) -> TokenSpace:
+        return _space(self.sha256, super().token_space)
+
+
+def _space(sha256: str, make: Callable[[], TokenSpace]) -> TokenSpace:
+    if sha256 not in _spaces:
+        kept = kept_folder(f"token-space-{_CODE[:12]}") / f"{sha256}.npz"
+        if kept.exists():
+            _spaces[sha256] = _read(kept)
+        else:
+            _spaces[sha256] = make()
+            _write(_spaces[sha256], kept)
+    return _spaces[sha256]
+
+
+def _encoder(kind: type[_Fp32] | type[_Int8], weights: Weights) -> OnnxEncoder | Int8Encoder:
+    key = (kind, weights.model_path, weights.sha256)
+    if key not in _encoders:
+        _encoders[key] = kind(weights)
+    return _encoders[key]
 
 
 def _write(space: TokenSpace, file: Path) -> None:

@@ -18,7 +18,8 @@ from orion_recall.engines.lock import held_by
 from orion_recall.engines.postgres_binaries import find_binaries
 from orion_recall.engines.valkey import find_binary
 from orion_recall.errors import OrionError
-from orion_recall.models.opening import check_models
+from orion_recall.models.embedder import SeveralForms
+from orion_recall.models.opening import check_models, open_embedder
 from orion_recall.profile.watch import profiles_with_default
 from orion_recall.schemas.settings_reference import unknown_variables
 from orion_recall.settings import Settings
@@ -84,8 +85,20 @@ def _profiles(settings: Settings) -> str:
 
 
 def _model(settings: Settings) -> str:
-    asyncio.run(check_models(settings))
-    return {"onnx": "embedding weights are here and known"}.get(settings.embedder, settings.embedder)
+    return asyncio.run(_checked_model(settings))
+
+
+async def _checked_model(settings: Settings) -> str:
+    """The model that embeds; the one that is on this machine is loaded and, where it is int8, tried."""
+    await check_models(settings)
+    if settings.embedder != "onnx":
+        return settings.embedder
+    async with open_embedder(settings.changed(token_vectors=False)) as embedder:
+        note = embedder.form_note if isinstance(embedder, SeveralForms) else None
+        told = f"{embedder.name}, its weights are here and known"
+        if settings.embedding_precision == "auto":
+            told += "; an index that was made with another form of it keeps that"
+    return told if note is None else f"{told}; {note}"
 
 
 def _postgres() -> str:

@@ -21,7 +21,8 @@ from orion_recall.settings import Settings
 def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None:
     """Embed every memory with the configured model, into a second index next to the live one.
 
-    Needed when the model has changed, and when ORION_TOKEN_VECTORS was switched on or off.
+    Needed when the model has changed, also from fp32 to int8 (ORION_EMBEDDING_PRECISION=int8), and when
+    ORION_TOKEN_VECTORS was switched on or off.
 
     A running worker goes on answering from its index. The new one is swapped in when it is complete: at once if no
     worker runs on the data folder, else when the worker is started again with the new model's settings. With

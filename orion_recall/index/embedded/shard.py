@@ -32,7 +32,7 @@ from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, NUMBER_FIEL
 from orion_recall.index.record_identity import refuse_another
 from orion_recall.index.told import TOLD_FIELDS
 from orion_recall.index.write_batch import WriteBatch
-from orion_recall.models.embedder import Embedder
+from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 
@@ -123,7 +123,6 @@ class LiveShard:
         """Loads the shard, or creates it; SourceError when it cannot be used. Hold the folder's lock."""
         if self.room is not None:
             self.room.check_opening()
-        mine = metadata_if_known(self._embedder, self._sparse)
         self._move_to(live_place(self.folder))
         tidy(self.folder, self.place)
         if not (self.place / METADATA_FILE).exists():
@@ -131,11 +130,13 @@ class LiveShard:
                 raise SourceError(
                     f"{self.place / _SHARD} has no index.json beside it: delete the folder and it will be rebuilt"
                 )
-            if mine is not None:
+            if (mine := metadata_if_known(self._embedder, self._sparse)) is not None:
                 self._make(mine)
             self._is_loaded = True
             return
         metadata = read_metadata(self.place, self.folder)
+        follow_index(self._embedder, metadata.weights_sha256)
+        mine = metadata_if_known(self._embedder, self._sparse)
         if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
             metadata = self._swapped(mine, misfit)
         self.shard = self._loaded()

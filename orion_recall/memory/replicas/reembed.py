@@ -27,7 +27,7 @@ from orion_recall.index.record_identity import refuse_another
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.models.embedder import Embedder
+from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder
 
 _AT_ONCE = 200
@@ -67,11 +67,13 @@ async def reembed(
     Raises AnotherRecordsCopy (nothing is built), DiskShort, RecordError (Postgres is away) and ModelError (so is
     the model), after which another run goes on, and EngineError when another run is at it.
     """
-    mine = IndexMetadata.of(embedder, sparse)
     identity = await record.database_identity()
     live = live_place(folder)
-    if (live / METADATA_FILE).exists():
-        metadata = read_metadata(live, folder)
+    metadata = read_metadata(live, folder) if (live / METADATA_FILE).exists() else None
+    if metadata is not None:
+        await asyncio.to_thread(follow_index, embedder, metadata.weights_sha256)
+    mine = IndexMetadata.of(embedder, sparse)
+    if metadata is not None:
         refuse_another(f"the index in {folder}", metadata.record or None, identity, advice=_ADVICE)
         if not again and misfit_of(folder, metadata, mine) is None and metadata.tokens == mine.tokens:
             return Reembedded(

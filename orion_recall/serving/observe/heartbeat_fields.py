@@ -8,6 +8,8 @@ from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from orion_recall.errors import ModelError
+from orion_recall.models.embedder import Embedder, SeveralForms
 from orion_recall.serving.observe.disk_watch import DiskState
 from orion_recall.values import SourceName
 
@@ -67,6 +69,16 @@ def health_fields(
         fields["disks"] = _DISKS.dump_json(tuple(disks)).decode()
     left_out = len(stores) - len(shown)
     return fields | ({"stores_left_out": str(left_out)} if left_out else {})
+
+
+def model_fields(embedder: Embedder) -> dict[str, str]:
+    """What embeds, and why it is not the form of the model that was wanted; nothing while it is not known."""
+    try:
+        fields = {"model": embedder.name}
+        note = embedder.form_note if isinstance(embedder, SeveralForms) else None
+    except ModelError:
+        return {}
+    return fields if note is None else fields | {"model_note": _cut(note) or ""}
 
 
 def stores_of(heartbeat: Mapping[str, str]) -> tuple[StoreState, ...] | None:

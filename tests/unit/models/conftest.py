@@ -36,6 +36,14 @@ async def embedder(empty_hub: Path) -> AsyncIterator[OnnxEmbedder]:
     await embedder.close()
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def fp32(empty_hub: Path) -> AsyncIterator[OnnxEmbedder]:
+    embedder = OnnxEmbedder(precision="fp32")
+    await embedder.load()
+    yield embedder
+    await embedder.close()
+
+
 @pytest.fixture(scope="session")
 def counter() -> TokenCounter:
     return TokenCounter()

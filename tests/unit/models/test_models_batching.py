@@ -230,3 +230,24 @@ def test_a_batch_of_documents_is_no_larger_than_asked_for_unless_one_text_alone_
     for batch in batches:
         assert len(batch) <= 32
         assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= most_chars
+
+
+async def test_a_batch_that_was_begun_before_the_cache_was_emptied_is_not_kept(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    tasks = await start(batcher, encoder, ["one", "three"])
+    batcher.forget()
+    encoder.gate.set()
+    assert [float(vector[0]) for vector in await asyncio.gather(*tasks)] == [3.0, 5.0]
+    await asyncio.gather(batcher.embed("one"), batcher.embed("three"))
+    assert (batcher.cache_hits, batcher.cache_misses) == (1, 3), "of the batch after it the vectors are kept"
+
+
+async def test_a_batch_is_no_larger_than_it_may_be_by_now(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    batcher.max_batch = 1
+    tasks = await start(batcher, encoder, ["a", "b", "c"])
+    encoder.gate.set()
+    await asyncio.gather(*tasks)
+    assert encoder.batches == [["a"], ["b"], ["c"]]

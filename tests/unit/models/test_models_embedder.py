@@ -12,7 +12,9 @@ import pytest
 
 from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.models.embedder import Embedder, OnnxEmbedder, lower_thread_priority
+from orion_recall.models import embedder as embedder_module
+from orion_recall.models.embedder import Embedder, OnnxEmbedder, Precision, follow_index, lower_thread_priority
+from orion_recall.models.int8.encoder import INT8_NAME, INT8_SHA256
 from orion_recall.models.onnx_encoder import OnnxEncoder
 from orion_recall.models.weights import Weights
 
@@ -35,18 +37,95 @@ async def test_a_query_gives_a_unit_vector_that_no_reader_can_change(embedder: O
     assert not vector.flags.writeable
 
 
-async def test_the_embedder_says_which_model_it_is(embedder: OnnxEmbedder, weights: Weights) -> None:
-    described: Embedder = embedder
+async def test_the_embedder_says_which_model_it_is(
+    embedder: OnnxEmbedder, fp32: OnnxEmbedder, weights: Weights
+) -> None:
+    described: tuple[Embedder, Embedder] = (embedder, fp32)
 
-    assert (described.name, described.dimension) == ("all-MiniLM-L6-v2", 384)
-    assert described.weights_sha256 == weights.sha256
+    assert [(one.name, one.dimension) for one in described] == [(INT8_NAME, 384), ("all-MiniLM-L6-v2", 384)]
+    assert [one.weights_sha256 for one in described] == [INT8_SHA256, weights.sha256]
+    assert (embedder.form_note, fp32.form_note) == (None, None)
 
 
-async def test_vectors_are_those_of_the_models_card(embedder: OnnxEmbedder) -> None:
+async def test_vectors_are_those_of_the_models_card(embedder: OnnxEmbedder, fp32: OnnxEmbedder) -> None:
     # Printed in the documentation of sentence-transformers for the same model.
-    vector = await embedder.embed_query("This is an example sentence")
+    vector = await fp32.embed_query("This is an example sentence")
 
     assert vector[:4].tolist() == pytest.approx([0.0676569, 0.0634959, 0.0487131, 0.0793049], abs=1e-5)
+    assert float(vector @ await embedder.embed_query("This is an example sentence")) > 0.99
+
+
+async def test_int8_vectors_are_the_same_alone_together_and_as_a_query(embedder: OnnxEmbedder) -> None:
+    together = await embedder.embed_documents(TEXTS)
+    queries = await asyncio.gather(*(embedder.embed_query(text) for text in TEXTS))
+    alone = [(await embedder.embed_documents([text]))[0] for text in TEXTS]
+
+    np.testing.assert_array_equal(together, queries)
+    np.testing.assert_array_equal(together, alone)
+    assert embedder.batches[0] > 0 == sum(embedder.batches[1:]), "each query has a run of its own"
+
+
+async def test_fp32_queries_that_wait_make_a_batch(fp32: OnnxEmbedder) -> None:
+    await asyncio.gather(*(fp32.embed_query(f"asked together {number}") for number in range(32)))
+
+    assert sum(fp32.batches[1:]) > 0
+
+
+async def test_the_form_is_that_of_the_index(weights: Weights) -> None:
+    embedder = OnnxEmbedder()
+    await embedder.load()
+    int8 = await embedder.embed_query("a crane")
+    for unknown in (INT8_SHA256, "0" * 64):
+        follow_index(embedder, unknown)
+        assert embedder.name == INT8_NAME
+    follow_index(embedder, weights.sha256)
+    assert (embedder.name, embedder.weights_sha256) == ("all-MiniLM-L6-v2", weights.sha256)
+    fp32 = await embedder.embed_query("a crane")
+    assert 0.98 < float(int8 @ fp32) < 0.9999, "nothing is answered from the cache of the other form"
+    follow_index(embedder, INT8_SHA256)
+    assert np.array_equal(await embedder.embed_query("a crane"), int8)
+    await embedder.close()
+
+
+async def test_a_form_that_was_asked_for_stays(embedder: OnnxEmbedder, weights: Weights) -> None:
+    forms: dict[Precision, str] = {"int8": INT8_SHA256, "fp32": weights.sha256}
+    for precision, sha256 in forms.items():
+        chosen = OnnxEmbedder(precision=precision)
+        await chosen.load()
+        follow_index(chosen, weights.sha256)
+        follow_index(chosen, INT8_SHA256)
+        assert chosen.weights_sha256 == sha256
+        await chosen.close()
+
+
+@pytest.mark.parametrize("precision", ["auto", "int8"])
+async def test_where_int8_cannot_be_used_fp32_is_and_says_why(
+    precision: Precision, weights: Weights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[Weights] = []
+
+    def broken(weights: Weights) -> None:
+        tries.append(weights)
+        raise ModelError("this processor adds up wrongly")
+
+    monkeypatch.setattr(embedder_module, "Int8Encoder", broken)
+    embedder = OnnxEmbedder(precision=precision)
+    await embedder.load()
+    follow_index(embedder, INT8_SHA256)
+    assert embedder.weights_sha256 == weights.sha256
+    assert "three times the processor time: this processor adds up wrongly" in str(embedder.form_note)
+    assert "int8 form of all-MiniLM-L6-v2 cannot be used" in caplog.text
+    assert len(tries) == 1, "it is not tried again for every index"
+    await embedder.close()
+
+
+async def test_only_the_default_model_has_an_int8_form(weights: Weights) -> None:
+    notes: dict[Precision, str | None] = {"auto": None, "int8": "only all-MiniLM-L6-v2 has an int8 form"}
+    for precision, note in notes.items():
+        mine = OnnxEmbedder("mine", path=weights.model_path.parent.parent, precision=precision)
+        await mine.load()
+        assert (mine.name, mine.form_note) == ("mine", note)
+        await mine.close()
 
 
 async def test_a_text_embedded_alone_or_in_a_batch_gives_the_same_vector(weights: Weights) -> None:

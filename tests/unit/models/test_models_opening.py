@@ -16,8 +16,14 @@ NOBODY = "http://127.0.0.1:9"
 async def test_the_default_is_the_default_model_and_no_reranker(empty_hub: Path) -> None:
     async with open_embedder(Settings.read()) as embedder, open_reranker(Settings.read()) as reranker:
         assert isinstance(embedder, OnnxEmbedder)
-        assert (embedder.name, embedder.dimension) == ("all-MiniLM-L6-v2", 384)
+        assert (embedder.name, embedder.dimension) == ("all-MiniLM-L6-v2-int8", 384)
         assert reranker is None
+
+
+async def test_the_precision_is_that_of_the_settings(empty_hub: Path) -> None:
+    for precision, name in (("int8", "all-MiniLM-L6-v2-int8"), ("fp32", "all-MiniLM-L6-v2")):
+        async with open_embedder(Settings.read(embedding_precision=precision)) as embedder:
+            assert embedder.name == name
 
 
 async def test_a_server_is_chosen_by_its_address_and_may_be_away() -> None:

@@ -12,6 +12,9 @@ from pydantic import SecretStr
 from orion_recall.cli.doctor.installation import check_installation
 from orion_recall.cli.main import run
 from orion_recall.engines.lock import FolderLock
+from orion_recall.errors import ModelError
+from orion_recall.models import embedder
+from orion_recall.models.weights import Weights
 from orion_recall.settings import Settings
 
 
@@ -26,6 +29,22 @@ def test_without_servers_everything_that_a_start_needs_is_checked(tmp_path: Path
     assert "reflect.v1 (default reflect.v1)" in found["profiles"][0]
     assert "to be made at the first start" in found["data folder"][0]
     assert not (tmp_path / "new").exists(), "a check makes nothing"
+
+
+def test_the_form_of_the_model_is_told_and_why_it_is_not_int8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def broken(weights: Weights) -> None:
+        raise ModelError("this processor adds up wrongly")
+
+    settings = Settings(data_dir=tmp_path)
+    assert checks(settings)["model"][0].startswith(
+        "all-MiniLM-L6-v2-int8, its weights are here and known; an index"
+    )
+    assert "keeps" not in checks(settings.changed(embedding_precision="fp32"))["model"][0]
+    monkeypatch.setattr(embedder, "Int8Encoder", broken)
+    found, problem = checks(settings)["model"]
+    assert problem is None
+    assert found.startswith("all-MiniLM-L6-v2, its weights")
+    assert "adds up wrongly" in found
 
 
 def test_embedded_engines_are_checked_where_they_are_needed_only(tmp_path: Path):

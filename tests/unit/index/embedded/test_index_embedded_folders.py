@@ -21,11 +21,12 @@ from orion_recall.index.embedded.folders import (
     swap,
 )
 from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.embedded.metadata import read_metadata
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.values import Scope
-from tests.samples.source_samples import TENANT, HashingEmbedder, changes, memory, names, request
+from tests.samples.source_samples import TENANT, FormsEmbedder, HashingEmbedder, changes, memory, names, request
 
 CRANE, BOAT = memory("crane", "The harbour crane needs a gearbox."), memory("boat", "Bo sold the boat.")
 OLD, NEW = HashingEmbedder("old"), HashingEmbedder("new", dimension=32)
@@ -244,3 +245,16 @@ def test_what_a_stopped_run_has_left_stays_and_an_old_copy_goes(folder: Path):
     assert (place / "index.json").read_text() == "half done"
     with FolderLock.acquire(place, what="the index", hint=""), pytest.raises(EngineError, match="already open"):
         begin(place)
+
+
+async def test_an_index_keeps_the_form_of_the_model_that_it_was_made_with(folder: Path, sparse: SparseEncoder):
+    old = HashingEmbedder("forms", weights=FormsEmbedder.OLD)
+    async with opened(folder / "old", old, sparse) as index:
+        await index.apply(changes(CRANE))
+    for place, weights in (("old", FormsEmbedder.OLD), ("new", FormsEmbedder.NEW)):
+        embedder = FormsEmbedder()
+        async with opened(folder / place, embedder, sparse) as index:
+            await index.apply(changes(BOAT, start=8))
+            assert "boat" in await found(index, embedder)
+        assert embedder.weights_sha256 == weights
+        assert read_metadata(folder / place, folder / place).weights_sha256 == weights

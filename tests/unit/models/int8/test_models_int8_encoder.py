@@ -1,0 +1,120 @@
+"""The int8 form beside the fp32 model, and what becomes of it where it cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orion_recall.errors import ModelError
+from orion_recall.models.int8 import encoder as module
+from orion_recall.models.int8.conversion import DIMENSION, Int8Model, int8_model
+from orion_recall.models.int8.encoder import CHECK_TEXTS, INT8_SHA256, LEAST_COSINE, Int8Encoder
+from orion_recall.models.int8.onnx_bytes import OnnxGraph
+from orion_recall.models.onnx_encoder import MAX_TOKENS, OnnxEncoder, Vectors
+from orion_recall.models.token_space import WIDTH
+from orion_recall.models.weights import Weights
+
+TEXTS = ["Where did Ann go?", "", "Berlin", "Ünïcode, 日本語 and 🎉", "word " * 400, "A kitten sat on the rug."]
+
+
+@pytest.fixture(scope="module")
+def encoder(weights: Weights) -> Int8Encoder:
+    return Int8Encoder(weights)
+
+
+def test_the_kept_vectors_are_those_of_the_fp32_model(weights: Weights, encoder: Int8Encoder):
+    fp32 = OnnxEncoder(weights).encode(CHECK_TEXTS)
+    int8 = encoder.encode(CHECK_TEXTS)
+    np.testing.assert_allclose(np.load(module.__file__.replace("encoder.py", "reference.npy")), fp32, atol=1e-4)
+    assert 0.98 < float((fp32 * int8).sum(axis=1).min()) < 0.9999
+
+
+def test_a_text_has_the_same_vectors_whatever_is_embedded_beside_it(encoder: Int8Encoder):
+    together, states = encoder.encode_with_states(TEXTS)
+    assert (together.shape, together.dtype) == ((len(TEXTS), 384), np.float32)
+    for row, text in enumerate(TEXTS):
+        alone, (theirs,) = encoder.encode_with_states([text])
+        assert np.array_equal(alone[0], together[row])
+        assert np.array_equal(theirs.states, states[row].states)
+    assert np.array_equal(encoder.encode([*reversed(TEXTS)])[::-1], together)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1.0, atol=1e-6)
+
+
+def test_threads_at_a_time_give_what_one_gives(encoder: Int8Encoder):
+    expected = encoder.encode(TEXTS)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(encoder.encode, [TEXTS] * 8):
+            assert np.array_equal(found, expected)
+
+
+def test_texts_are_read_to_256_tokens(encoder: Int8Encoder):
+    _, (states,) = encoder.encode_with_states(["word " * 400])
+    assert len(states.ids) == len(states.states) == MAX_TOKENS
+
+
+def test_tokens_have_small_vectors_of_this_form(encoder: Int8Encoder):
+    space = encoder.token_space()
+    _, (whole,) = encoder.encode_with_states(["The kitten sat on the mat."])
+    assert (space.width, space.document(whole).shape) == (WIDTH, (6, WIDTH))
+
+
+def test_another_export_of_the_model_is_left_for_that_of_the_wheel(weights: Weights, encoder: Int8Encoder):
+    of_the_hub = replace(weights, sha256="6fd5", model_path=weights.model_path.with_name("none.onnx"))
+    assert np.array_equal(Int8Encoder(of_the_hub).encode(TEXTS), encoder.encode(TEXTS))
+
+
+def overflowing(monkeypatch: pytest.MonkeyPatch, *, unsigned_too: bool) -> None:
+    """A processor whose sums overflow: what the check sees is far from what it should see."""
+    encode, opened = Int8Encoder.encode, Int8Encoder._open  # pyright: ignore[reportPrivateUsage]
+    is_unsigned = False
+
+    def noted(self: Int8Encoder, weights: Weights, *, unsigned: bool) -> None:
+        nonlocal is_unsigned
+        is_unsigned = unsigned
+        opened(self, weights, unsigned=unsigned)
+
+    def wrong(self: Int8Encoder, texts: Sequence[str]) -> Vectors:
+        found = encode(self, texts)
+        return found if is_unsigned and not unsigned_too else np.roll(found, 1, axis=1)
+
+    monkeypatch.setattr(Int8Encoder, "_open", noted)
+    monkeypatch.setattr(Int8Encoder, "encode", wrong)
+
+
+def test_where_int8_overflows_unsigned_weights_give_the_same_vectors(
+    weights: Weights, encoder: Int8Encoder, monkeypatch: pytest.MonkeyPatch
+):
+    expected = encoder.encode(TEXTS)
+    overflowing(monkeypatch, unsigned_too=False)
+    assert np.array_equal(Int8Encoder(weights).encode(TEXTS), expected)
+
+
+def test_where_nothing_helps_it_is_refused(weights: Weights, monkeypatch: pytest.MonkeyPatch):
+    overflowing(monkeypatch, unsigned_too=True)
+    with pytest.raises(ModelError, match=rf"mean cosine of -?0\.\d+ with those of fp32, below {LEAST_COSINE}"):
+        Int8Encoder(weights)
+
+
+def test_a_runtime_that_lacks_an_operator_is_told(weights: Weights, monkeypatch: pytest.MonkeyPatch):
+    graph = OnnxGraph()
+    graph.input("rows", (1, "tokens", DIMENSION))
+    unknown = graph.model("m", graph.node("NobodyKnowsThis", ["rows"], ["out"]), (1, "tokens", DIMENSION))
+    made = int8_model(weights.model_path.with_name("model.onnx_data"), weights.sha256)
+
+    def another(tensors: Path, sha256: str, *, unsigned: bool) -> Int8Model:
+        return replace(made, onnx=unknown)
+
+    monkeypatch.setattr(module, "int8_model", another)
+    with pytest.raises(ModelError, match="this ONNX Runtime cannot run it"):
+        Int8Encoder(weights)
+
+
+def test_weights_that_come_out_otherwise_are_refused(weights: Weights, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "INT8_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match=f"has the sha256 {INT8_SHA256}, expected 0000"):
+        Int8Encoder(weights)
