@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import nlargest
 
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
@@ -49,7 +48,7 @@ def missing(
     if not any(memory.succeeded_by or memory.succeeds for _, memory in kept):
         return found
     # Those that were fetched for others have no fused score: their chain goes on.
-    best = nlargest(MOST_SUCCEEDED, kept, key=lambda one: one[0].fused)
+    best = sorted(kept, key=lambda one: one[0].fused, reverse=True)[:MOST_SUCCEEDED]  # they mostly are in order
     linked = [*best, *(one for one in kept[MOST_SUCCEEDED:] if not one[0].fused)]
     known = {candidate.key for candidate, _ in kept}
     for candidate, memory in linked:
