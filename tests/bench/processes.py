@@ -5,7 +5,8 @@
 Embedded engines, and synthetic memories stored over the bus. In every round each number of processes is started
 anew on the same data, asked questions that are never repeated, and measured: so all meet the same load of the
 machine, and the order is turned round from round to round. The rate of several over that of one is computed within
-a round; the median is reported. The first start with several makes the further copies: it is not measured.
+a round; the median is reported. A start with fewer deletes the files of the others, one with more copies
+them again: that is part of the seconds until it is ready.
 
 Memory is that of each worker after its recalls: what it has for itself (USS), its share of what it has with others
 (PSS), and all that is resident. Mapped files of its own index are in all three; the kernel can take those back.
@@ -94,10 +95,6 @@ async def measure(options: argparse.Namespace, folder: Path) -> Found:
         with (folder / "worker.log").open("ab") as log:
             async with worker_process(engines, data, log) as filling:
                 imported = await import_all(engines, told, filling.pid, say)
-            for count in options.processes:
-                say(f"{count} at once for the first time: copies are made")
-                async with worker_process(engines, data, log, processes=count):
-                    pass
             rounds: list[list[Turn]] = []
             for number in range(options.rounds):
                 order = options.processes if number % 2 == 0 else options.processes[::-1]
