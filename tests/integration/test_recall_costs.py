@@ -39,15 +39,18 @@ from orion_recall.settings import Settings
 
 MEMORIES = Path(__file__).parents[1] / "data" / "golden_topics" / "memories.jsonl"
 QUESTION = "What did Nadia say about the heat pump and its outdoor unit?"
+BEFORE = ("What do we know about the school?", "Who is coming to the party?", "What did Ben say about the garden?")
 NOW = datetime(2026, 3, 20, 12, 0, tzinfo=UTC).timestamp()
 PACKAGE = str(Path(orion_recall.__file__).parent)
-WARM_UPS = 3
 
 
 @dataclass
 class Cost:
-    """What serving one entry took: calls of our own functions on the event loop, jobs given to other threads, SQL
-    statements, commits, and bytes of reply and decision."""
+    """What serving one entry took.
+
+    Calls of our own functions on the event loop, jobs given to other threads, SQL statements, commits to the bus, and
+    bytes of reply and decision.
+    """
 
     calls: int = 0
     handovers: int = 0
@@ -63,10 +66,11 @@ class Cost:
         return sum(len(one.decision) for one in self.commits)
 
 
+# Some more than was seen: a hand-over takes along what waits in the same turn of the loop, or it does not.
 MOST = {
-    "reflect.v1": {"calls": 0, "handovers": 0, "reply_bytes": 0, "decision_bytes": 0},
-    "assist.light.v1": {"calls": 0, "handovers": 0, "reply_bytes": 0, "decision_bytes": 0},
-    "deep.graph.v1": {"calls": 0, "handovers": 0, "reply_bytes": 0, "decision_bytes": 0},
+    "reflect.v1": {"calls": 2850, "handovers": 7, "reply_bytes": 7100, "decision_bytes": 5800},
+    "assist.light.v1": {"calls": 2450, "handovers": 4, "reply_bytes": 5300, "decision_bytes": 4700},
+    "deep.graph.v1": {"calls": 3100, "handovers": 9, "reply_bytes": 8900, "decision_bytes": 7000},
 }
 
 
@@ -115,13 +119,13 @@ def counted(cost: Cost, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
             sys.setprofile(None)
 
 
-@pytest.fixture(scope="module")
-async def served(module_database: str) -> AsyncGenerator[tuple[Worker, Commits]]:
+@pytest.fixture
+async def served(database: str) -> AsyncGenerator[tuple[Worker, Commits]]:
     """A worker on an index, a graph and a timeline that hold the memories."""
     memories = read_memories(MEMORIES)
     with tempfile.TemporaryDirectory(prefix="orion-costs-", dir="/tmp") as folder:
-        settings = private_settings(Settings.read(), Path(folder)).changed(postgres_dsn=SecretStr(module_database))
-        pool = await open_pool(module_database, name="costs", max_size=1)
+        settings = private_settings(Settings.read(), Path(folder)).changed(postgres_dsn=SecretStr(database))
+        pool = await open_pool(database, name="costs", max_size=1)
         await Record(pool).store(memories)
         await pool.close()
         async with open_sources(settings) as opened:
@@ -131,14 +135,14 @@ async def served(module_database: str) -> AsyncGenerator[tuple[Worker, Commits]]
             yield Worker(settings, commits, opened.sources, profiles, server_time=lambda: NOW), commits
 
 
-def entry(profile: str) -> Entry:
+def entry(profile: str, fragment: str) -> Entry:
     payload: dict[str, Any] = {
-        "fragment": QUESTION,
+        "fragment": fragment,
         "verb": "reflect",
         "session_id": "neighbours-9",
         "profile": profile,
+        "options": {"tenant": "neighbours"},
     }
-    payload["options"] = {"tenant": "neighbours"}
     envelope = encode_request(
         QUERY_KIND,
         payload,
@@ -156,16 +160,16 @@ async def test_a_recall_costs_no_more_than_it_did(
     served: tuple[Worker, Commits], profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, commits = served
-    for _ in range(WARM_UPS):
-        await worker.serve(entry(profile))
+    for question in BEFORE:
+        await worker.serve(entry(profile, question))
     commits.taken.clear()
     cost = Cost(commits=commits.taken)
     with counted(cost, monkeypatch):
-        await worker.serve(entry(profile))
+        await worker.serve(entry(profile, QUESTION))
     assert worker.counters.outcomes["ok"] > 0
     assert len(cost.commits) == 1, "one script on the bus's server"
     assert len(cost.statements) <= 1, "the timeline's; where memories are in the index, none is read from Postgres"
     most = MOST[profile]
     found = {name: getattr(cost, name) for name in most}
-    print(found, len(cost.statements))
+    assert min(found.values()) > 0
     assert {name: value for name, value in found.items() if value > most[name]} == {}
