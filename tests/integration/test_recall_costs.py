@@ -48,8 +48,8 @@ PACKAGE = str(Path(orion_recall.__file__).parent)
 class Cost:
     """What serving one entry took.
 
-    Calls of our own functions on the event loop, jobs given to other threads, SQL statements, commits to the bus, and
-    bytes of reply and decision.
+    Calls of our own functions on the event loop, jobs given to other threads, SQL statements, commits to the bus,
+    and bytes of reply and decision.
     """
 
     calls: int = 0
