@@ -62,7 +62,7 @@ def test_people_are_told_the_process_and_the_health_port_of_each_of_several_work
         "data_dir": "/d",
         "profiles": ["reflect.v1"],
     }
-    ready = {
+    ready: dict[str, Any] = {
         **common,
         "index_position": 3,
         "graph_position": 2,
