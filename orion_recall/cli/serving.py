@@ -120,8 +120,8 @@ def say_ready(headline: str, ready: Mapping[str, Any]) -> None:
         if value:
             say(f"  {what}", value)
     for number, worker in enumerate(ready.get("workers", ()), start=1):
-        at = f"{worker['health_url']}/ready" if number > 1 and worker["health_url"] else None
-        say(f"  worker {number}", f"process {worker['pid']}, {worker['instance']}", at)
+        at = (f"process {worker['pid']}", worker["instance"], worker["health_url"])
+        say(f"  worker {number}", ", ".join(filter(None, at)))
     for part, why in ready["broken"].items():
         say("  broken", part, why)
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,41 +71,44 @@ def up(
     asyncio.run(_run(settings, workers, given_variables(extractor=extractor), as_json=as_json))
 
 
-async def _run(settings: Settings, workers: int, given: Mapping[str, str], *, as_json: bool) -> None:
+async def _run(settings: Settings, workers: int, variables: dict[str, str], *, as_json: bool) -> None:
     await check_settings(settings)
-    own_bus, own_postgres = settings.redis_url is None, settings.postgres_dsn is None
     with stop_signals() as signals:
-        async with EmbeddedEngines.start(
-            settings.data_dir,
-            valkey=own_bus,
-            postgres=own_postgres,
-            postgres_schema=settings.postgres_schema,
-            bus_memory_bytes=settings.bus_memory_bytes,
-            min_free_bytes=settings.min_free_bytes,
-            workers=workers,
-        ) as engines:
+        async with _engines(settings, workers) as engines:
             engines.supervise()
-            if own_bus:
-                settings = settings.changed(redis_url=SecretStr(engines.redis_url))
-            if own_postgres:
-                settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
-                await migrate(settings.dsn or "")  # before the first query: its timeline reads a view
-                await let_analysts_in(engines.postgres_dsn)
-            if workers > 1:
-                addresses = given_variables(
-                    redis_url=engines.redis_url if own_bus else None,
-                    postgres_dsn=engines.postgres_dsn if own_postgres else None,
-                )
-                await serve_several(
-                    settings,
-                    workers,
-                    {**given, **addresses},
-                    signals,
-                    lambda ready: _announce_several(ready, settings, engines, as_json=as_json),
-                )
-                return
-            async with folders_of(settings, 1), Service.start(settings, disks=engines.disks) as service:
-                await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))
+            found = await _with_addresses(settings, engines, variables)
+            if workers == 1:
+                async with folders_of(found, 1), Service.start(found, disks=engines.disks) as service:
+                    await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))
+            else:
+                announce = partial(_announce_several, settings=found, engines=engines, as_json=as_json)
+                await serve_several(found, workers, variables, signals, announce)
+
+
+def _engines(settings: Settings, workers: int) -> AbstractAsyncContextManager[EmbeddedEngines]:
+    """The engines that the settings do not say are elsewhere, not started."""
+    return EmbeddedEngines.start(
+        settings.data_dir,
+        valkey=settings.redis_url is None,
+        postgres=settings.postgres_dsn is None,
+        postgres_schema=settings.postgres_schema,
+        bus_memory_bytes=settings.bus_memory_bytes,
+        min_free_bytes=settings.min_free_bytes,
+        workers=workers,
+    )
+
+
+async def _with_addresses(settings: Settings, engines: EmbeddedEngines, variables: dict[str, str]) -> Settings:
+    """The settings with the addresses of what was started here; `variables` get those, too."""
+    if settings.redis_url is None:
+        variables |= given_variables(redis_url=engines.redis_url)
+        settings = settings.changed(redis_url=SecretStr(engines.redis_url))
+    if settings.postgres_dsn is None:
+        variables |= given_variables(postgres_dsn=engines.postgres_dsn)
+        settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
+        await migrate(settings.dsn or "")  # before the first query: its timeline reads a view
+        await let_analysts_in(engines.postgres_dsn)
+    return settings
 
 
 def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> None:

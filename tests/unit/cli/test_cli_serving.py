@@ -4,11 +4,12 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orion_recall.cli.main import run
-from orion_recall.cli.serving import StopSignals, stop_signals
+from orion_recall.cli.serving import StopSignals, say_ready, stop_signals
 
 
 class Told:
@@ -46,6 +47,33 @@ async def test_a_hang_up_before_anything_is_served_changes_nothing() -> None:
             return "started"
 
     assert await asyncio.create_task(starting()) == "started"
+
+
+def test_people_are_told_the_process_and_the_health_port_of_each_of_several_workers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    workers = [
+        {"pid": 7, "instance": "host-7", "health_url": "http://127.0.0.1:9100"},
+        {"pid": 8, "instance": "host-8", "health_url": None},
+    ]
+    common: dict[str, Any] = {
+        "bus_url": "redis://bus",
+        "postgres_dsn": None,
+        "data_dir": "/d",
+        "profiles": ["reflect.v1"],
+    }
+    ready: dict[str, Any] = {
+        **common,
+        "index_position": 3,
+        "graph_position": 2,
+        "broken": {},
+        "health_url": None,
+        "workers": workers,
+    }
+    say_ready("2 workers take queries", ready)
+    told = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "worker 1 process 7, host-7, http://127.0.0.1:9100" in told
+    assert "worker 2 process 8, host-8" in told
 
 
 @pytest.mark.parametrize("command", ["up", "worker"])
