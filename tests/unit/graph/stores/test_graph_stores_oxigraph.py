@@ -129,7 +129,7 @@ async def test_what_was_written_leaves_the_engines_log_after_so_many_changes_and
 ):
     monkeypatch.setattr(rdf, "_FLUSH_AFTER", 3)
     flushed: list[int] = []
-    flush = RdfGraph._flush
+    flush = RdfGraph._flush  # pyright: ignore[reportPrivateUsage]
 
     def noted(graph: RdfGraph) -> None:
         flush(graph)
