@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ def test_each_memory_takes_the_growth_and_not_what_an_empty_store_takes():
     assert found.disk_each("graph") == 0
     assert found.all_disk_each == pytest.approx(10_000)
     assert found.private_each == pytest.approx(4_000)
+
+
+def test_a_log_of_fixed_size_is_no_memorys() -> None:
+    log = {"postgres: write-ahead log": 30_000_000}
+    first, last = size(1000, index=0, private=0), size(2000, index=8_000_000, private=0)
+    grown = replace(last, disk={**last.disk, **log})
+    assert Footprint(sizes=[first, grown]).all_disk_each == pytest.approx(8_000)
 
 
 def test_files_count_for_their_store_by_the_room_they_take(tmp_path: Path):
