@@ -61,9 +61,10 @@ check: $(VENV)/.installed-dev ## format, lint, types, flaws in the code, licence
 	$(BIN)/python -m tests.checks.licences
 	$(BIN)/python -m tests.checks.vulnerabilities
 
-bench: $(VENV)/.installed-dev ## floors and recalls, interleaved in one run; floors and imports; parts of a recall; one worker and two
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports; what a memory takes; parts of a recall; one worker and two
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
+	$(BIN)/python -m tests.bench.footprint
 	$(BIN)/python -m tests.bench.sources
 	$(BIN)/python -m tests.bench.processes
 

@@ -54,7 +54,9 @@ _OPTIONS = {
     "port": str(_PORT),
     "unix_socket_permissions": "0700",
     "shared_buffers": "32MB",
-    "max_wal_size": "256MB",
+    # Some ten thousand memories' worth: the log is a fixed part of the data folder, and no memory needs it twice.
+    "min_wal_size": "32MB",
+    "max_wal_size": "64MB",
     "fsync": "on",
     "synchronous_commit": "on",  # it is the record: what was acknowledged stays
     "jit": "off",  # small queries only: compiling them costs more than it saves

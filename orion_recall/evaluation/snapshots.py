@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orion_recall
+from orion_recall.index.embedded.sparse_files import copy_with_holes
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 
@@ -25,7 +26,6 @@ log = logging.getLogger("orion_recall.evaluation")
 
 MOST_SNAPSHOTS = 6
 MOST_BYTES = 2 << 30
-_PAGE = b"\0" * 65_536
 # The code that decides what is written for a memory: part of the snapshot's key.
 _CODE = (
     "evaluation/dataset.py",
@@ -87,7 +87,7 @@ class Snapshots:
         try:
             metadata: dict[str, Any] = json.loads((kept / _METADATA).read_text("utf-8"))
             contents = Contents(ids=metadata["ids"], newest=metadata["newest"])
-            shutil.copytree(kept, data_dir, dirs_exist_ok=True)
+            shutil.copytree(kept, data_dir, copy_function=copy_with_holes, dirs_exist_ok=True)
             os.utime(kept)
         except FileNotFoundError:
             return None
@@ -104,7 +104,7 @@ class Snapshots:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             shutil.rmtree(part, ignore_errors=True)
-            shutil.copytree(data_dir, part, copy_function=_copy_with_holes)
+            shutil.copytree(data_dir, part, copy_function=copy_with_holes)
             (part / _METADATA).write_text(json.dumps(asdict(contents)), "utf-8")
             self._put(part, key)
             self._make_room()
@@ -138,17 +138,6 @@ class Snapshots:
                 too_many.append(path)
         for path in (*too_many, *left_behind):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _copy_with_holes(source: str, target: str) -> None:
-    """Copies a file sparsely, without its empty pages: the engine allocates five times what it fills."""
-    with Path(source).open("rb") as read, Path(target).open("wb") as written:
-        while page := read.read(len(_PAGE)):
-            if page == _PAGE:
-                written.seek(len(page), os.SEEK_CUR)
-            else:
-                written.write(page)
-        written.truncate()
 
 
 def snapshot_key(memories: Path, settings: Settings) -> str:

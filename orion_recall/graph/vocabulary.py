@@ -57,6 +57,8 @@ _TOLD = {
     )
 }  # fmt: skip
 
+_LONG = frozenset(("id", "content", "title", "uri"))
+
 Triple = tuple[URIRef, URIRef, URIRef | Literal]
 
 
@@ -77,6 +79,12 @@ class Edge:
 def tenant_graph(tenant: str) -> URIRef:
     """The name of the tenant's own graph."""
     return URIRef(f"{TENANTS}{quote(tenant, safe='')}")
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _literal(value: str | float) -> Literal:
+    """A value that many memories have: to make one takes longer than to write it."""
+    return Literal(value)
 
 
 @lru_cache(maxsize=4096)
@@ -131,7 +139,7 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
     yield iri, _TYPE, _MEMORY_TYPE
     for name, value in _told(memory):
         if value is not None:
-            yield iri, _TOLD[name], Literal(value)
+            yield iri, _TOLD[name], Literal(value) if name in _LONG else _literal(value)
     speaker = entity_iri(voice) if voice else None
     if speaker is not None:
         yield iri, _SPOKENBY, speaker
@@ -139,7 +147,7 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
         if entity != speaker:
             yield iri, _MENTIONS, entity
     for name in sorted(all_entities(memory, voice)):
-        yield iri, _NAMED, Literal(name)
+        yield iri, _NAMED, _literal(name)
     for reference in referred_ids(memory):
         yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
     for uri in quoted_uris(memory):

@@ -7,6 +7,7 @@ often only understood with the one before it ("Yes, on Friday!"), so a second ke
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from orion_recall.values import Change, Memory, MemoryView
 
@@ -54,7 +55,9 @@ def _head(memory: Memory | MemoryView, moment: float | None) -> str:
     return "".join(f"{part}: " for part in (said, memory.title) if part)
 
 
+@lru_cache(maxsize=1024)
 def _day(moment: float | None) -> str | None:
+    """Kept: every form of a memory asks for it."""
     if moment is None:
         return None
     try:

@@ -130,6 +130,7 @@ _OPENS_TO_SOMEBODY: Final = re.compile(
 _ADDRESSED: Final = re.compile(
     r",?\s+(?:[Dd]ear\s+)?[A-ZÀ-Þ][\w'’-]*(?:(?:\s+and\s+|\s+)[A-ZÀ-Þ][\w'’-]*)?(?=\s*(?:,|$))"
 )
+_FIGURE: Final = re.compile("[0-9]")
 _APOSTROPHE: Final = str.maketrans("’", "'")
 
 
@@ -138,7 +139,7 @@ def is_chatter(text: str) -> bool:
 
     Never for a text with a figure, a time, or a name other than the one that is greeted or thanked.
     """
-    if len(text) > _LONGEST_CHARS or any(character.isdigit() for character in text):
+    if len(text) > _LONGEST_CHARS or _has_figure(text):
         return False
     sentences = [part.strip() for part in _SENTENCES.findall(text.translate(_APOSTROPHE)) if words(part)]
     if not sentences:
@@ -150,6 +151,12 @@ def is_chatter(text: str) -> bool:
             return False
         found = found or kind
     return found
+
+
+def _has_figure(text: str) -> bool:
+    if text.isascii():
+        return _FIGURE.search(text) is not None
+    return any(character.isdigit() for character in text)
 
 
 def _kind(sentence: str) -> bool | None:

@@ -36,6 +36,8 @@ _SMALL = {"﹤": "<", "﹥": ">", "﹛": "{", "﹜": "}", "︱": "|", "︷": "{"
 _MARKUP = str.maketrans(_MARKS | {wide: _MARKS[mark] for wide, mark in (_WIDE | _SMALL).items()})
 
 _MOST_MARKS = 30
+# No combining mark is a letter, a digit, a space or ASCII.
+_MAY_BE_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1}}}")
 
 STOP_WORDS: frozenset[str] = frozenset(
     """a about after again all also am an and any are as at be because been before being both but by can could
@@ -105,6 +107,8 @@ def without_possessive(word: str) -> str:
 
 def _with_bounded_marks(text: str) -> str:
     """The text with at most thirty combining marks in a row: normalising takes time quadratic in such runs."""
+    if not _MAY_BE_MARKS.search(text):  # as for nearly every text
+        return text
     kept: list[str] = []
     run = 0
     for character in text:

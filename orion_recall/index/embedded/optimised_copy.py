@@ -18,6 +18,7 @@ from pathlib import Path
 import qdrant_edge as qe
 
 from orion_recall.errors import SourceError
+from orion_recall.index.embedded.sparse_files import copy_folder
 
 _NICE = 10
 _READ_BYTES = 1 << 20
@@ -29,7 +30,7 @@ def copy_shard(shard: Path, place: Path) -> Path:
     copy = place / shard.name
     shutil.rmtree(copy, ignore_errors=True)
     try:
-        shutil.copytree(shard, copy)
+        copy_folder(shard, copy)
     except OSError as error:
         raise SourceError(f"the index cannot be copied to {copy}: {error}") from error
     return copy

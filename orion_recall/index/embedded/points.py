@@ -51,11 +51,15 @@ def _told(one: ToldCondition) -> qe.NestedCondition:
 
 
 def token_vectors(width: int) -> qe.EdgeVectorParams:
-    """Parameters of the token vectors: compared by MaxSim and never searched, so they have no graph."""
+    """Parameters of the token vectors: compared by MaxSim and never searched, so they have no graph.
+
+    The engine keeps a byte for each number: a MaxSim differs by a thousandth from that of half floats, which take
+    twice as much. An index keeps the type that it was made with.
+    """
     return qe.EdgeVectorParams(
         size=width,
         distance=qe.Distance.Dot,
-        datatype=qe.VectorStorageDatatype.Float16,
+        datatype=qe.VectorStorageDatatype.Turbo8,
         multivector_config=qe.MultiVectorConfig(qe.MultiVectorComparator.MaxSim),
         hnsw_config=qe.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
     )

@@ -25,6 +25,7 @@ from orion_recall.index.embedded.metadata import (
 )
 from orion_recall.index.embedded.optimised_copy import copy_shard
 from orion_recall.index.embedded.points import token_vectors
+from orion_recall.index.embedded.sparse_files import taken_bytes
 from orion_recall.index.embedded.writes import WriteLog, has_values, replay, write
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata
@@ -193,7 +194,7 @@ class LiveShard:
         """Copies the shard's files to a folder; from now on writes are logged for that copy."""
         self.save()
         # As large again, and as much while it is optimised.
-        self.check_room(2 * sum(path.stat().st_size for path in (self.place / _SHARD).rglob("*")))
+        self.check_room(2 * taken_bytes(self.place / _SHARD))
         copy = copy_shard(self.place / _SHARD, place)
         self._write_log = WriteLog()
         return copy
@@ -278,7 +279,13 @@ class LiveShard:
             vectors[TOKENS] = token_vectors(self._embedder.token_width)
             optimizers = qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB)
         config = qe.EdgeConfig(
-            vectors=vectors, sparse_vectors=sparse, optimizers=optimizers, max_search_threads=_SEARCH_THREADS
+            vectors=vectors,
+            sparse_vectors=sparse,
+            optimizers=optimizers,
+            max_search_threads=_SEARCH_THREADS,
+            # The outbox is the log: what was written after the last save comes again. The engine's own would hold
+            # every vector once more, up to a hundred megabytes of them.
+            wal_enabled=False,
         )
         shard = qe.EdgeShard.create(str(self.place / _SHARD), config)
         _add_field_indexes(shard)

@@ -143,6 +143,8 @@ def _is_capital(word: str, kind: str) -> bool:
         return False
     if kind == "short":
         return word[0].isupper()
+    if word.isascii() and word.islower():  # as most are
+        return False
     return word[0].isupper() or (word[0].islower() and any(char.isupper() for char in word[1:]))
 
 

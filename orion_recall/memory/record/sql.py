@@ -17,6 +17,8 @@ _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at
 _LISTS = frozenset(("tags", "entities", "given_entities"))
 # Fields of a memory that are no columns of its row.
 _NO_COLUMNS = frozenset(("supersedes", "lacks_context"))
+_FIELDS = tuple(field.name for field in fields(Memory))
+_COLUMNS = tuple(name for name in _FIELDS if name not in _NO_COLUMNS)
 
 # New memories in the order given, then the outbox: the new ones, then their stored neighbours, whose own neighbours
 # have changed. The inner SELECTs see the table as it was before.
@@ -159,7 +161,7 @@ GET: LiteralString = "SELECT * FROM memories WHERE tenant = $1 AND id = ANY($2::
 
 def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
     """The memory as JSON that `STORE` takes, with its place in the batch; times as ISO 8601."""
-    row: dict[str, Any] = {field.name: getattr(memory, field.name) for field in fields(memory)}
+    row: dict[str, Any] = {name: getattr(memory, name) for name in _FIELDS}
     for name in _TIMES:
         if row[name] is not None:
             row[name] = datetime.fromtimestamp(row[name], UTC).isoformat()
@@ -174,7 +176,7 @@ def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
 
 def to_memory(row: Row) -> Memory:
     """The memory that a row of `memories` holds."""
-    values: dict[str, Any] = {name.name: row[name.name] for name in fields(Memory) if name.name not in _NO_COLUMNS}
+    values: dict[str, Any] = {name: row[name] for name in _COLUMNS}
     for name in _TIMES:
         values[name] = None if values[name] is None else values[name].timestamp()
     for name in _LISTS:

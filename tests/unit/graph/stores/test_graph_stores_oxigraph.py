@@ -122,3 +122,24 @@ async def test_the_loop_goes_on_while_a_closing_graph_waits_for_a_query(
     assert await asking == [{"went": "on"}]
     with pytest.raises(SourceError, match="is not open"):
         await graph.select("SELECT * WHERE { ?s ?p ?o }")
+
+
+async def test_what_was_written_leaves_the_engines_log_after_so_many_changes_and_at_the_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rdf, "_FLUSH_AFTER", 3)
+    flushed: list[int] = []
+    flush = RdfGraph._flush  # pyright: ignore[reportPrivateUsage]
+
+    def noted(graph: RdfGraph) -> None:
+        flush(graph)
+        flushed.append(graph.position)
+
+    monkeypatch.setattr(RdfGraph, "_flush", noted)
+    graph = RdfGraph(folder / "graph")
+    await graph.open()
+    await graph.apply(changes(*ALL))
+    assert flushed == [4]
+    await graph.apply(changes(*ALL[:1]))
+    await graph.close()
+    assert flushed == [4, 1]

@@ -10,13 +10,16 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import qdrant_edge as qe
 
 from orion_recall.errors import EngineError, SourceError
 from orion_recall.index.embedded import optimised_copy as edge_renewal
 from orion_recall.index.embedded import optimiser as edge_optimiser
 from orion_recall.index.embedded import reads as edge_reads
+from orion_recall.index.embedded import shard as edge_shard
 from orion_recall.index.embedded import writer as edge_writer
 from orion_recall.index.embedded import writes as edge_writes
 from orion_recall.index.embedded.index import EdgeIndex
@@ -359,3 +362,39 @@ async def test_it_knows_after_every_write_whether_any_memory_has_a_title(folder:
         titled = memory("umbra", "It makes cranes.", title="Umbra Works")
         await index.apply(changes(titled, start=index.position + 1))
         assert await index.has_titles(TENANT)
+
+
+async def test_a_new_index_has_no_log_of_its_own_and_its_optimised_copy_neither(index: EdgeIndex, folder: Path):
+    await index.optimise()
+    assert list((folder / "index").rglob("shard"))
+    assert not [path for path in (folder / "index").rglob("wal/*") if path.is_file()]
+
+
+async def test_an_index_with_a_log_and_half_floats_of_an_earlier_version_goes_on_as_it_is(
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
+):
+    make_config = qe.EdgeConfig
+
+    def former(**config: Any) -> qe.EdgeConfig:
+        with_log: dict[str, Any] = config | {"wal_enabled": True}
+        return make_config(**with_log)
+
+    def half_floats(width: int) -> qe.EdgeVectorParams:
+        return qe.EdgeVectorParams(
+            size=width,
+            distance=qe.Distance.Dot,
+            datatype=qe.VectorStorageDatatype.Float16,
+            multivector_config=qe.MultiVectorConfig(qe.MultiVectorComparator.MaxSim),
+        )
+
+    with monkeypatch.context() as patched:
+        patched.setattr(edge_shard, "token_vectors", half_floats)
+        patched.setattr(qe, "EdgeConfig", former)
+        async with opened(made(folder, sparse)) as before:
+            await before.apply(changes(*ALL[:2]))
+    assert [path for path in (folder / "index").rglob("wal/*") if path.is_file()]
+    async with opened(made(folder, sparse)) as after:
+        await after.apply([replace(one, position=2 + place) for place, one in enumerate(changes(*ALL[2:]), 1)])
+        await after.optimise()
+        found = await after.fetch([key(one.id) for one in OURS])
+        assert {one.id for one in found.values()} == {one.id for one in OURS}
