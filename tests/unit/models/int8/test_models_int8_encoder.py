@@ -13,7 +13,7 @@ import pytest
 from orion_recall.errors import ModelError
 from orion_recall.models.int8 import encoder as module
 from orion_recall.models.int8.conversion import DIMENSION, Int8Model, int8_model
-from orion_recall.models.int8.encoder import CHECK_TEXTS, INT8_SHA256, LEAST_COSINE, Int8Encoder
+from orion_recall.models.int8.encoder import CHECK_TEXTS, INT8_SHA256, LEAST_COSINE, SAME_COSINE, Int8Encoder
 from orion_recall.models.int8.onnx_bytes import OnnxGraph
 from orion_recall.models.onnx_encoder import MAX_TOKENS, OnnxEncoder, Vectors
 from orion_recall.models.token_space import WIDTH
@@ -27,10 +27,12 @@ def encoder(weights: Weights) -> Int8Encoder:
     return Int8Encoder(weights)
 
 
-def test_the_kept_vectors_are_those_of_the_fp32_model(weights: Weights, encoder: Int8Encoder):
+def test_the_kept_vectors_are_those_of_the_two_forms(weights: Weights, encoder: Int8Encoder):
     fp32 = OnnxEncoder(weights).encode(CHECK_TEXTS)
     int8 = encoder.encode(CHECK_TEXTS)
-    np.testing.assert_allclose(np.load(module.__file__.replace("encoder.py", "reference.npy")), fp32, atol=1e-4)
+    kept = np.load(module.__file__.replace("encoder.py", "reference.npy"))
+    np.testing.assert_allclose(kept[1], fp32, atol=1e-4)
+    assert float((kept[0] * int8).sum(axis=1).mean()) > SAME_COSINE
     assert 0.98 < float((fp32 * int8).sum(axis=1).min()) < 0.9999
 
 
@@ -68,8 +70,8 @@ def test_another_export_of_the_model_is_left_for_that_of_the_wheel(weights: Weig
     assert np.array_equal(Int8Encoder(of_the_hub).encode(TEXTS), encoder.encode(TEXTS))
 
 
-def overflowing(monkeypatch: pytest.MonkeyPatch, *, unsigned_too: bool) -> None:
-    """A processor whose sums overflow: what the check sees is far from what it should see."""
+def overflowing(monkeypatch: pytest.MonkeyPatch, share: float, *, unsigned_too: bool) -> None:
+    """A processor whose sums overflow, by so much: what the check sees is not what it should see."""
     encode, opened = Int8Encoder.encode, Int8Encoder._open  # pyright: ignore[reportPrivateUsage]
     is_unsigned = False
 
@@ -80,22 +82,26 @@ def overflowing(monkeypatch: pytest.MonkeyPatch, *, unsigned_too: bool) -> None:
 
     def wrong(self: Int8Encoder, texts: Sequence[str]) -> Vectors:
         found = encode(self, texts)
-        return found if is_unsigned and not unsigned_too else np.roll(found, 1, axis=1)
+        if is_unsigned and not unsigned_too:
+            return found
+        found = (1 - share) * found + share * np.roll(found, 1, axis=1)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
 
     monkeypatch.setattr(Int8Encoder, "_open", noted)
     monkeypatch.setattr(Int8Encoder, "encode", wrong)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.11], ids=["far from fp32", "a little off"])
 def test_where_int8_overflows_unsigned_weights_give_the_same_vectors(
-    weights: Weights, encoder: Int8Encoder, monkeypatch: pytest.MonkeyPatch
+    share: float, weights: Weights, encoder: Int8Encoder, monkeypatch: pytest.MonkeyPatch
 ):
     expected = encoder.encode(TEXTS)
-    overflowing(monkeypatch, unsigned_too=False)
+    overflowing(monkeypatch, share, unsigned_too=False)
     assert np.array_equal(Int8Encoder(weights).encode(TEXTS), expected)
 
 
 def test_where_nothing_helps_it_is_refused(weights: Weights, monkeypatch: pytest.MonkeyPatch):
-    overflowing(monkeypatch, unsigned_too=True)
+    overflowing(monkeypatch, 1.0, unsigned_too=True)
     with pytest.raises(ModelError, match=rf"mean cosine of -?0\.\d+ with those of fp32, below {LEAST_COSINE}"):
         Int8Encoder(weights)
 
