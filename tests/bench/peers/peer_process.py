@@ -88,7 +88,8 @@ class PeerProcess:
     async def _request(self, fields: Mapping[str, Any]) -> Any:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(fields).encode() + b"\n")
-        await self._process.stdin.drain()
+        with contextlib.suppress(ConnectionError):  # it has ended: there will be no reply
+            await self._process.stdin.drain()
         return await self._reply()
 
     async def _reply(self) -> Any:
