@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench bench-against chaos contracts environment clean
+.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench bench-against bench-peers chaos contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports; what 
 bench-against: $(VENV)/.installed-dev ## this tree against another revision, in turns: make bench-against REVISION=HEAD~1
 	$(BIN)/python -m tests.bench.against $(REVISION) $(BENCH)
 
+# Each peer in an environment of its own; make bench-peers PEERS='--size 10000 --only mem0'.
+bench-peers: $(VENV)/.installed-dev ## beside Hindsight, mem0, LangChain and Qdrant; skipped where they cannot be had
+	@PYTHON=$(PYTHON) bash tests/bench/peers/run.sh $(PEERS)
+
 # Hours at its published sizes: make chaos CHAOS='steady --queries 500 --stores 50'. Without atheris the fuzzer of the
 # parsers is a plain one.
 chaos: $(VENV)/.installed-dev ## trials of the promises: faults, generated inputs, leaks, overload, a soak
@@ -97,4 +101,4 @@ clean: ## remove what was built here (the demo's data too)
 			/var/lib/orion-recall-postgres/*/database) rm -rf "$$(dirname "$$(readlink "$$link")")";; \
 		esac; \
 	done
-	rm -rf $(VENV) .venv-models .orion build dist .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) .venv-models .venv-peers .venv-peers-hindsight .orion build dist .pytest_cache .ruff_cache .hypothesis .coverage*

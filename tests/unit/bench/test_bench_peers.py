@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from orion_recall.evaluation.score import Mean
+from tests.bench.peers.__main__ import read_options, turns
+from tests.bench.peers.asked import About, CannotMeasure, Figures, Questions, figures
+from tests.bench.peers.fusion import fused, words
+from tests.bench.peers.hindsight import settings
+from tests.bench.peers.peer import KINDS, Kind, Place, Told
+from tests.bench.peers.peer_process import open_process, told
+from tests.bench.peers.report import IN_FLIGHT, Comparison, Measured, Skipped, as_json, print_report, row
+from tests.bench.peers.serve import answer, cell, reason, serve
+
+
+class Echo:
+    """A peer that finds what it was filled with, newest first; it cannot answer "fail"."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.closed = False
+
+    def fill(self, memories: Sequence[Told]) -> None:
+        self.ids = [one.id for one in memories]
+
+    def ask(self, question: str, k: int, at: str | None) -> list[str]:
+        if question == "fail":
+            raise LookupError("no\nanswer")
+        return self.ids[::-1][:k]
+
+    def pids(self) -> list[int]:
+        return [1]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def one_cell(in_flight: int, ms: float) -> Figures:
+    return Figures(
+        in_flight=in_flight, asked=10, unanswered=1, p50_ms=ms, p95_ms=2 * ms, per_s=1000 / ms, cpu_ms=ms / 2
+    )
+
+
+def measured(shown: str, *ms: float) -> Measured:
+    return Measured(
+        about=About(name="a", shown=shown, way="HTTP", versions={"a-package": "1.2"}, fill_s=31.4),
+        rounds=[{n: one_cell(n, one * n) for n in IN_FLIGHT} for one in ms],
+        memory_mib=1234.5,
+        recall={10: Mean(mean=0.75, low=0.6, high=0.8), 5: Mean(mean=0.5, low=0.4, high=0.6)},
+    )
+
+
+RESULT = Comparison(
+    size=1000,
+    k=10,
+    seconds_per_cell=3.0,
+    measured=[measured("ours", 10, 30, 20)],
+    skipped=[Skipped(shown="mem0", reason="ModuleNotFoundError: no mem0")],
+    rest_busy=[0.5, 0.7, 0.6],
+    seconds=60.0,
+)
+
+
+def test_the_options_have_defaults_and_are_checked():
+    read = read_options([])
+    assert (read.size, read.rounds, read.seconds_per_cell, read.only, read.json) == (1000, 3, 3.0, None, None)
+    assert read_options(["--only", "mem0", "--only", "qdrant"]).only == ["mem0", "qdrant"]
+    for wrong in (["--size", "10"], ["--rounds", "0"], ["--seconds-per-cell", "0"], ["--only", "nobody"]):
+        with pytest.raises(SystemExit):
+            read_options(wrong)
+
+
+def test_each_system_is_first_in_one_of_the_rounds():
+    assert [turns(3, number) for number in range(4)] == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
+
+
+def test_a_row_has_medians_of_the_rounds_and_recall_by_depth():
+    assert row(RESULT.measured[0]) == [
+        *("ours", "HTTP"),
+        *("20.0", "40.0", "10.0"),
+        *("160.0", "320.0", "6.2", "80.0"),
+        *("1,234", "31", "0.500", "0.750"),
+    ]
+
+
+def test_the_report_tells_versions_skipped_peers_and_a_busy_machine():
+    out = Console(file=io.StringIO(), width=180, record=True)
+    print_report(RESULT, out)
+    text = out.export_text()
+    assert "1,000 memories, 10 asked for, 3 rounds" in text
+    assert "ours: a-package 1.2; 6 questions failed" in text
+    assert "mem0 was skipped: ModuleNotFoundError: no mem0" in text
+    assert "used 60% of it" in text
+
+
+def test_the_json_has_every_round():
+    read = json.loads(json.dumps(as_json(RESULT)))
+    assert [one["8"]["p50_ms"] for one in read["measured"][0]["rounds"]] == [80, 240, 160]
+
+
+def test_a_failed_question_has_no_time_and_a_system_that_answers_nothing_is_left_out():
+    found = figures([0.01, None, 0.03], in_flight=8, passed_s=2.0, cpu_s=0.1)
+    assert (found.asked, found.unanswered, found.per_s, found.cpu_ms) == (3, 1, 1.0, 50.0)
+    assert found.p50_ms == pytest.approx(20)
+    with pytest.raises(CannotMeasure):
+        figures([None], in_flight=1, passed_s=1.0, cpu_s=0.1)
+
+
+def test_questions_that_a_cell_did_not_use_come_again():
+    coming = Questions(str(number) for number in count())
+    assert coming.coming(3) == ["0", "1", "2"]
+    coming.used(1)
+    assert coming.coming(3) == ["1", "2", "3"]
+
+
+async def test_a_peer_without_its_environment_is_left_out_with_the_reason(tmp_path: Path):
+    kind = Kind(name="x", shown="X", way="", module="x", packages=(), environment=".venv-of-nobody")
+    with pytest.raises(CannotMeasure, match=r"\.venv-of-nobody is not there"):
+        async with open_process(kind, tmp_path):
+            pass
+
+
+def test_a_peer_that_cannot_be_opened_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = io.StringIO()
+    kind = Kind(name="x", shown="X", way="", module="not_there", packages=())
+    serve(kind, Place(folder=tmp_path), iter(()), out)
+    assert json.loads(out.getvalue()) == {
+        "error": "ModuleNotFoundError: No module named 'tests.bench.peers.not_there'"
+    }
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_requests_are_answered_by_the_peer():
+    peer = Echo()
+    memories = [{"id": "a", "text": "", "at": ""}, {"id": "b", "text": "", "at": ""}]
+    assert answer(peer, {"do": "fill", "memories": memories})["seconds"] >= 0
+    assert answer(peer, {"do": "ask", "question": "?", "k": 1, "at": None}) == {"ids": ["b"]}
+    with pytest.raises(ValueError, match="unknown request"):
+        answer(peer, {"do": "dance"})
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_each_thread_of_a_cell_asks_once_at_least(in_flight: int):
+    found = cell(Echo(), ["?"] * 3, in_flight, 0.0, 10)
+    assert len(found["taken_s"]) == in_flight
+
+
+def test_a_question_that_fails_is_counted(capsys: pytest.CaptureFixture[str]):
+    assert cell(Echo(), ["fail"], 1, 0.0, 10)["taken_s"] == [None]
+    assert "LookupError" in capsys.readouterr().err
+
+
+def test_a_reason_is_one_short_line():
+    assert reason(LookupError("no\nanswer")) == "LookupError: no"
+    assert len(reason(LookupError("x" * 999))) == 200
+
+
+def test_ranks_are_fused_and_words_have_no_marks():
+    assert fused([["a", "b", "c"], ["c", "b"]], 2) == ["c", "b"]
+    assert words("Who's Oskar?") == ["who", "s", "oskar"]
+
+
+def test_a_memory_begins_with_its_speaker():
+    memory = {"id": "m", "text": "Hello.", "speaker": "Ana", "occurred_at": "2026-01-01T00:00:00+00:00"}
+    assert told([memory]) == [Told(id="m", text="Ana: Hello.", at="2026-01-01T00:00:00+00:00")]
+
+
+def test_hindsight_asks_no_language_model_and_is_given_its_database(tmp_path: Path):
+    model = tmp_path / "onnx" / "model.onnx"
+    given = settings(Place(folder=tmp_path, postgres_dsn="postgresql://x", onnx_model=model))
+    assert given["HINDSIGHT_API_LLM_PROVIDER"] == "none"
+    assert given["HINDSIGHT_API_EMBEDDINGS_ONNX_TOKENIZER_NAME_OR_PATH"] == str(tmp_path)
+    with pytest.raises(ValueError, match="needs a Postgres"):
+        settings(Place(folder=tmp_path))
+
+
+def test_every_peer_has_a_module_that_opens_it():
+    folder = Path(__file__).parents[2] / "bench" / "peers"
+    for kind in KINDS.values():
+        assert "def open_peer(place: Place)" in (folder / f"{kind.module}.py").read_text("utf-8")
