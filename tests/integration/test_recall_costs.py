@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,6 +74,9 @@ MOST = {
     "deep.graph.v1": {"calls": 3100, "handovers": 9, "reply_bytes": 8900, "decision_bytes": 7000},
 }
 
+# Services of other tests may run in this process: what they do is not the recall's.
+_IS_COUNTED: ContextVar[bool] = ContextVar("is_counted", default=False)
+
 
 class Commits:
     """Takes commits, as the bus would."""
@@ -87,23 +91,24 @@ class Commits:
 
 @contextmanager
 def counted(cost: Cost, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """Counts while the block runs. Calls are those of this thread, which is the event loop's."""
+    """Counts what the block does, and the tasks that it starts. Calls are those of the event loop's thread."""
 
     def call(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+        if event == "call" and _IS_COUNTED.get() and frame.f_code.co_filename.startswith(PACKAGE):
             cost.calls += 1
 
     submit = ThreadPoolExecutor.submit
 
     def submitted(self: ThreadPoolExecutor, *work: Any, **named: Any) -> Any:
-        cost.handovers += 1
+        cost.handovers += _IS_COUNTED.get()
         return submit(self, *work, **named)
 
     def heard(method: str) -> None:
         asked = getattr(asyncpg.Connection, method)
 
         async def ask(self: Any, statement: str, *values: Any, **named: Any) -> Any:
-            cost.statements.append(statement)
+            if _IS_COUNTED.get():
+                cost.statements.append(statement)
             return await asked(self, statement, *values, **named)
 
         patched.setattr(asyncpg.Connection, method, ask)
@@ -113,9 +118,11 @@ def counted(cost: Cost, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
         for method in ("fetch", "fetchrow", "fetchval", "execute", "executemany"):
             heard(method)
         sys.setprofile(call)
+        token = _IS_COUNTED.set(True)
         try:
             yield
         finally:
+            _IS_COUNTED.reset(token)
             sys.setprofile(None)
 
 
