@@ -107,7 +107,7 @@ async def decisions_of(redis: Redis) -> list[dict[str, Any]]:
 async def two_workers(place: tuple[EmbeddedEngines, Path], state: MeshState) -> AsyncGenerator[list[Any]]:
     """Two workers with memories; those that still run at the end are stopped."""
     engines, folder = place
-    settings = {"ORION_DECISION_CHANNELS": state.decision_channel, "ORION_CLAIM_IDLE_MS": "1000"}
+    settings: dict[str, Any] = {"ORION_DECISION_CHANNELS": state.decision_channel, "ORION_CLAIM_IDLE_MS": "1000"}
     workers = await asyncio.gather(
         *(start_worker(engines, folder / uuid4().hex, **settings) for _ in range(2)),
     )
