@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench bench-against bench-peers chaos contracts environment clean
+.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench bench-against bench-peers bench-scale chaos contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports; what 
 	$(BIN)/python -m tests.bench.footprint
 	$(BIN)/python -m tests.bench.sources
 	$(BIN)/python -m tests.bench.processes
+
+bench-scale: $(VENV)/.installed-dev ## 10,000 and 100,000 memories side by side: recalls, engines, disk, changes: SIZES=10000,1000000
+	$(BIN)/python -m tests.bench.scale $(if $(SIZES),--sizes $(SIZES)) $(BENCH)
 
 bench-against: $(VENV)/.installed-dev ## this tree against another revision, in turns: make bench-against REVISION=HEAD~1
 	$(BIN)/python -m tests.bench.against $(REVISION) $(BENCH)

@@ -1,0 +1,228 @@
+"""A real worker on filled stores: its start and memory, recalls, changes, and copies that have to catch up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orion_recall.client import RecallClient
+from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
+from orion_recall.contracts.memory import MemoryReceiptV1
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import borrow, open_pool
+from tests.bench.measure import percentile, tree_cpu_s
+from tests.bench.recall_load import RECORD, WORKER
+from tests.bench.running_worker import Imported, RunningWorker, queries_from, worker_process
+from tests.bench.scale.memories import LARGE, SMALL, memory_id
+from tests.bench.scale.stores import Stores, disk_mib
+
+CHANGES = 1_000
+_ALL_TENANTS = "*"
+_MEMORY = re.compile(r"^(VmRSS|RssAnon|RssFile|VmHWM):\s+(\d+) kB", re.MULTILINE)
+_SETTLE_S, _POLL_S = 2.0, 0.2
+
+_QUEUE_AGAIN = """
+WITH changed AS (
+    UPDATE memories SET text = text || ' It was said again.', version = version + 1
+    WHERE tenant = $1 AND id >= $2 AND id < $3 RETURNING tenant, id
+)
+INSERT INTO outbox (tenant, memory_id, op) SELECT tenant, id, 'upsert' FROM changed ORDER BY id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A worker that takes queries: seconds until it did, and its memory then, own and of mapped files."""
+
+    seconds: float
+    cpu_s: float
+    own_mib: float
+    mapped_mib: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Changes one at a time: ms to the receipt, and CPU ms of each until every copy has it."""
+
+    what: str
+    p50_ms: float
+    cpu_ms: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaughtUp:
+    """A copy that comes after the record: so many outbox entries in so many seconds, and the worker's CPU."""
+
+    entries: int
+    seconds: float
+    cpu_s: float
+
+    @property
+    def cpu_ms_each(self) -> float:
+        """CPU ms of each entry."""
+        return self.cpu_s * 1000 / max(1, self.entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What came after the recalls: changes, a copy that missed some, and a part of a new copy."""
+
+    changes: Sequence[Changed]
+    missed: CaughtUp
+    new_copy: CaughtUp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A running worker, with its questions by tenant."""
+
+    stores: Stores
+    started: Started
+    by_tenant: dict[str, RunningWorker]
+
+    @property
+    def pid(self) -> int:
+        """That of the worker."""
+        return self.by_tenant[LARGE].worker_pid
+
+
+@contextlib.asynccontextmanager
+async def serving(stores: Stores, profile: str) -> AsyncGenerator[Serving]:
+    """A worker on the stores until the end of the block."""
+    async with contextlib.AsyncExitStack() as stack:
+        log = stack.enter_context((stores.data.parent / "worker.log").open("ab"))
+        began = time.perf_counter()
+        process = worker_process(stores.engines, stores.data, log, ORION_TENANTS=_ALL_TENANTS)
+        worker = await stack.enter_async_context(process)
+        started = _started(worker.pid, time.perf_counter() - began)
+        client = await stack.enter_async_context(RecallClient.connect(stores.engines.redis_url, service="bench"))
+        one = RunningWorker(
+            size=stores.size,
+            engines=stores.engines,
+            worker_pid=worker.pid,
+            client=client,
+            queries=_queries(stores, LARGE, profile),
+            imported=Imported(memories=stores.size, seconds=stores.filled_s or 0.0, worker_peak_mib=0.0),
+        )
+        small = replace(one, queries=_queries(stores, SMALL, profile))
+        yield Serving(stores=stores, started=started, by_tenant={SMALL: small, LARGE: one})
+
+
+def _queries(stores: Stores, tenant: str, profile: str) -> Iterator[RecallQueryV1]:
+    for query in queries_from(stores.sessions[tenant], profile):
+        yield query.model_copy(update={"options": RecallOptionsV1(tenant=tenant)})
+
+
+def _started(pid: int, seconds: float) -> Started:
+    memory = memory_mib(pid)
+    return Started(seconds=seconds, cpu_s=tree_cpu_s(pid), own_mib=memory["RssAnon"], mapped_mib=memory["RssFile"])
+
+
+def memory_mib(pid: int) -> dict[str, float]:
+    """Resident memory of a process by the kernel's names."""
+    found = _MEMORY.findall(Path(f"/proc/{pid}/status").read_text("ascii", "replace"))
+    return {name: int(value) / 1024 for name, value in found}
+
+
+def disks(stores: Stores) -> dict[str, float]:
+    """MiB on the disk by folder."""
+    return {name: disk_mib(stores.data / name) for name in ("index", "graph", "postgres")}
+
+
+async def changes(one: Serving, count: int) -> list[Changed]:
+    """Updates, then deletions, of memories of the large tenant, one after another."""
+    client, found = one.by_tenant[LARGE].client, list[Changed]()
+    names = [memory_id(7 + 13 * number) for number in range(2 * count)]
+
+    async def update(name: str) -> MemoryReceiptV1:
+        told = [{"id": name, "text": f"The meeting about {name} is on Thursday at nine, not on Monday."}]
+        return await client.update(told, tenant=LARGE)
+
+    async def delete(name: str) -> MemoryReceiptV1:
+        return await client.delete([name], tenant=LARGE)
+
+    for what, change, some in (("update", update, names[:count]), ("delete", delete, names[count:])):
+        await asyncio.sleep(_SETTLE_S)
+        before, taken_s = _cpu_s(one), list[float]()
+        for name in some:
+            began = time.perf_counter()
+            receipt = await change(name)
+            taken_s.append(time.perf_counter() - began)
+            if receipt.error is not None or not (receipt.updated or receipt.deleted):
+                raise RuntimeError(f"{what}: {receipt}")
+        await _wait_for_copies(one.stores)
+        used = {name: (after - before[name]) * 1000 / len(some) for name, after in _cpu_s(one).items()}
+        found.append(Changed(what=what, p50_ms=percentile(taken_s, 0.5) * 1000, cpu_ms=used))
+    return found
+
+
+def _cpu_s(one: Serving) -> dict[str, float]:
+    return {WORKER: tree_cpu_s(one.pid), RECORD: tree_cpu_s(one.stores.engines.pids["postgres"])}
+
+
+async def queue_changes(stores: Stores, count: int = CHANGES) -> None:
+    """Changes so many memories in the record while no worker runs: what a copy missed that was away."""
+    pool = await open_pool(stores.engines.postgres_dsn, name="bench", max_size=1)
+    try:
+        async with borrow(pool, "changing memories") as connection:
+            await connection.execute(_QUEUE_AGAIN, LARGE, memory_id(1_000), memory_id(1_000 + count))
+    finally:
+        await pool.close()
+
+
+async def catching_up(one: Serving) -> CaughtUp:
+    """Waits until the worker's copies are at the head of the outbox; counted from its start."""
+    began = time.perf_counter()
+    entries = await _wait_for_copies(one.stores)
+    return CaughtUp(
+        entries=entries,
+        seconds=one.started.seconds + time.perf_counter() - began,
+        cpu_s=tree_cpu_s(one.pid),
+    )
+
+
+async def new_copy(stores: Stores, seconds: float) -> CaughtUp:
+    """A worker with an empty data folder on the same record, for so many seconds after its first page."""
+    folder = stores.data.parent / "new-copy"
+    with (stores.data.parent / "new-copy.log").open("ab") as log:
+        async with worker_process(stores.engines, folder, log, ORION_TENANTS=_ALL_TENANTS) as worker:
+            pool = await open_pool(stores.engines.postgres_dsn, name="bench", max_size=1)
+            try:
+                record = Record(pool)
+                while not (first := await _least_position(record, stores.data)):
+                    await asyncio.sleep(_POLL_S)
+                began, cpu = time.perf_counter(), tree_cpu_s(worker.pid)
+                await asyncio.sleep(seconds)
+                last = await _least_position(record, stores.data)
+                passed, used = time.perf_counter() - began, tree_cpu_s(worker.pid) - cpu
+            finally:
+                await pool.close()
+    return CaughtUp(entries=last - first, seconds=passed, cpu_s=used)
+
+
+async def _least_position(record: Record, data: Path) -> int:
+    """The lower position of the new copy's index and graph; 0 while they have none."""
+    new = [copy.position for copy in await record.copies() if "new-copy" in copy.copy]
+    return min(new) if len(new) > 1 else 0
+
+
+async def _wait_for_copies(stores: Stores) -> int:
+    """Waits until the own copies are at the head; how many entries the one behind had to go."""
+    pool = await open_pool(stores.engines.postgres_dsn, name="bench", max_size=1)
+    try:
+        record = Record(pool)
+        head, before = await record.head(), -1
+        while True:
+            positions = [copy.position for copy in await record.copies() if not copy.is_gone]
+            least = min(positions, default=0)
+            before = least if before < 0 else before
+            if least >= head:
+                return head - before
+            await asyncio.sleep(_POLL_S)
+    finally:
+        await pool.close()
