@@ -35,12 +35,14 @@ from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import corpus
-from tests.bench.measure import RestOfMachine, Spread, peak_memory_mib
+from tests.bench.measure import RestOfMachine, Spread, peak_memory_mib, tree_cpu_s
 from tests.bench.ratios import QUIET_BUSY_SHARE
 from tests.bench.recall_load import WORKER, Cell, recall_cell
 from tests.bench.running_worker import RunningWorker, import_all, queries_from, worker_process
 
 IN_FLIGHT = (1, 8, 32)
+# An idle worker looks at bus and record a few times a second: some hundredths of a core.
+_SETTLE_S, _LOOK_S, _IDLE_SHARE = 300.0, 4.0, 0.08
 _REPOSITORY = Path(__file__).parents[2]
 Figure = Callable[[Cell], float]
 FIGURES: Mapping[str, Figure] = {
@@ -136,6 +138,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
             own.mkdir(mode=0o711)
             made = running(tree, options.size, options.profile, own)
             workers.append(await stack.enter_async_context(made))
+        await _settled(workers)
         rounds: list[Round] = []
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}")
@@ -154,6 +157,21 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
             peak_mib=(peak_memory_mib(workers[0].worker_pid), peak_memory_mib(workers[1].worker_pid)),
             seconds=seconds_so_far(),
         )
+
+
+async def _settled(workers: Sequence[RunningWorker]) -> None:
+    """Waits until what an import leaves to do is done: in one worker it would slow down the other one's recalls.
+
+    It gives way to recalls of its own worker, so that only the other's would show it.
+    """
+    say("what the imports left to do is waited for")
+    until = time.monotonic() + _SETTLE_S
+    while time.monotonic() < until:
+        before = sum(tree_cpu_s(one.worker_pid) for one in workers)
+        await asyncio.sleep(_LOOK_S)
+        if sum(tree_cpu_s(one.worker_pid) for one in workers) - before < _IDLE_SHARE * _LOOK_S * len(workers):
+            return
+    say("it is not done: the ratios may be those of background work")
 
 
 def ratio(rounds: Sequence[Round], in_flight: int, figure: Figure) -> Spread:
