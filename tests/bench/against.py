@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -110,7 +111,9 @@ async def running(tree: Tree, size: int, profile: str, folder: Path) -> AsyncGen
         data = folder / "data"
         engines = await stack.enter_async_context(EmbeddedEngines.start(data))
         log = stack.enter_context((folder / "worker.log").open("ab"))
-        how: dict[str, Any] = {"python": tree.python, "PYTHONPATH": str(tree.folder)}
+        # Without PYTHONSAFEPATH `python -m` takes the modules of the current folder: this tree's, for both.
+        how: dict[str, Any] = {"python": tree.python, "PYTHONPATH": str(tree.folder), "PYTHONSAFEPATH": "1"}
+        _check_modules(tree, {name: value for name, value in how.items() if name != "python"})
         told = corpus(size, now=time.time())
         async with worker_process(engines, data, log, **how) as importing:
             imported = await import_all(engines, told, importing.pid, say)
@@ -124,6 +127,14 @@ async def running(tree: Tree, size: int, profile: str, folder: Path) -> AsyncGen
             queries=queries_from(told.recent_sessions, profile),
             imported=imported,
         )
+
+
+def _check_modules(tree: Tree, environment: Mapping[str, str]) -> None:
+    """RuntimeError unless a process with this environment has the tree's own modules."""
+    ask = [tree.python, "-c", "import orion_recall; print(orion_recall.__file__)"]
+    told = subprocess.run(ask, check=True, stdout=subprocess.PIPE, env={**os.environ, **environment}, text=True)
+    if not Path(told.stdout.strip()).is_relative_to(tree.folder):
+        raise RuntimeError(f"{tree.name} would run the modules of {told.stdout.strip()}")
 
 
 async def run(options: argparse.Namespace, folder: Path) -> Comparison:
