@@ -89,7 +89,9 @@ def paths_of(page: Page) -> list[str]:
     """The files and folders of ours that a page names."""
     modules = re.findall(r"python -m (tests\.[\w.]+\w)", page.text)
     paths = [span for span in page.spans if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", span)]
-    return [*paths, *(f"{name.replace('.', '/')}.py" for name in modules)]
+    folders = [name.replace(".", "/") for name in modules]
+    runs = [f"{folder}/__main__.py" if (ROOT / folder).is_dir() else f"{folder}.py" for folder in folders]
+    return [*paths, *runs]
 
 
 def test_every_module_that_a_page_names_is_there() -> None:
