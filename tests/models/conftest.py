@@ -83,7 +83,7 @@ async def embedder(minilm: Path) -> AsyncIterator[TransformersEmbedder]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def onnx() -> AsyncIterator[OnnxEmbedder]:
-    made = OnnxEmbedder()
+    made = OnnxEmbedder(precision="fp32")  # the form that the library itself has
     await made.load()
     yield made
     await made.close()
