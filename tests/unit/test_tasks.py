@@ -19,6 +19,13 @@ async def _seven() -> int:
     return 7
 
 
+async def _never(ended: list[str]) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        ended.append("ended")
+
+
 async def test_cancelled_tasks_are_waited_for_until_they_have_ended() -> None:
     ended: list[int] = []
 
@@ -131,28 +138,14 @@ async def test_what_waits_is_given_when_it_has_come_and_its_errors_are_its_own()
 
 async def test_what_comes_too_late_is_ended_and_told() -> None:
     ended: list[str] = []
-
-    async def never() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("ended")
-
     with pytest.raises(TimeoutError):
-        await in_time(never(), 0.001)
+        await in_time(_never(ended), 0.001)
     assert ended == ["ended"]
 
 
 async def test_a_cancellation_reaches_what_is_waited_for() -> None:
     ended: list[str] = []
-
-    async def never() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("ended")
-
-    task = asyncio.create_task(in_time(never(), 60.0))
+    task = asyncio.create_task(in_time(_never(ended), 60.0))
     await asyncio.sleep(0)
     await cancel(task)
     assert ended == ["ended"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from orion_recall.values import MemoryView
 
-_MOST = 16_384
+_MOST = 4096
 _MOST_CHARS = 4000
 
 
